@@ -1,7 +1,7 @@
-//! The audit: every index, count and timer against the tasks and workers it stands for.
+//! The audit: checks every index, count and timer against the tasks and workers it describes.
 //!
-//! It walks everything, so it is for tests and the simulator. What it finds is a fault of the engine, never of a peer,
-//! and it says so by stopping.
+//! The audit walks every table, so only tests and the simulator run it. A contradiction is a bug in the
+//! engine, never a peer's fault, so the audit panics.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::task::{Task, TermsKey};
 use crate::time::Timestamp;
 use crate::timers::Timer;
 
-/// What the tasks and workers say the indexes should hold.
+/// What the indexes should hold, derived from the tasks and workers.
 #[derive(Default)]
 struct Expected {
     terms: BTreeMap<TermsKey, u32>,
@@ -41,7 +41,7 @@ struct Expected {
 }
 
 impl Engine {
-    /// Stops if any of the engine's tables contradicts another.
+    /// Panics if any of the engine's tables contradicts another.
     pub fn audit(&self) {
         let mut expected = Expected::default();
         for (slot, task) in self.tasks.iter_from(Slot(0)) {

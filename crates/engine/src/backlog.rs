@@ -1,5 +1,6 @@
-//! Backlogs: a queue in which too many tasks wait, or one waits for too long. The queue tells when it passes one of its
-//! thresholds and when it is below it again, so that others can add workers and take them away.
+//! Backlogs: a queue has a backlog when too many tasks wait in it, or one task waits too long. The queue
+//! emits an event when it passes a threshold and another when it is back below, so that an autoscaler can add
+//! and remove workers.
 
 use std::time::Duration;
 
@@ -14,12 +15,12 @@ use crate::task::Task;
 use crate::time::Timestamp;
 use crate::timers::Timer;
 
-/// From where on a queue has a backlog. What is `None` is no threshold.
+/// The thresholds at which a queue has a backlog. `None` disables a threshold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Thresholds {
-    /// So many tasks are ready.
+    /// The number of ready tasks.
     pub depth: Option<u32>,
-    /// One task has been ready for so long.
+    /// How long one task has been ready.
     pub age: Option<Duration>,
 }
 
@@ -30,7 +31,7 @@ pub enum Threshold {
     Age,
 }
 
-/// Which thresholds a queue has passed and is not well below again.
+/// The thresholds a queue has passed without falling back to half of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Passed {
     pub depth: bool,
@@ -81,20 +82,20 @@ impl Passed {
 /// Where a queue stands against one of its thresholds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
-    /// At half of the threshold or below. There is a span in between, or a queue around its threshold would tell of it
-    /// with every task.
+    /// At half of the threshold or below. The span between half and full is hysteresis: without it, a queue
+    /// near its threshold would emit an event with every task.
     Low,
     Between,
     High,
 }
 
 impl Engine {
-    /// The queue's own thresholds, or those of all queues.
+    /// The queue's own thresholds, else the broker's defaults.
     pub(crate) fn thresholds_of(&self, setting: &QueueSetting) -> Thresholds {
         setting.thresholds.unwrap_or(self.settings.backlog)
     }
 
-    /// A task of a queue became ready.
+    /// Adds a task of the queue that became ready.
     pub(crate) fn note_waiting(&mut self, key: QueueKey, slot: Slot) {
         if self.is_watched(key) {
             let tasks = &self.tasks;
@@ -103,7 +104,7 @@ impl Engine {
         }
     }
 
-    /// A task of a queue is not ready any more.
+    /// Removes a task of the queue that is no longer ready.
     pub(crate) fn note_not_waiting(&mut self, key: QueueKey, slot: Slot) {
         if self.is_watched(key) {
             let tasks = &self.tasks;
@@ -124,8 +125,8 @@ impl Engine {
         }
     }
 
-    /// Looks at the queues that changed. Comes after all tasks are handed out: a task that a free worker takes at once
-    /// is no backlog.
+    /// Checks the queues that changed. Runs after all tasks are assigned: a task that a free worker takes at
+    /// once is no backlog.
     pub(crate) fn check_backlogs(&mut self, now: Timestamp, out: &mut dyn Output) {
         while let Some(key) = self.dirty.queues.pop() {
             if self.queues.has(key) {
@@ -149,7 +150,7 @@ impl Engine {
             };
             let passed = &mut self.queues.at_mut(key).setting.passed;
             match (passed.has(threshold), level) {
-                // The tasks of a paused queue wait because somebody wants it so; more workers would not help.
+                // A client paused this queue on purpose; more workers would not help.
                 (false, Level::High) if !paused => {
                     passed.set(threshold, true);
                     self.tell_queue(now, key, EventData::QueueBacklog { threshold, depth, age }, out);
@@ -169,7 +170,7 @@ impl Engine {
         self.close_queue_if_unused(key);
     }
 
-    /// Since when the task of a queue is ready that is so for longest.
+    /// Since when the longest-waiting ready task of the queue has been ready.
     fn waits_longest(&self, key: QueueKey) -> Option<Timestamp> {
         let first = self.queues.at(key).waiting.first()?;
         match self.tasks.at(first).state {
@@ -184,8 +185,8 @@ impl Engine {
         self.queues.at(key).waiting.iter_after(None, order).collect()
     }
 
-    /// Makes sure that the queue is looked at by then. A timer that fires too early finds nothing and is armed again,
-    /// so it need not follow every task that leaves.
+    /// Ensures that the queue is checked by `at`. A timer that fires too early finds nothing and is armed
+    /// again, so it need not follow every task that leaves.
     fn look_at_backlog(&mut self, key: QueueKey, at: Timestamp) {
         let queue = self.queues.at_mut(key);
         if at < queue.look_at {
@@ -195,13 +196,13 @@ impl Engine {
         }
     }
 
-    /// The timer of a queue has fired.
+    /// Handles the queue's backlog timer.
     pub(crate) fn backlog_due(&mut self, key: QueueKey) {
         self.queues.at_mut(key).look_at = Timestamp::NEVER;
         self.stir_queue(key);
     }
 
-    /// Makes the list of those who wait anew, because the thresholds of the queue or the clock were set.
+    /// Rebuilds the list of waiting tasks, after the queue's thresholds or the clock changed.
     pub(crate) fn list_waiting(&mut self, key: QueueKey) {
         let mut slots: Vec<Slot> = Vec::new();
         if self.is_watched(key) {
@@ -222,7 +223,7 @@ impl Engine {
         self.queues.at_mut(key).waiting = waiting;
     }
 
-    /// The same for all queues. Nothing can be told at this moment, so the queues are looked at with the next tick.
+    /// Rebuilds the list for all queues. No events can be emitted here, so the next tick checks the queues.
     pub(crate) fn list_all_waiting(&mut self) {
         let keys: Vec<QueueKey> = self.queues.keys().collect();
         for key in keys {
@@ -231,7 +232,7 @@ impl Engine {
         self.look_at_backlogs();
     }
 
-    /// Looks at every queue that has a threshold, or has passed one, with the next tick.
+    /// Marks every queue that has a threshold, or has passed one, for a check at the next tick.
     pub(crate) fn look_at_backlogs(&mut self) {
         let keys: Vec<QueueKey> = self.queues.keys().collect();
         for key in keys {
@@ -243,7 +244,8 @@ impl Engine {
         self.dirty.queues.clear();
     }
 
-    /// The clock was set: nobody has waited for longer because of it.
+    /// Shifts the waiting times after the clock was set, so that no task appears to have waited longer
+    /// because of it.
     pub(crate) fn carry_waiting(&mut self, from: Timestamp, to: Timestamp) {
         let ready_queues = self.ready_queues.iter().map(|(_, ready_queue)| &ready_queue.ranked);
         let ready: Vec<Slot> =
@@ -256,7 +258,7 @@ impl Engine {
         self.list_all_waiting();
     }
 
-    /// Forgets a queue of which there is nothing to remember, with its timer.
+    /// Removes a queue that has no state left, together with its timer.
     pub(crate) fn close_queue_if_unused(&mut self, key: QueueKey) {
         let look_at = self.queues.at(key).look_at;
         if self.queues.close_if_unused(key, self.settings.queues_max) {
@@ -265,7 +267,7 @@ impl Engine {
     }
 }
 
-/// The one that is ready for longest goes first.
+/// The task that has been ready longest comes first.
 fn order_of_waiting(task: &Task) -> TaskRank {
     match task.state {
         TaskState::Ready { since } => {

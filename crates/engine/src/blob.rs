@@ -1,10 +1,10 @@
-//! Where a body, a result or a checkpoint lies. The bytes themselves are never in the engine.
+//! References to the bytes of a body, a result or a checkpoint. The engine never holds the bytes themselves.
 
 use crate::task::Task;
 
-/// A place in the journal's address space. The engine carries it around and never looks inside.
+/// An address in the journal. The engine passes it on and never interprets it.
 ///
-/// Three halves of a word rather than a `u64` and a `u32`, so that it costs a waiting task twelve bytes, not sixteen.
+/// Three `u32` fields instead of a `u64` and a `u32`: twelve bytes per waiting task, not sixteen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Blob {
     at_high: u32,
@@ -13,7 +13,7 @@ pub struct Blob {
 }
 
 impl Blob {
-    /// Nothing was given.
+    /// No bytes.
     pub const EMPTY: Blob = Blob { at_high: 0, at_low: 0, bytes: 0 };
 
     pub fn new(at: u64, bytes: u32) -> Blob {

@@ -1,5 +1,5 @@
-//! Classes of workers: those that serve the same queues with the same capabilities. Dispatch groups refer to classes,
-//! not to workers, so five thousand equal workers cost as much as one.
+//! Worker classes: workers that serve the same queues with the same capabilities. Dispatch groups refer to
+//! classes, not to workers, so five thousand equal workers cost as much as one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::slab::Slab;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClassKey(u32);
 
-/// What makes workers alike. Both lists are sorted.
+/// What the workers of a class have in common. Both lists are sorted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClassSpec {
     pub(crate) queues: Vec<QueueKey>,
@@ -22,16 +22,17 @@ pub(crate) struct ClassSpec {
 #[derive(Debug)]
 pub(crate) struct Class {
     pub(crate) spec: ClassSpec,
-    /// What its workers can take.
+    /// The dispatch groups whose tasks its workers can take.
     pub(crate) groups: BTreeSet<GroupKey>,
-    /// Workers with a free slot, the one to choose first.
+    /// Workers with a free slot, best choice first.
     pub(crate) free: BTreeSet<WorkerRank>,
     /// Live workers that may take work, whether or not they have a free slot.
     pub(crate) live: u32,
     users: u32,
 }
 
-/// The order in which free workers are chosen: the least loaded, then the more stable, then who waited longest.
+/// The order in which free workers are chosen: the least loaded, then the more stable, then the one that has
+/// waited longest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WorkerRank {
     pub(crate) load_permille: u32,
@@ -68,7 +69,7 @@ impl Classes {
         self.at_mut(key).users += 1;
     }
 
-    /// One user less. When it was the last, the class is handed back.
+    /// Drops one user. Returns the class if that was its last user.
     pub(crate) fn release(&mut self, key: ClassKey) -> Option<Class> {
         let class = self.at_mut(key);
         class.users -= 1;
@@ -93,7 +94,7 @@ impl Classes {
     }
 }
 
-/// Begins a need that a worker meets which does not say what it can do, and is the capability of such a worker.
+/// The prefix of an optional need, and the capability of a worker that does not declare its capabilities.
 pub const UNSAID: &str = "?";
 
 /// Whether sorted `needs` are all met by sorted `capabilities`. `?sort` is met by a worker that offers `sort`, by one

@@ -1,5 +1,5 @@
-//! What can be asked of the engine: commands change something, queries only look. One file per verb under
-//! `commands/` and `queries/` holds what each does.
+//! Everything the engine can be asked: commands change state, queries only read it. One file per verb under
+//! `commands/` and `queries/` implements each.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::terms::{Backoff, OnLost, Terms};
 use crate::time::Timestamp;
 use crate::why::Why;
 
-/// Who asks. The hub fills it in from the handshake; the engine believes it.
+/// The sender of a command or query. The hub fills it in from the handshake; the engine trusts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     pub session: SessionId,
     pub namespace: Name,
-    /// The name under which its submissions can be watched.
+    /// The name under which clients can watch its submissions.
     pub identity: Name,
 }
 
@@ -47,8 +47,8 @@ pub enum Command {
         task: TaskId,
         to: Move,
     },
-    /// The submitter of these tasks is gone and cannot come back. Those with an `abandon_after` that have not started
-    /// by then expire.
+    /// The client that submitted these tasks is gone and cannot come back. Tasks with an `abandon_after`
+    /// expire if they do not start within that time.
     Abandon(Vec<TaskId>),
     SetLimit {
         tag: Name,
@@ -60,7 +60,7 @@ pub enum Command {
     ResumeQueue {
         queue: Name,
     },
-    /// `None` gives the queue the thresholds of all queues again.
+    /// `None` resets the queue to the broker's default thresholds.
     SetThresholds {
         queue: Name,
         thresholds: Option<Thresholds>,
@@ -84,14 +84,14 @@ pub enum Command {
         percent: Option<u8>,
         note: Option<Box<str>>,
     },
-    /// As far as it got. It takes the place of the one before; an empty one leaves none.
+    /// The latest checkpoint. It replaces the previous one; an empty one removes it.
     Checkpoint {
         held: Held,
         checkpoint: Blob,
     },
     Complete(Vec<Completion>),
     Fail(AttemptFailure),
-    /// The worker has done what an intent asked for.
+    /// The worker has carried out an intent (cancel or pause).
     Confirm {
         held: Held,
         wanted: Wanted,
@@ -101,24 +101,24 @@ pub enum Command {
         held: Held,
         reason: Option<Box<str>>,
     },
-    /// The door could not hand the task to the worker: nothing of it has left the broker, so it waits again whatever
-    /// its policy is, even if it counts as started.
+    /// The door could not hand the task to the worker. No part of the task has left the broker, so it becomes
+    /// ready again whatever its `on_lost` policy, even if it counts as started.
     Undelivered {
         held: Held,
         reason: Option<Box<str>>,
     },
-    /// The worker does not have these attempts, whatever was thought: what runs has crashed, what is unconfirmed waits
-    /// again.
+    /// The worker does not hold these attempts. A running one counts as crashed; an unconfirmed one becomes
+    /// ready again.
     Forgotten(Vec<Held>),
-    /// A worker that fetches for itself has a free hand, for one task of the first queue that has one.
+    /// A pulling worker asks for one task, from the first of these queues that has one.
     Ask {
         queues: Vec<Name>,
     },
-    /// It does not wait any longer.
+    /// The pulling worker withdraws its request.
     Unask,
     Drain,
     Leave,
-    /// Told by the hub: the peer's connection is gone.
+    /// Sent by the hub: the peer's connection is closed.
     SessionClosed,
 }
 
@@ -129,12 +129,12 @@ pub struct NewTask {
     pub id: TaskId,
     pub name: Option<Name>,
     pub queue: Name,
-    /// Unless given: the parent's plus one for a child, else zero.
+    /// Default: the parent's priority plus one for a child, else zero.
     pub priority: Option<i32>,
     pub needs: Vec<Name>,
     pub tags: Vec<Name>,
     pub parent: Option<TaskId>,
-    /// Hold it back until it is released.
+    /// Hold the task back until a client releases it.
     pub hold: bool,
     pub not_before: Option<Timestamp>,
     pub expires_at: Option<Timestamp>,
@@ -145,17 +145,17 @@ pub struct NewTask {
     pub crash_backoff: Option<Backoff>,
     pub accept_timeout: Option<Duration>,
     pub run_limit: Option<Duration>,
-    /// An attempt that runs into its limit counts as a failure instead of as a crash.
+    /// An attempt that exceeds its run limit counts as a failure instead of a crash.
     pub overrun_fails: bool,
     pub cancel_timeout: Option<Duration>,
     pub abandon_after: Option<Duration>,
     pub body: Blob,
-    /// A stable hash of the body's bytes, needed only with a name.
+    /// A stable hash of the body's bytes, needed only if the task has a name.
     pub body_digest: u64,
 }
 
 impl NewTask {
-    /// A task of one queue with default terms.
+    /// A task in one queue with default terms.
     pub fn new(id: TaskId, queue: impl Into<Name>) -> NewTask {
         NewTask {
             id,
@@ -184,7 +184,7 @@ impl NewTask {
     }
 }
 
-/// What to change about a waiting task; what is `None` stays.
+/// What to change about a waiting task. `None` leaves a field as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Move {
     pub queue: Option<Name>,
@@ -192,7 +192,7 @@ pub struct Move {
     pub tags: Option<Vec<Name>>,
 }
 
-/// One attempt that a worker holds, as it presents it.
+/// One attempt that a worker claims to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Held {
     pub task: TaskId,
@@ -212,82 +212,87 @@ pub struct AttemptFailure {
     pub exit_code: i32,
     pub message: Option<Box<str>>,
     pub result: Blob,
-    /// The worker says that the process died rather than that the work failed: counts against the crash budget.
+    /// The worker reports that the process died, not that the work failed: counts against the crash budget.
     pub crashed: bool,
-    /// Trying again would not help.
+    /// A retry would not help.
     pub is_final: bool,
 }
 
-/// How a worker wants to be treated. The defaults are the native door's; other doors bring their own.
+/// A worker's registration. The defaults are those of the native door; other doors set their own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerSpec {
     pub worker: Name,
-    /// Tells one process of that name from the next: only the same instance takes over its own live session. Zero means
-    /// that the door cannot tell; then every registration is that of a new process.
+    /// Distinguishes successive processes with the same worker name: only the same instance may take over its
+    /// own live session. Zero means that the door cannot tell; then every registration counts as a new
+    /// process.
     pub instance: u64,
-    /// Whose worker it is: the name of the key behind the session, filled in by the hub. While the worker is there or
-    /// may come back, nobody else registers its id.
+    /// The name of the key behind the session, filled in by the hub. While the worker is connected or may
+    /// come back, only sessions of the same key can register its id.
     pub owner: Option<Name>,
     pub queues: Vec<Name>,
     pub capabilities: Vec<Name>,
     pub slots: u32,
-    /// Fetches work by asking instead of being sent work up to its slots.
+    /// The worker asks for tasks instead of being sent tasks up to its slots.
     pub pulls: bool,
     pub heartbeat: Duration,
-    /// Silence after which it is lost.
+    /// The broker declares the worker lost after this much silence.
     pub lost_after: Duration,
-    /// The same while it holds a task, for workers that are silent while they compute.
+    /// The same while the worker holds a task, for workers that are silent while they compute.
     pub busy_lost_after: Option<Duration>,
-    /// How long after the last sign of life its attempts are still believed.
+    /// How long after the last sign of life the broker still accepts the worker's attempts as alive.
     pub lease: Duration,
     pub on_close: OnClose,
-    /// What it says of itself in the words of its door: on disk until it leaves or is cleared. None leaves it as it is.
+    /// The worker's description of itself in its door's format. Stored until the worker leaves or is cleared.
+    /// `None` keeps the stored one.
     pub profile: Option<Box<str>>,
-    /// Once lost it stays in the list, for people to see, until it comes back or is cleared.
+    /// A lost worker stays in the list, for people to see, until it comes back or is cleared.
     pub remembered: bool,
-    /// Its name may be new with each connection. If it is not known and says its host, it takes over the crashes of a
-    /// worker of the same door and host that is gone.
+    /// The worker's name may change with each connection. If the name is unknown and the worker gives its
+    /// host, it takes over the crash record of a gone worker of the same door and host.
     pub inherits_crashes: bool,
-    /// The worker cannot confirm a start: its protocol has no message for it, and it begins as soon as it gets the
-    /// body. For such a worker a task that must not run again by itself (`on_lost` is pause or fail) is `running` from
-    /// its assignment on: `assigned` and `started` go to the disk in one batch, and the notice with the body leaves
-    /// after it. If worker or broker dies at any moment from then on, the task follows its policy instead of waiting
-    /// for another worker. A task that may be requeued still waits for the door's `Start`, which costs no crash if it
-    /// never comes; for the others a `Start` changes nothing, so the door need not tell them apart.
+    /// The worker cannot confirm a start: its protocol has no message for it, and the worker begins as soon
+    /// as it gets the body. For such a worker a task that must not run twice by itself (`on_lost` is pause or
+    /// fail) is `running` from its assignment on: `assigned` and `started` go to disk in one batch, and the
+    /// notice with the body leaves after it. If the worker or the broker dies from then on, the task follows
+    /// its policy instead of going to another worker. A task that may be requeued still waits for the door's
+    /// `Start`, and costs no crash if that never comes. For the other tasks `Start` changes nothing, so the
+    /// door need not tell them apart.
     pub starts_on_assign: bool,
-    /// What it brings along from before, whether it pulls or is sent its work: answered with go on or stop, attempt by
-    /// attempt. Unless `unnamed` says otherwise the list is complete: a running attempt that is not in it has crashed,
-    /// and if this is a new process (see `instance`), so has the worker; an attempt that is only assigned goes to
-    /// another worker. A door whose protocol says that a process started afresh registers it with an empty list, on the
-    /// session it has or on a new one.
+    /// The attempts the worker still holds from an earlier session, whether it pulls or not. The broker
+    /// answers each with continue or stop. Unless `unnamed` says otherwise the list is complete: a running
+    /// attempt that is missing from it has crashed, and if this is a new process (see `instance`), so has the
+    /// worker; an attempt that is only assigned goes to another worker. If a door's protocol reports that a
+    /// process has restarted, the door registers the worker with an empty list, on the existing session or on
+    /// a new one.
     pub held: Vec<Held>,
-    /// What becomes of attempts that are not in `held`.
+    /// What happens to attempts that are missing from `held`.
     pub unnamed: Unnamed,
     pub about: WorkerAbout,
 }
 
-/// What a registration says about attempts that it does not name.
+/// What a registration says about attempts it does not list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Unnamed {
-    /// The worker does not have them.
+    /// The worker does not hold them.
     #[default]
     Gone,
-    /// The door cannot tell, or they are on their way to the worker. They stay as they are, neither confirmed nor
-    /// crashed, and the worker's signs of life count for them, until a report or [`Command::Forgotten`] settles them.
+    /// The door cannot tell, or they are on their way to the worker. They stay as they are, neither confirmed
+    /// nor crashed, and the worker's signs of life extend them, until a report or [`Command::Forgotten`]
+    /// settles them.
     Open,
 }
 
-/// Whether tasks die with their worker's connection.
+/// Whether a worker's tasks die when its connection closes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnClose {
-    /// They may still be running; the lease runs out first.
+    /// The tasks may still be running, so the lease has to run out first.
     #[default]
     MayStillRun,
-    /// They are dead, and the lease ends at once.
+    /// The tasks are dead, so the lease ends at once.
     TasksDie,
 }
 
-/// What a worker tells of itself, for people to read.
+/// A worker's description of itself, for people to read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerAbout {
     pub host: Option<Box<str>>,
@@ -302,7 +307,7 @@ pub struct WorkerStats {
     pub cpu_percent: Option<f32>,
     pub memory_used: Option<u64>,
     pub memory_total: Option<u64>,
-    /// Whatever else the worker's protocol carries, as text.
+    /// Further fields of the worker's protocol, as text.
     pub more: Vec<(Box<str>, Box<str>)>,
 }
 
@@ -337,9 +342,9 @@ impl WorkerSpec {
 pub enum Reply {
     Done,
     Submitted(Vec<Result<Accepted, crate::Refusal>>),
-    /// For each attempt presented: may it go on?
+    /// For each attempt presented: whether the worker may continue it.
     Held(Vec<Result<(), crate::Refusal>>),
-    /// The terms that hold from now on.
+    /// The terms in force from now on.
     Registered {
         held: Vec<Result<(), crate::Refusal>>,
         returned: bool,
@@ -349,10 +354,10 @@ pub enum Reply {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
     pub task: TaskId,
-    /// The submission was known already, by its name.
+    /// A task with this name and the same request already existed.
     pub known: bool,
     pub state: StateName,
-    /// Why no live worker can take it, if that is so.
+    /// The reason, if no live worker can take the task.
     pub unserved: Option<Why>,
 }
 
@@ -368,7 +373,8 @@ pub enum Query {
         task: TaskId,
     },
     List(Box<ListQuery>),
-    /// All tasks, a slice at a time. A task keeps its place, so one that is there all the while is seen exactly once.
+    /// Reads all tasks, one slice at a time. A task keeps its slot, so a task that exists throughout the scan
+    /// appears exactly once.
     ScanTasks {
         from: u32,
         limit: usize,
@@ -378,12 +384,12 @@ pub enum Query {
         limit: usize,
     },
     Queues,
-    /// One queue, or none if nobody has heard of it.
+    /// One queue, or none if it does not exist.
     Queue {
         queue: Name,
     },
     Workers,
-    /// One worker, or none if nobody has heard of it.
+    /// One worker, or none if it does not exist.
     Worker {
         worker: Name,
     },
@@ -391,9 +397,9 @@ pub enum Query {
     Counts,
 }
 
-/// Which tasks to list. What is not set matches everything. Tasks come grouped by state: waiting ones ready queue by
-/// ready queue in the order in which they will run, held ones worker by worker, ended ones as they ended, all others
-/// oldest first.
+/// Which tasks to list. An unset field matches everything. Tasks come grouped by state: waiting ones by ready
+/// queue in the order in which they will run, held ones by worker, ended ones in the order in which they
+/// ended, all others oldest first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListQuery {
     pub states: Vec<StateName>,
@@ -404,20 +410,21 @@ pub struct ListQuery {
     pub submitter: Option<Name>,
     pub submitted_after: Option<Timestamp>,
     pub submitted_before: Option<Timestamp>,
-    /// From the page before.
+    /// From the previous page.
     pub cursor: Option<Cursor>,
     pub limit: usize,
 }
 
-/// Where a list goes on. Opaque outside: it prints and parses.
+/// Where a list continues. Opaque to callers: it only prints and parses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
-    /// The state that is listed, if it is one.
+    /// The listed state, if the list is about a single one.
     pub(crate) state: Option<StateName>,
     pub(crate) after: ListPlace,
 }
 
-/// A place in the walk over the tasks of one state, over those of several, or over the children of one.
+/// A position in the walk over the tasks of one state, over those of several, or over the children of one
+/// task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListPlace {
     pub(crate) part: u32,
@@ -425,7 +432,7 @@ pub(crate) struct ListPlace {
     pub(crate) number: u64,
 }
 
-/// How a cursor prints that is not about one state.
+/// How a cursor that is not about a single state prints its state.
 const ANY_STATE: &str = "any";
 
 impl std::fmt::Display for Cursor {
@@ -458,12 +465,13 @@ impl std::str::FromStr for Cursor {
 pub enum Answer {
     Task(Box<TaskInfo>),
     Why(Why),
-    /// A page may be short, even empty, while there is a cursor: the search is not over.
+    /// A page with a cursor may be short or even empty: the search continues with the next page.
     Tasks {
         tasks: Vec<TaskInfo>,
         next: Option<Cursor>,
     },
-    /// A slice of all tasks, and the place of the next one. A slice may be short, even empty, while there is a next.
+    /// A slice of all tasks and the start of the next one. A slice may be short or even empty while there is
+    /// a next one.
     ScannedTasks {
         tasks: Vec<TaskInfo>,
         next: Option<u32>,
@@ -478,7 +486,7 @@ pub enum Answer {
     Counts(Box<Counts>),
 }
 
-/// A task as a person or a door sees it.
+/// A task as people and doors see it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskInfo {
     pub id: TaskId,
@@ -503,14 +511,14 @@ pub struct TaskInfo {
 pub struct QueueInfo {
     pub queue: Name,
     pub paused: bool,
-    /// By `StateName` as index.
+    /// Indexed by `StateName`.
     pub counts: [u64; 9],
     pub live_workers: u32,
     pub ever_served: bool,
     pub unserved_since: Option<Timestamp>,
-    /// When the task that is next in line was submitted.
+    /// When the next task to be assigned was submitted.
     pub oldest_ready: Option<Timestamp>,
-    /// Those that hold, its own or those of all queues.
+    /// The thresholds in force: the queue's own, else the broker's defaults.
     pub thresholds: Thresholds,
     pub passed: Passed,
 }
@@ -526,7 +534,7 @@ pub struct WorkerInfo {
     pub slots: u32,
     pub pulls: bool,
     pub held: Vec<Held>,
-    /// Attempts that are over but that it still lists: each occupies a slot.
+    /// Attempts that are over but that the worker still lists: each occupies a slot.
     pub stopping: Vec<Held>,
     pub draining: bool,
     pub crashes: u32,
@@ -543,9 +551,9 @@ pub struct WorkerInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PresenceName {
     Live,
-    /// Silent or disconnected; its lease may still run.
+    /// Silent or disconnected. Its lease may still be running.
     Lost,
-    /// Gone, kept for its health record.
+    /// Gone, but kept for its health record.
     Gone,
 }
 
@@ -566,12 +574,12 @@ pub struct LimitInfo {
     pub in_use: u32,
 }
 
-/// Numbers of the whole broker, across all namespaces.
+/// Metrics of the whole broker, across all namespaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
-    /// By `StateName` as index.
+    /// Indexed by `StateName`.
     pub by_state: [u64; 9],
-    /// When the first of all waiting tasks was submitted.
+    /// When the oldest waiting task was submitted.
     pub oldest_ready: Option<Timestamp>,
     /// Queues that have passed a threshold.
     pub backlogged_queues: u64,
@@ -579,10 +587,10 @@ pub struct Gauges {
     pub limits: Vec<(Name, LimitInfo)>,
 }
 
-/// Numbers at a glance, all kept up to date as things change.
+/// Counts that the engine keeps up to date with every change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// By `StateName` as index, for the asker's namespace.
+    /// Indexed by `StateName`, for the peer's namespace.
     pub by_state: [u64; 9],
     pub live_workers: u64,
     pub lost_workers: u64,

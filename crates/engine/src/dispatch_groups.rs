@@ -1,7 +1,7 @@
-//! Dispatch groups: where ready tasks of one queue with the same needs wait, and so what the same workers can take. A
-//! dispatch group has a ready queue for each set of tags, because a tag may block one ready queue and not the next.
-//! Workers look at dispatch groups: however many classes of workers can take a task, its coming and going changes one
-//! dispatch group.
+//! Dispatch groups: a group holds the ready tasks of one queue with the same needs, that is, what the same
+//! workers can take. A dispatch group has one ready queue for each set of tags, because a tag may block one
+//! ready queue and not the next. Workers look at dispatch groups: however many classes of workers can take a
+//! task, its arrival and departure changes one dispatch group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,9 +21,9 @@ pub(crate) struct DispatchGroup {
     /// Sorted.
     pub(crate) needs: Vec<Name>,
     pub(crate) ready_queues: BTreeSet<ReadyQueueKey>,
-    /// Ready queues with work that is not blocked, the most urgent first.
+    /// Ready queues with unblocked tasks, the most urgent first.
     pub(crate) open: BTreeSet<(TaskRank, ReadyQueueKey)>,
-    /// The classes of workers that can take what waits here.
+    /// The worker classes that can take these tasks.
     pub(crate) classes: Vec<ClassKey>,
 }
 

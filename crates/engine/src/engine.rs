@@ -1,5 +1,5 @@
-//! The engine itself: its tables, the one way in (`handle`, `ask`, `tick`), and the one way in which a task changes
-//! its state (`become_state`), which keeps every index, count and timer in step.
+//! The engine itself: its tables, its entry points (`handle`, `ask`, `tick`), and the one function that
+//! changes a task's state (`become_state`) and keeps every index, count and timer consistent.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -44,13 +44,13 @@ pub struct Engine {
     pub(crate) state_index: StateIndex,
     pub(crate) timers: Timers,
     pub(crate) next_event: u64,
-    /// What a change has marked dirty and `settle` looks at before the command is over.
+    /// What a command has changed and `settle` checks before the command ends.
     pub(crate) dirty: Dirty,
-    /// Live workers that may not work: draining or in quarantine. Few, and looked at only to explain.
+    /// Live workers that may not take tasks: draining or in quarantine. Few, and read only by explain.
     pub(crate) sidelined: BTreeSet<WorkerKey>,
-    /// Assigned tasks that nobody has confirmed for a while: a freer worker may have them.
+    /// Assigned tasks that stay unconfirmed for a while: a worker with more free slots may take them.
     pub(crate) overdue: BTreeSet<Slot>,
-    /// Held tasks whose holders have not been told yet what the event of this number says.
+    /// Held tasks whose holders have not yet received the notice that belongs to the event of this number.
     pub(crate) unspoken: VecDeque<(u64, Slot)>,
 }
 
@@ -87,7 +87,7 @@ impl Engine {
         }
     }
 
-    /// Carries out one command. A refusal has changed nothing.
+    /// Executes one command. A refused command changes nothing.
     pub fn handle(
         &mut self,
         now: Timestamp,
@@ -95,8 +95,8 @@ impl Engine {
         command: Command,
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
-        // Whatever a worker says is a sign of life. That its connection closed is not something it says, and
-        // registering is a return of its own.
+        // Any command from a worker is a sign of life. The hub sends `SessionClosed`, not the worker, and
+        // `Register` handles the return itself.
         if !matches!(command, Command::SessionClosed | Command::Register(_)) {
             self.hear_from(now, peer.session, out);
         }
@@ -107,7 +107,7 @@ impl Engine {
         reply
     }
 
-    /// Does what is due by now. The hub calls it at `next_deadline`.
+    /// Handles the timers that are due by now. The hub calls it at `next_deadline`.
     pub fn tick(&mut self, now: Timestamp, out: &mut dyn Output) {
         while let Some(timer) = self.timers.pop_due(now) {
             self.fire(now, timer, out);
@@ -124,7 +124,7 @@ impl Engine {
         self.timers.prune(|at, timer| still_holds(tasks, at, timer));
     }
 
-    /// When `tick` next has something to do.
+    /// When `tick` next has work to do.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let timers = self.timers.next();
         let retention = self.next_retirement();
@@ -140,7 +140,8 @@ impl Engine {
         self.tasks.len()
     }
 
-    /// Changes settings that may change while the broker runs. Table seeds and limits that shaped what is there stay.
+    /// Applies the settings that may change while the broker runs. `hash_seed` and `aging` stay, because
+    /// existing tables are built on them.
     pub fn configure(&mut self, settings: &Settings) {
         let (hash_seed, aging) = (self.settings.hash_seed, self.settings.aging);
         let before = self.settings.backlog;
@@ -150,8 +151,9 @@ impl Engine {
         }
     }
 
-    /// Walks the table of tasks in slices, from `from` on, at most `max` of them; returns where to go on. Tasks that
-    /// change meanwhile have a newer record, so a slow walk still makes a snapshot.
+    /// Walks the task table in slices of at most `max` slots, starting at `from`. Returns where to continue.
+    /// A task that changes during the walk gets a newer record, so a slow walk still yields a consistent
+    /// snapshot.
     pub fn scan_tasks(
         &self,
         from: Option<Slot>,
@@ -167,7 +169,7 @@ impl Engine {
         None
     }
 
-    /// Shows everything that is remembered besides tasks.
+    /// Visits all stored state except tasks.
     pub fn settings_records(&self, see: &mut dyn FnMut(Change<'_>)) {
         let is_known = |health: &WorkerHealth| health.crashes > 0 || health.profile.is_some();
         for (_, worker) in self.workers.iter().filter(|(_, worker)| is_known(&worker.health)) {
@@ -186,18 +188,19 @@ impl Engine {
         }
     }
 
-    /// Where a task's blobs lie, for the store to know what it must keep.
+    /// Finds a task, so that the store knows which of its blobs to keep.
     pub fn find_task(&self, id: &TaskId) -> Option<&Task> {
         self.tasks.find(id).map(|slot| self.tasks.at(slot))
     }
 
-    /// Whether these bytes are still this task's.
+    /// Whether this blob still belongs to this task.
     pub fn holds(&self, id: &TaskId, which: Which, blob: Blob) -> bool {
         self.find_task(id).is_some_and(|task| which.of(task) == blob)
     }
 
-    /// The store has moved a task's bytes, unless they are not its bytes any more. Nothing else about the task changes,
-    /// so there is no event; the task comes back to be written down anew.
+    /// Updates the address of a task's bytes that the store has moved, unless the task no longer uses them.
+    /// Nothing else about the task changes, so there is no event. Returns the task, so that the store can
+    /// write its new record.
     pub fn relocate(&mut self, id: &TaskId, which: Which, from: Blob, to: Blob) -> Option<(&Task, &Terms)> {
         let slot = self.tasks.find(id)?;
         let task = self.tasks.at_mut(slot);
@@ -219,8 +222,8 @@ impl Engine {
         Some((task, self.terms.get(task.terms)))
     }
 
-    /// Moves a task to its next state and tells of it: the only place where a task's state changes, except that an
-    /// assigned task that starts keeps its holder (`commands/start.rs`).
+    /// Moves a task to its next state and emits the record. This is the only place where a task's state
+    /// changes, except that an assigned task that starts keeps its holder (`commands/start.rs`).
     pub(crate) fn become_state(
         &mut self,
         now: Timestamp,
@@ -237,7 +240,7 @@ impl Engine {
         self.enter_state(slot);
     }
 
-    /// Takes a task out of everything its state put it into.
+    /// Removes a task from every index of its state.
     pub(crate) fn leave_state(&mut self, slot: Slot) {
         self.count(slot, |count| *count -= 1);
         let task = self.tasks.at(slot);
@@ -271,7 +274,7 @@ impl Engine {
         }
     }
 
-    /// Puts a task into everything its state belongs to.
+    /// Adds a task to every index of its state.
     pub(crate) fn enter_state(&mut self, slot: Slot) {
         self.count(slot, |count| *count += 1);
         let task = self.tasks.at(slot);
@@ -309,7 +312,7 @@ impl Engine {
         }
     }
 
-    /// Adds a task to what a worker holds. Its place among the free workers is updated by the caller that assigned it.
+    /// Adds a task to what a worker holds. The caller updates the worker's place among the free workers.
     fn hold(&mut self, worker: WorkerKey, slot: Slot) {
         let held = &mut self.workers.at_mut(worker).held;
         let place = held.len() as u32;
@@ -317,14 +320,15 @@ impl Engine {
         self.tasks.at_mut(slot).state.holding_mut().expect("it is held").place = place;
     }
 
-    /// Takes a task from what a worker holds. The last one takes its place. The worker is free for another.
+    /// Removes a task from what a worker holds; the last task of the list moves into its place. The worker
+    /// gets a free slot.
     fn let_go_of(&mut self, worker: WorkerKey, slot: Slot, place: u32) {
         let holder = self.workers.at_mut(worker);
         assert_eq!(holder.held.swap_remove(place as usize), slot, "a held task has its place");
         if let Some(moved) = holder.held.get(place as usize) {
             self.tasks.at_mut(*moved).state.holding_mut().expect("it is held").place = place;
         } else if holder.busy_lost_after.is_some() && holder.held.is_empty() {
-            // It may be silent for less long from now on.
+            // The worker may have a shorter silence limit from now on.
             self.watch_worker(worker);
         }
         if self.dirty.workers.last() != Some(&worker) {
@@ -361,7 +365,7 @@ impl Engine {
         out.record(Event { seq, at: now, about, kind }, Change::Task { task, terms });
     }
 
-    /// Emits an event about a task that changes nothing worth storing.
+    /// Emits an event about a task without a change of state.
     pub(crate) fn mention_task(&mut self, now: Timestamp, slot: Slot, kind: EventData, out: &mut dyn Output) {
         let seq = self.take_event();
         let task = self.tasks.at(slot);
@@ -382,7 +386,8 @@ impl Engine {
         let health = &self.workers.at(key).health;
         let about =
             EventSubject::Worker { namespace: health.namespace.clone(), worker: health.worker.clone() };
-        // A worker that never crashed leaves nothing to remember; one whose record is wiped must not get it back.
+        // A worker that never crashed has no record to store. One that was cleared needs a record, or a
+        // restart would bring its crashes back.
         let is_worth_it = health.crashes > 0 || is_news || matches!(kind, EventData::WorkerCleared);
         let change = if is_worth_it { Change::Worker(health) } else { Change::Nothing };
         out.record(Event { seq, at: now, about, kind }, change);
@@ -394,7 +399,7 @@ impl Engine {
         seq
     }
 
-    /// A task of the asker's namespace.
+    /// A task in the peer's namespace.
     pub(crate) fn task_of(&self, peer: &Peer, id: TaskId) -> Result<Slot, Refusal> {
         self.task_found(peer, id, self.tasks.find(&id))
     }
@@ -411,12 +416,12 @@ impl Engine {
         self.workers.of_session(peer.session).ok_or(Refusal::NotAWorker)
     }
 
-    /// The fence: only the holder of the current attempt gets through.
+    /// The fence: only the holder of the current attempt passes.
     pub(crate) fn held_by(&self, peer: &Peer, held: Held) -> Result<Slot, Refusal> {
         self.fence(self.worker_of(peer)?, peer, held, self.tasks.find(&held.task))
     }
 
-    /// The fence, for a task that was looked for already.
+    /// The fence, for a task that has already been looked up.
     pub(crate) fn fence(
         &self,
         worker: WorkerKey,
@@ -446,7 +451,7 @@ impl Engine {
         self.tasks.at(slot).state.name()
     }
 
-    /// What is asked of the task's holder.
+    /// The intent of a held task, if any.
     pub(crate) fn wanted_of(&self, slot: Slot) -> Option<Wanted> {
         Some(self.tasks.at(slot).state.holding()?.intent.as_ref()?.wanted)
     }
@@ -455,7 +460,7 @@ impl Engine {
         rank(self.tasks.at(slot), self.settings.aging)
     }
 
-    /// The key of these terms, with the queue, tags and ready queue they need.
+    /// The key of these terms. Creates the queue, tags and ready queue they need.
     pub(crate) fn terms_key(&mut self, terms: Terms) -> TermsKey {
         if let Some(key) = self.terms.find(&terms) {
             return key;
@@ -468,7 +473,7 @@ impl Engine {
         self.terms.insert(terms, queue, ready_queue)
     }
 
-    /// One task less under these terms.
+    /// Drops one user of these terms.
     pub(crate) fn release_terms(&mut self, key: TermsKey) {
         if let Some(ready_queue) = self.terms.release(key) {
             self.release_ready_queue(ready_queue);
@@ -480,7 +485,7 @@ impl Engine {
     }
 }
 
-/// Whether a timer of the FIFO still means anything: the task is held as it was when the timer was armed.
+/// Whether a timer of the FIFO is still valid: the task is held as it was when the timer was armed.
 pub(crate) fn still_holds(tasks: &Tasks, at: Timestamp, timer: Timer) -> bool {
     match timer {
         Timer::Held(slot) => tasks
@@ -492,8 +497,8 @@ pub(crate) fn still_holds(tasks: &Tasks, at: Timestamp, timer: Timer) -> bool {
     }
 }
 
-/// Higher priorities first, then the older. With aging, waiting makes up for priority: one step for each period, which
-/// is a fixed number too, so nothing has to be re-sorted as time passes.
+/// Higher priority first, then the older. With aging, each period of waiting makes up for one step of
+/// priority. That is a constant per task, so nothing has to be re-sorted as time passes.
 pub(crate) fn rank(task: &Task, aging: Option<std::time::Duration>) -> TaskRank {
     let priority = i64::from(task.priority);
     let weight = match aging {

@@ -1,4 +1,4 @@
-//! Events: the facts as others hear them. One global sequence without holes, carried by the records.
+//! Events: the facts that watchers receive. One global sequence without gaps, carried by the records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub struct Event {
     pub kind: EventData,
 }
 
-/// Whom an event concerns.
+/// What an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventSubject {
     Task { id: TaskId, attempt: u32, terms: Arc<Terms> },
@@ -33,12 +33,12 @@ pub enum EventSubject {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventData {
     // About a task, in the order of its life.
-    /// `unserved` says why no live worker can take it, if that is so.
+    /// `unserved` gives the reason if no live worker can take the task.
     Submitted {
         unserved: Option<Why>,
     },
     Released,
-    /// Its time has come.
+    /// A delayed task's time has come.
     Due,
     Assigned {
         worker: Name,
@@ -54,27 +54,27 @@ pub enum EventData {
     Checkpoint {
         bytes: u32,
     },
-    /// The worker handed it back unfinished.
+    /// The worker returned the task unfinished.
     GivenBack {
         worker: Name,
         reason: Option<Box<str>>,
     },
-    /// Not confirmed in time, or wanted by a freer worker.
+    /// Not confirmed in time, or a worker with more free slots takes it.
     TakenBack {
         worker: Name,
     },
-    /// The holder went silent or its connection closed. If it is not back by `lease_until`, the task follows its
-    /// policy.
+    /// The holder went silent or its connection closed. If it does not return by `lease_until`, the task
+    /// follows its policy.
     HolderLost {
         worker: Name,
         reason: LostReason,
         lease_until: Timestamp,
     },
-    /// The lost holder came back in time and goes on.
+    /// The lost holder returned in time and continues.
     HolderReturned {
         worker: Name,
     },
-    /// The attempt is over without a report.
+    /// The attempt ended without a report.
     Crashed {
         worker: Name,
         reason: LostReason,
@@ -87,7 +87,7 @@ pub enum EventData {
     PauseRequested {
         reason: Option<Box<str>>,
     },
-    /// The worker has been told.
+    /// The worker has received the intent.
     IntentDelivered {
         wanted: Wanted,
         worker: Name,
@@ -97,7 +97,7 @@ pub enum EventData {
     },
     Resumed,
     Retried,
-    /// Priority, queue or tags were changed while it waited.
+    /// A client changed the priority, queue or tags while the task waited.
     Moved,
     Completed {
         worker: Name,
@@ -110,7 +110,7 @@ pub enum EventData {
         next: Next,
         result: Blob,
     },
-    /// It did not start before its expiry.
+    /// The task did not start before its expiry.
     Expired,
     Cancelled {
         reason: Option<Box<str>>,
@@ -134,28 +134,28 @@ pub enum EventData {
     // About a queue.
     QueuePaused,
     QueueResumed,
-    /// Tasks wait and no live worker can take them.
+    /// Tasks wait, but no live worker can take them.
     QueueUnserved {
         needs: Vec<Name>,
     },
-    /// A worker that can take them is here again.
+    /// A worker that can take the tasks is back.
     QueueServed {
         needs: Vec<Name>,
     },
-    /// As many tasks are ready as the threshold says, or one has been so for as long. `depth` is how many are ready,
-    /// `age` how long the one has been that is so for longest.
+    /// The number of ready tasks, or the age of one of them, has reached the threshold. `depth` is the number
+    /// of ready tasks, `age` how long the longest-waiting one has been ready.
     QueueBacklog {
         threshold: Threshold,
         depth: u64,
         age: Duration,
     },
-    /// It is at half of the threshold or below, or the threshold is gone.
+    /// The queue is at half of the threshold or below, or the threshold was removed.
     QueueBacklogCleared {
         threshold: Threshold,
         depth: u64,
         age: Duration,
     },
-    /// The thresholds that hold for the queue from now on.
+    /// The thresholds in force for the queue from now on.
     QueueThresholdsSet {
         depth: Option<u32>,
         age: Option<Duration>,
@@ -167,7 +167,7 @@ pub enum EventData {
     },
 }
 
-/// Why a worker or an attempt is believed dead.
+/// Why the broker considers a worker or an attempt dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LostReason {
     ConnectionClosed,
@@ -175,9 +175,9 @@ pub enum LostReason {
     RunLimit,
     /// The worker itself reported the crash.
     WorkerSaidSo,
-    /// The worker is alive but says it no longer holds the task.
+    /// The worker is alive but reports that it no longer holds the task.
     Forgotten,
-    /// The broker restarted and the worker did not come back in time.
+    /// The broker restarted and the worker did not return in time.
     NotBackAfterRestart,
 }
 
@@ -226,7 +226,7 @@ impl Next {
 }
 
 impl EventData {
-    /// The stable name, the same through every door.
+    /// The stable name, the same in every door.
     pub fn as_str(&self) -> &'static str {
         match self {
             EventData::Submitted { .. } => "submitted",
@@ -270,7 +270,7 @@ impl EventData {
         }
     }
 
-    /// Whether a task has ended with this event.
+    /// Whether this event ends a task.
     pub fn is_end(&self) -> bool {
         match self {
             EventData::Completed { .. } | EventData::Expired | EventData::Cancelled { .. } => true,
@@ -340,7 +340,7 @@ pub struct EventFilter {
     pub queue: Option<Name>,
     pub submitter: Option<Name>,
     pub worker: Option<Name>,
-    /// Names of kinds; empty means all.
+    /// Names of event kinds; empty means all.
     pub kinds: Vec<Name>,
 }
 

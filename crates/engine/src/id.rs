@@ -1,10 +1,10 @@
-//! Identifiers. A task id is a UUID that is made outside (by a client or by the hub); keys are short-lived
-//! indexes into the engine's own tables and never leave the process.
+//! Identifiers. A task id is a UUID that a client or the hub generates. Keys are short-lived indexes into the
+//! engine's own tables and never leave the process.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A task's identity, unique in the whole broker. Printed and parsed as a UUID.
+/// A task's id, unique in the whole broker. Printed and parsed as a UUID.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub [u8; 16]);
 
@@ -41,7 +41,7 @@ impl fmt::Debug for TaskId {
     }
 }
 
-/// What is wrong with a text that should have been a UUID.
+/// The error for text that is not a UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAnId;
 
@@ -82,15 +82,15 @@ fn digit(byte: u8) -> Result<u8, NotAnId> {
     char::from(byte).to_digit(16).map(|digit| digit as u8).ok_or(NotAnId)
 }
 
-/// One peer's conversation with one door, numbered by the hub, never reused while the broker runs.
+/// A session, numbered by the hub. Numbers are not reused while the broker runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
-/// A task's place in the engine's table.
+/// A task's index in the engine's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub(crate) u32);
 
-/// A worker's place in the engine's table.
+/// A worker's index in the engine's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct WorkerKey(pub(crate) u32);
 

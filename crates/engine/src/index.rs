@@ -1,8 +1,8 @@
-//! A lookup from a hash to a place in a table. It is split into shards so that growing moves a small part at a time,
-//! not ten million entries in one turn. Its order is never looked at.
+//! An index from a hash to a table slot. It is split into shards so that growing moves a small part at a
+//! time, not ten million entries at once. Nothing depends on its order.
 //!
-//! An entry keeps half of its hash: growing then reads the index alone, not the table, where each look would wait for
-//! memory.
+//! An entry keeps half of its hash. Growing then reads only the index, not the table, where each lookup would
+//! be a cache miss.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ struct IndexEntry {
     hash: u32,
 }
 
-/// The places, without the empty shards.
+/// Shows the slots, without the empty shards.
 impl fmt::Debug for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.shards.iter().flatten().map(|entry| entry.place)).finish()
@@ -56,12 +56,12 @@ impl Index {
     }
 }
 
-/// The shard is taken from the upper half of a hash, which entries do not keep.
+/// Entries do not keep the upper half of the hash, so it selects the shard.
 fn shard(hash: u64) -> usize {
     (hash >> 40) as usize % SHARDS
 }
 
-/// The table uses the highest seven and the lowest bits of what it is given.
+/// The hash table uses the highest seven bits and the lowest bits of its input.
 fn spread(half: u32) -> u64 {
     u64::from(half).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -1,12 +1,13 @@
 //! The engine: the state machine of tasks and workers.
 //!
-//! It is pure. Commands, ids and the time come in; records, notices and replies go out; nothing is read or written
-//! anywhere else, and the same input gives the same output. A door asks through the hub, the hub journals the records
-//! and speaks only when they are on disk.
+//! It is pure. Commands, ids and the time come in; records, notices and replies go out. It does no other
+//! input or output, and the same input gives the same output. A door calls it through the hub; the hub
+//! journals the records and sends notices and replies only when the records are on disk.
 //!
-//! Where to look: [`command`] for what can be asked, `commands/` and `queries/` for what each verb does, one file
-//! each; `commands/assign.rs` for who gets which task; [`state`] for the table of legal transitions; [`event`] for what
-//! others hear; [`recover`] for how an engine comes back from its records.
+//! Where to look: [`command`] for what can be asked; `commands/` and `queries/` for what each verb does, one
+//! file each; `commands/assign.rs` for which worker gets which task; [`state`] for the table of legal
+//! transitions; [`event`] for what watchers receive; [`recover`] for how an engine is rebuilt from its
+//! records.
 
 mod audit;
 mod backlog;

@@ -1,4 +1,4 @@
-//! Every maximum the engine keeps, by name.
+//! Every limit the engine enforces, by name.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ pub const NAMESPACES_MAX: usize = 10_000;
 /// How many capabilities one task may need, and how many tags it may carry.
 pub const NEEDS_MAX: usize = 100;
 pub const TAGS_MAX: usize = 32;
-/// What one worker may ask for.
+/// The most slots one worker may register.
 pub const SLOTS_MAX: u32 = 65_536;
 pub const WORKER_QUEUES_MAX: usize = 256;
 pub const WORKER_CAPABILITIES_MAX: usize = 4_096;
-/// The shortest heartbeat limit: below it a busy machine would lose healthy workers.
+/// The shortest silence limit: below it, healthy workers on a busy machine would count as lost.
 pub const LOST_AFTER_MIN: Duration = Duration::from_millis(100);
 /// The longest texts that go with a progress report and with a failure.
 pub const NOTE_BYTES_MAX: usize = 4 * 1024;
 pub const MESSAGE_BYTES_MAX: usize = 16 * 1024;
-/// How many workers that crashed on a task it remembers.
+/// How many of the workers that crashed on it a task remembers.
 pub const CRASHED_ON_MAX: usize = 8;
 /// How many tags may have a limit.
 pub const LIMITED_TAGS_MAX: usize = 100_000;
 /// The longest reason that goes with a cancellation, a pause or a task given back.
 pub const REASON_BYTES_MAX: usize = 4 * 1024;
-/// How much a worker may tell of itself, with its registration and with each heartbeat.
+/// The largest description of a worker, in its registration and in each heartbeat.
 pub const ABOUT_BYTES_MAX: usize = 160 * 1024;
 /// The largest page of a list.
 pub const PAGE_MAX: usize = 1_000;
-/// A page of a list ends behind the task with which it has this many bytes. It has a cursor then, as every short page.
+/// A page ends after the task that takes it to this size. Like every short page, it then has a cursor.
 pub const PAGE_BYTES_MAX: usize = 1024 * 1024;

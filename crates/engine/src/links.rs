@@ -1,5 +1,5 @@
-//! Which class of workers can serve which dispatch group. The links change when a dispatch group or a class comes or
-//! goes, never when a task does.
+//! Links between worker classes and the dispatch groups they can serve. The links change when a dispatch
+//! group or a class is added or removed, never when a task is.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::tags::TagKey;
 use crate::time::Timestamp;
 
 impl Engine {
-    /// The ready queue in which tasks of this queue with these needs and tags wait.
+    /// The ready queue for tasks of this queue with these needs and tags.
     pub(crate) fn open_ready_queue(
         &mut self,
         queue: QueueKey,
@@ -50,9 +50,10 @@ impl Engine {
         key
     }
 
-    /// One set of terms less leads to this ready queue.
+    /// Drops one set of terms that uses this ready queue.
     pub(crate) fn release_ready_queue(&mut self, key: ReadyQueueKey) {
-        // Only an empty ready queue loses its last user, and an empty ready queue is hidden.
+        // A ready queue is empty when it loses its last user, and an empty one is hidden, so there is no
+        // offer to remove.
         let Some(ready_queue) = self.ready_queues.release(key) else { return };
         assert_eq!(
             (ready_queue.ranked.len(), ready_queue.offer),
@@ -77,7 +78,7 @@ impl Engine {
         self.close_queue_if_unused(group.queue);
     }
 
-    /// The class of workers that serve these queues with these capabilities; its user count goes up by one.
+    /// The class of workers that serve these queues with these capabilities. Increments its user count.
     pub(crate) fn retain_class(
         &mut self,
         namespace: &Name,
@@ -128,8 +129,8 @@ impl Engine {
         }
     }
 
-    /// Makes a worker one of the class that serves these queues. Where it serves the same queue before and after,
-    /// nobody notices.
+    /// Moves a worker to the class that serves these queues. Queues that it serves both before and after see
+    /// no change.
     pub(crate) fn join_class(
         &mut self,
         now: Timestamp,
@@ -153,7 +154,7 @@ impl Engine {
         }
     }
 
-    /// Takes a worker that is not counted any more out of its class.
+    /// Removes a worker that no longer counts as live from its class.
     pub(crate) fn leave_class(&mut self, key: WorkerKey) {
         self.stop_asking(key);
         if let Some(class) = self.workers.at_mut(key).class.take() {
@@ -161,7 +162,7 @@ impl Engine {
         }
     }
 
-    /// Counts a worker among those that may take work, or no longer, and tells what that means for its queues.
+    /// Updates whether a worker counts among those that may take tasks, and emits the events for its queues.
     pub(crate) fn recount(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
         let worker = self.workers.at(key);
         let may_work = worker.may_work();
@@ -186,9 +187,10 @@ impl Engine {
         }
     }
 
-    /// One more worker of a class may take work.
+    /// Counts one more worker of a class that may take tasks.
     fn count_in(&mut self, now: Timestamp, class: ClassKey, out: &mut dyn Output) {
-        // Whoever waits for capabilities hears when a worker brings them; the others hear it with their queue.
+        // Tasks that lack a capability get their event when a worker brings it; the others get the event of
+        // their queue.
         let relieved = self.waiting_for_class(class);
         self.classes.at_mut(class).live += 1;
         for key in self.classes.at(class).spec.queues.clone() {
@@ -205,7 +207,7 @@ impl Engine {
         }
     }
 
-    /// One worker of a class less may take work.
+    /// Counts one worker of a class less that may take tasks.
     fn count_out(&mut self, now: Timestamp, class: ClassKey, out: &mut dyn Output) {
         self.classes.at_mut(class).live -= 1;
         for key in self.classes.at(class).spec.queues.clone() {
@@ -223,7 +225,8 @@ impl Engine {
         }
     }
 
-    /// The needs of tasks that wait for a worker of this class, because no class with live workers can take them.
+    /// The needs of tasks that wait for a worker of this class because no class with live workers can take
+    /// them.
     fn waiting_for_class(&self, class: ClassKey) -> Vec<(QueueKey, Vec<Name>)> {
         if self.classes.at(class).live > 0 {
             return Vec::new();
@@ -239,7 +242,7 @@ impl Engine {
             .collect()
     }
 
-    /// Whether there is a live worker that can take what waits on this dispatch group.
+    /// Whether a live worker can take the tasks of this dispatch group.
     pub(crate) fn is_served(&self, group: &DispatchGroup) -> bool {
         group.classes.iter().any(|class| self.classes.at(*class).live > 0)
     }

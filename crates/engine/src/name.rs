@@ -1,4 +1,4 @@
-//! Names of queues, capabilities, tags, workers and namespaces: shared text with one rule for what is allowed.
+//! Names of queues, capabilities, tags, workers and namespaces: shared text with one validation rule.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use crate::refusal::Refusal;
 /// A name is shared, never copied: a million tasks of one queue hold the same text.
 pub type Name = Arc<str>;
 
-/// The namespace of whoever does not ask for another.
+/// The namespace of a peer that does not name another.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
-/// Refuses a text that is too long to be kept. `what` says which text it is.
+/// Refuses a text over its limit. `what` says which text it is.
 pub(crate) fn check_text(what: &'static str, text: Option<&str>, limit: usize) -> Result<(), Refusal> {
     if text.is_some_and(|text| text.len() > limit) {
         return Err(Refusal::TooMany { what, limit });
@@ -39,8 +39,8 @@ pub fn check(what: &'static str, name: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Characters that show nothing and change how others are shown: two names that look alike would be different, or one
-/// would look like something it is not.
+/// Characters that are invisible or change how others are displayed. With them, two different names could
+/// look alike, or a name could imitate another one.
 pub fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}'

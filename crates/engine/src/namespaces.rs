@@ -1,4 +1,5 @@
-//! Namespaces: what is counted apart. Queues, workers, names, tags and limits carry their namespace in their keys.
+//! Namespaces: each has its own counts. Queues, workers, names, tags and limits carry their namespace in
+//! their keys.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ impl NamespaceKey {
 
 #[derive(Debug, Default)]
 pub(crate) struct NamespaceCounts {
-    /// Tasks by `StateName` as index.
+    /// Tasks, indexed by `StateName`.
     pub(crate) tasks: [u64; 9],
     pub(crate) live_workers: u64,
     pub(crate) lost_workers: u64,

@@ -1,4 +1,5 @@
-//! Notices: unasked news for a worker's session. (Clients hear events instead, through a watch.)
+//! Notices: what the broker sends to a worker's session unasked. (Clients get events through a watch
+//! instead.)
 
 use std::sync::Arc;
 
@@ -11,15 +12,15 @@ use crate::time::Timestamp;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// Here is work. The attempt goes back with every report.
+    /// A new assignment. Every report must carry its attempt number.
     Assign(Box<Assignment>),
-    /// Somebody wants the task cancelled or paused. Wind it down and confirm.
+    /// A client wants the task cancelled or paused. The worker stops it and confirms.
     Wanted { task: TaskId, attempt: u32, wanted: Wanted, reason: Option<Box<str>> },
-    /// The attempt is over, whatever the worker does: drop it without a report.
+    /// The attempt is over, whatever the worker does: the worker drops it without a report.
     Stop { task: TaskId, attempt: u32, why: StopWhy },
     /// Take nothing new, finish what runs, leave.
     Drain,
-    /// Another session of the same worker has taken over.
+    /// A newer session of the same worker has taken over.
     Replaced { worker: Name },
 }
 
@@ -29,7 +30,7 @@ pub struct Assignment {
     pub attempt: u32,
     pub priority: i32,
     pub body: Blob,
-    /// How far an earlier attempt got.
+    /// The checkpoint of an earlier attempt.
     pub checkpoint: Blob,
     pub terms: Arc<Terms>,
     pub name: Option<Name>,
@@ -41,9 +42,9 @@ pub struct Assignment {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StopWhy {
-    /// The attempt's number is not the current one any more.
+    /// The attempt is no longer the current one.
     Stale,
-    /// Not confirmed in time, or a freer worker takes it.
+    /// Not confirmed in time, or a worker with more free slots takes the task.
     TakenBack,
     Cancelled,
     Paused,

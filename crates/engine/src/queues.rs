@@ -1,4 +1,4 @@
-//! The queues: where tasks wait and what workers serve. A queue exists from the first task or worker that names it.
+//! Queues: where tasks wait and what workers serve. The first task or worker that names a queue creates it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,17 +20,17 @@ pub(crate) struct QueueKey(pub(crate) u32);
 pub(crate) struct Queue {
     pub(crate) setting: QueueSetting,
     pub(crate) namespace_key: NamespaceKey,
-    /// By `StateName` as index.
+    /// Indexed by `StateName`.
     pub(crate) counts: [u64; 9],
-    /// Live workers that serve it and may take work.
+    /// Live workers that serve the queue and may take tasks.
     pub(crate) live: u32,
     pub(crate) groups: BTreeSet<GroupKey>,
     pub(crate) classes: BTreeSet<ClassKey>,
-    /// Its ready tasks, the one that is ready for longest first; empty as long as the queue has no threshold.
+    /// The ready tasks, longest-waiting first. Empty while the queue has no threshold.
     pub(crate) waiting: RankedList,
-    /// When its backlog is looked at next.
+    /// When the next backlog check is due.
     pub(crate) look_at: Timestamp,
-    /// Its backlog is looked at before the command is over.
+    /// Marked for a backlog check before the command ends.
     pub(crate) is_dirty: bool,
 }
 
@@ -43,9 +43,9 @@ impl Queue {
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     slab: Slab<Queue>,
-    /// By namespace and name: an order that is the same in every run, for listings.
+    /// By namespace and name, so that listings have the same order in every run.
     by_name: BTreeMap<(Name, Name), QueueKey>,
-    /// How many queues each namespace has, by its place.
+    /// The number of queues per namespace, by its index.
     of_namespace: Vec<usize>,
 }
 
@@ -59,7 +59,8 @@ impl Queues {
     }
 
     pub(crate) fn find(&self, namespace: &Name, queue: &Name) -> Option<QueueKey> {
-        // The key of a map of pairs is a pair; two counted pointers are cheaper than a nested map.
+        // The map's key is a pair, so the lookup needs one too; cloning two `Arc`s is cheaper than a nested
+        // map.
         self.by_name.get(&(namespace.clone(), queue.clone())).copied()
     }
 
@@ -95,8 +96,9 @@ impl Queues {
         key
     }
 
-    /// Forgets a queue that nobody uses, serves, has paused or given thresholds, and says whether it did. That it was
-    /// served once is remembered as long as there is room.
+    /// Removes a queue that no task uses, no worker serves and no client has paused or given thresholds.
+    /// Returns whether it did. A queue that was once served is kept while there is room, to remember that it
+    /// was.
     pub(crate) fn close_if_unused(&mut self, key: QueueKey, queues_max: usize) -> bool {
         let is_crowded = self.len() > queues_max / 2;
         let queue = self.at(key);

@@ -1,14 +1,14 @@
-//! A ranked list: tasks in the order in which they are to run.
+//! A ranked list: tasks in the order in which they run.
 //!
-//! It stores four bytes per task, because it looks ranks up in the table of tasks. New tasks join near the end and
-//! tasks leave at the front, so both are cheap; in between it is a list of sorted chunks, and an insertion or a
-//! removal moves at most one chunk.
+//! It stores four bytes per task, because it looks ranks up in the task table. New tasks join near the end
+//! and tasks leave at the front, so both are cheap. The list consists of sorted chunks, so an insertion or
+//! removal in between moves at most one chunk.
 
 use std::collections::VecDeque;
 
 use crate::id::Slot;
 
-/// The order of waiting tasks: the smaller goes first. Unique, because it ends with the task's age.
+/// The order of waiting tasks: the smaller goes first. Unique, because the last field is the task's age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TaskRank {
     pub(crate) weight: i64,
@@ -19,7 +19,7 @@ const CHUNK: usize = 512;
 
 #[derive(Debug, Default)]
 pub(crate) struct RankedList {
-    /// None is empty, except that the last one stays for the next task to come.
+    /// No chunk is empty, except that the last remaining one is kept for the next task.
     chunks: VecDeque<VecDeque<Slot>>,
     len: usize,
 }
@@ -92,7 +92,7 @@ impl RankedList {
         self.chunks.iter().skip(index).flatten().skip(within).copied()
     }
 
-    /// The chunk in which a task of this rank stands or would stand.
+    /// The chunk that holds a task of this rank, or would hold it.
     fn chunk_of(&self, own: TaskRank, rank: &impl Fn(Slot) -> TaskRank) -> usize {
         let beyond =
             self.chunks.partition_point(|chunk| rank(*chunk.front().expect("chunks are not empty")) <= own);

@@ -1,7 +1,7 @@
-//! Ready queues: ready tasks that the same workers can take and the same tags hold back wait in one ready queue.
+//! Ready queues: ready tasks that the same workers can take and the same tags limit wait in one ready queue.
 //!
-//! Because everything in a ready queue is alike in queue, needs and tags, only its first task ever needs to be looked
-//! at, and a ready queue that a tag blocks does not block another.
+//! All tasks of a ready queue have the same queue, needs and tags. So only its first task needs to be
+//! examined, and a ready queue that a tag blocks does not block another.
 
 use std::collections::BTreeMap;
 
@@ -21,16 +21,16 @@ pub(crate) struct ReadyQueue {
     pub(crate) tags: Vec<TagKey>,
     pub(crate) ranked: RankedList,
     pub(crate) offer: ReadyOffer,
-    /// Sets of terms that lead here.
+    /// The sets of terms that use this ready queue.
     users: u32,
 }
 
 /// How a ready queue is offered to workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadyOffer {
-    /// Empty, or its queue is paused.
+    /// Empty, or the queue is paused.
     Hidden,
-    /// Offered on its dispatch group under this rank.
+    /// Listed in its dispatch group under this rank.
     Listed(TaskRank),
     /// Waits for a tag under this rank.
     Parked(TagKey, TaskRank),
@@ -66,7 +66,7 @@ impl ReadyQueues {
         self.at_mut(key).users += 1;
     }
 
-    /// One user less. When it was the last, the ready queue is handed back.
+    /// Drops one user. Returns the ready queue if that was its last user.
     pub(crate) fn release(&mut self, key: ReadyQueueKey) -> Option<ReadyQueue> {
         let ready_queue = self.at_mut(key);
         ready_queue.users -= 1;

@@ -1,8 +1,8 @@
-//! Records: what must be remembered, and the port through which the engine says it.
+//! Records: what the store must keep, and the port through which the engine emits it.
 //!
-//! A record is the whole new state of one thing plus the event that explains it. Applying it is replacing, so
-//! recovery is "the last one wins". The engine hands records out by reference, at the moment of the change; whoever
-//! listens encodes or copies what it needs, and a task in flight costs no allocation.
+//! A record is the whole new state of one thing plus the event that explains it. Applying a record replaces
+//! the old state, so in recovery the last one wins. The engine passes records by reference at the moment of
+//! the change; the receiver encodes or copies what it needs, so a task in flight costs no allocation.
 
 use crate::backlog::{Passed, Thresholds};
 use crate::blob::Blob;
@@ -24,11 +24,12 @@ pub enum Change<'a> {
     Worker(&'a WorkerHealth),
     Queue(&'a QueueSetting),
     Limit(&'a LimitSetting),
-    /// The event is worth remembering but no state changes.
+    /// An event without a change of state.
     Nothing,
 }
 
-/// What is known of a worker even when it is away. Everything else about a worker is presence: soft, never stored.
+/// What the broker stores about a worker, even while it is away. Everything else about a worker is presence:
+/// soft state, never stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerHealth {
     pub namespace: Name,
@@ -38,7 +39,7 @@ pub struct WorkerHealth {
     /// The crashes inside the quarantine window, oldest first.
     pub recent_crashes: Vec<Timestamp>,
     pub quarantined_until: Option<Timestamp>,
-    /// What it says of itself in the words of its door, until it says goodbye or is cleared.
+    /// The worker's description of itself in its door's format, until it leaves or is cleared.
     pub profile: Option<Box<str>>,
 }
 
@@ -47,13 +48,13 @@ pub struct QueueSetting {
     pub namespace: Name,
     pub queue: Name,
     pub paused: bool,
-    /// A worker has served it at some time.
+    /// Whether a worker has ever served the queue.
     pub ever_served: bool,
-    /// When the last live worker was lost, if none is there.
+    /// When the last live worker was lost, if there is none now.
     pub unserved_since: Option<Timestamp>,
-    /// Its own thresholds. `None`: those of all queues.
+    /// The queue's own thresholds. `None`: the broker's defaults.
     pub thresholds: Option<Thresholds>,
-    /// Of which backlogs was told that are not over.
+    /// The backlogs that were announced and are not cleared yet.
     pub passed: Passed,
 }
 
@@ -64,12 +65,13 @@ pub struct LimitSetting {
     pub limit: Option<u32>,
 }
 
-/// The small port between the engine and the world. The hub journals the records and delivers the notices after the
-/// records are on disk; a test just collects them.
+/// The port between the engine and the outside. The hub journals the records and delivers the notices once
+/// the records are on disk; a test only collects them.
 pub trait Output {
     fn record(&mut self, event: Event, change: Change<'_>);
     fn notice(&mut self, to: SessionId, notice: Notice);
-    /// Nobody needs these bytes any more: their task is forgotten, they are the result of an attempt that another
-    /// follows, or a checkpoint that has served. Nothing is journaled for it: recovery comes to the same conclusion from the tasks it finds.
+    /// These bytes are no longer needed: their task is forgotten, they are the result of an attempt that was
+    /// retried, or a checkpoint that is obsolete. This is not journaled: recovery reaches the same conclusion
+    /// from the tasks it finds.
     fn freed(&mut self, blob: Blob);
 }

@@ -1,5 +1,5 @@
-//! Recovery: an engine comes back from its records. The last record of each thing wins; indexes, ready queues and
-//! counts are built once, at the end.
+//! Recovery: rebuilds an engine from its records. The last record of each thing wins; indexes, ready queues
+//! and counts are built once, at the end.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::time::Timestamp;
 use crate::timers::Timer;
 use crate::workers::{Presence, Worker};
 
-/// Takes records in the order in which they were written and makes an engine of them.
+/// Takes records in the order in which they were written and builds an engine from them.
 #[derive(Debug)]
 pub struct Restore {
     engine: Engine,
@@ -28,7 +28,7 @@ pub struct Restore {
     ended: BTreeSet<(u64, Slot)>,
 }
 
-/// The tasks of a finished restoration, by what is left to do for each.
+/// The tasks of a finished restore, by what is left to do for each.
 #[derive(Default)]
 struct Sorted {
     children: Vec<Slot>,
@@ -42,14 +42,14 @@ impl Restore {
         Restore { engine: Engine::new(settings), ended: BTreeSet::new() }
     }
 
-    /// The key to put into tasks of these terms.
+    /// The key for tasks with these terms.
     pub fn terms(&mut self, terms: Terms) -> TermsKey {
         self.engine.terms_key(terms)
     }
 
     /// A task's newest state. `task.terms` comes from [`Restore::terms`].
     pub fn task(&mut self, mut task: Task) {
-        // Families are put together at the end, whatever a copy of a task brings along.
+        // Parent and child links are built at the end, whatever a copy of a task contains.
         if let Some(extras) = &mut task.extras {
             extras.children.clear();
         }
@@ -57,7 +57,7 @@ impl Restore {
         if let Some(slot) = self.engine.tasks.find(&task.id) {
             self.remove(slot);
         }
-        // Of two tasks of one name, the older has ended and was forgotten before the other came.
+        // Of two tasks with one name, the older had ended and was forgotten before the newer was submitted.
         if let Some(slot) = self.task_named_like(&task) {
             self.remove(slot);
         }
@@ -74,8 +74,8 @@ impl Restore {
         engine.tasks.find_name(&engine.terms, &engine.terms.get(task.terms).namespace, task.name()?)
     }
 
-    /// Drops what was dropped at this point, when the record was new. At the end it would be too late: somebody may
-    /// have retried an ended task meanwhile, and then it would not be one too many any more.
+    /// Applies retention as it was applied when the record was new. At the end it would be too late: a client
+    /// may have retried an ended task meanwhile, and then that task would no longer exceed the limit.
     fn retire(&mut self) {
         while self.ended.len() > self.engine.settings.ended_kept {
             let (_, slot) = self.ended.first().copied().expect("there are too many");
@@ -88,7 +88,7 @@ impl Restore {
         if let Some(end) = old.state.end() {
             self.ended.remove(&(end.event, slot));
         }
-        // Terms without users are kept for now: the next record may use them.
+        // Keep terms without users for now: the next record may use them.
         self.engine.terms.release_keeping(old.terms);
     }
 
@@ -109,13 +109,13 @@ impl Restore {
         self.engine.tags.close_if_unused(key);
     }
 
-    /// The number of an event that was written. The next one will be higher than all.
+    /// Notes the number of a stored event. The next event gets a number higher than all of them.
     pub fn event(&mut self, seq: u64) {
         self.engine.next_event = self.engine.next_event.max(seq + 1);
     }
 
-    /// The engine as it was, at a new time. Workers of held tasks have a grace to come back; nothing is handed out yet,
-    /// because nobody is there.
+    /// The restored engine at a new time. Workers of held tasks have a grace period to return. Nothing is
+    /// assigned yet, because no worker is connected.
     pub fn finish(mut self, now: Timestamp) -> Engine {
         let Sorted { children, held, mut indexed, mut ready } = self.sort_out();
         self.link_families(&children);
@@ -125,7 +125,7 @@ impl Restore {
             engine.arm_expiry(now, slot);
             engine.enter_state(slot);
         }
-        // In the order of the state index and of the ready queues, so that each task joins at the end.
+        // Insert in the order of the state index and of the ready queues, so that each task goes to the end.
         indexed.sort_unstable();
         for (_, slot) in indexed {
             engine.shorten_retry(now, slot);
@@ -134,7 +134,7 @@ impl Restore {
         }
         ready.sort_unstable();
         for (_, slot) in ready {
-            // If the clock was set back, nobody waits since a moment that is to come.
+            // If the clock was set back, `since` must not lie in the future.
             if let TaskState::Ready { since } = &mut engine.tasks.at_mut(slot).state {
                 *since = now.min(*since);
             }
@@ -156,7 +156,7 @@ impl Restore {
         self.engine
     }
 
-    /// One walk over the whole table: it is long, and most of it is ready.
+    /// A single pass over the whole table: the table is long, and most tasks are ready.
     fn sort_out(&self) -> Sorted {
         let mut sorted = Sorted::default();
         for (slot, task) in self.engine.tasks.iter_from(Slot(0)) {
@@ -180,7 +180,7 @@ impl Restore {
             let Some(parent) = child.parent().and_then(|parent| self.engine.tasks.find(&parent)) else {
                 continue;
             };
-            // A task that is younger than its child only has the id of a parent that is forgotten.
+            // A task that is younger than its child is not the parent: it reuses the id of a forgotten one.
             let age = child.age;
             if self.engine.tasks.at(parent).age < age {
                 self.engine.tasks.at_mut(parent).extras_mut().children.insert((age, *slot));
@@ -188,7 +188,7 @@ impl Restore {
         }
     }
 
-    /// Every held task gets its worker back in the table: away, with a lease that starts afresh.
+    /// Recreates the worker of every held task: away, with a new lease.
     fn find_holders(&mut self, now: Timestamp, held: &[Slot]) {
         let lease_until = now + self.engine.settings.restart_grace;
         for slot in held {
@@ -209,7 +209,7 @@ impl Restore {
             holding.key = key;
             holding.check_at = match (started_at, run_limit) {
                 (Some(started), Some(limit)) => (started + limit).max(lease_until),
-                // What is not confirmed is confirmed or let go when the worker is back, or its lease ends.
+                // An unconfirmed task is settled when the worker returns or its lease ends.
                 (Some(_), None) | (None, _) => Timestamp::NEVER,
             };
         }
@@ -227,7 +227,7 @@ impl Restore {
 
 impl Engine {
     fn arm_expiry(&mut self, now: Timestamp, slot: Slot) {
-        // No submitter is connected after a restart, and one that cannot come back does not.
+        // No client is connected after a restart, and a client that cannot come back will not.
         if self.set_abandoned(now, slot) {
             return;
         }
@@ -240,7 +240,7 @@ impl Engine {
         }
     }
 
-    /// If the clock was set back, a retry must not wait for longer than its longest delay.
+    /// If the clock was set back, a retry must not wait longer than its longest delay.
     fn shorten_retry(&mut self, now: Timestamp, slot: Slot) {
         let task = self.tasks.at(slot);
         let terms = self.terms.get(task.terms);
@@ -261,7 +261,7 @@ impl Engine {
             .collect()
     }
 
-    /// No worker is connected after a restart: queues that were served are not, since now.
+    /// No worker is connected after a restart, so queues that were served are unserved from now on.
     fn close_service(&mut self, now: Timestamp) {
         let keys: Vec<_> = self.queues.keys().collect();
         for key in keys {
@@ -272,7 +272,7 @@ impl Engine {
         }
     }
 
-    /// Workers that hold nothing and never crashed are forgotten, and so are queues for which there is no room.
+    /// Removes workers without tasks, crashes and profile, and queues that are no longer used.
     fn forget_the_blameless(&mut self) {
         let keys: Vec<WorkerKey> = self
             .workers
@@ -294,7 +294,7 @@ impl Engine {
     }
 }
 
-/// Nobody listens while an engine is restored.
+/// Discards output: an engine that is being restored has no listener.
 struct Nobody;
 
 impl Output for Nobody {

@@ -1,4 +1,4 @@
-//! Every "no" the engine can say, with a stable code. A refusal changes nothing.
+//! Every refusal the engine can give, with a stable code. A refused command changes nothing.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use crate::time::Timestamp;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// No task of that id in this namespace.
+    /// No task with that id in this namespace.
     UnknownTask {
         task: TaskId,
     },
-    /// No task of that name in this namespace.
+    /// No task with that name in this namespace.
     UnknownName {
         name: Name,
     },
@@ -25,20 +25,20 @@ pub enum Refusal {
     UnknownQueue {
         queue: Name,
     },
-    /// The parent named at submission is not there or already cancelled.
+    /// The parent named at submission does not exist or is already cancelled.
     BadParent {
         parent: TaskId,
     },
-    /// The id is taken by another task.
+    /// Another task has this id.
     IdTaken {
         task: TaskId,
     },
-    /// The name is taken by a task that asked for something else.
+    /// A task with this name exists, but its request was different.
     NameTaken {
         name: Name,
         task: TaskId,
     },
-    /// The report's attempt is over: another one holds the task, or nobody does.
+    /// The report's attempt is over: another worker holds the task, or none does.
     StaleAttempt {
         task: TaskId,
         attempt: u32,
@@ -51,7 +51,7 @@ pub enum Refusal {
         state: StateName,
         verb: &'static str,
     },
-    /// Another live worker goes by this id.
+    /// Another live worker has this id.
     WorkerTaken {
         worker: Name,
     },
@@ -68,39 +68,39 @@ pub enum Refusal {
         what: &'static str,
         limit: usize,
     },
-    /// The broker holds as many of these as it may.
+    /// The broker has reached the limit for these.
     Full {
         what: &'static str,
         limit: u64,
     },
-    /// The disk has no room. Reading and finishing work go on.
+    /// The disk is full. Reads and finishing work continue.
     DiskFull,
-    /// The broker is stopping and takes nothing new.
+    /// The broker is stopping and accepts nothing new.
     Draining,
     /// The key does not allow this.
     NotAllowed {
         what: &'static str,
     },
-    /// Events before this one are gone.
+    /// Events before this one have been trimmed.
     Trimmed {
         oldest: u64,
     },
-    /// The body or result is gone or damaged.
+    /// The body or result is missing or damaged.
     Unreadable {
         what: &'static str,
     },
-    /// The receiver of a call is not there.
+    /// The receiver of a call is not connected.
     NobodyThere {
         address: Name,
     },
-    /// It expired before it could be done.
+    /// The deadline passed before the work could be done.
     TooLate {
         deadline: Timestamp,
     },
 }
 
 impl Refusal {
-    /// The stable code, the same through every door.
+    /// The stable code, the same in every door.
     pub fn code(&self) -> &'static str {
         match self {
             Refusal::UnknownTask { .. } => "unknown-task",
@@ -167,7 +167,8 @@ impl fmt::Display for Refusal {
             Refusal::Trimmed { oldest } => write!(f, "events before {oldest} are no longer kept"),
             Refusal::Unreadable { what } => write!(f, "the {what} cannot be read back"),
             Refusal::NobodyThere { address } => write!(f, "nobody is there at {address}"),
-            // When that was is a fact of the refusal: a number of milliseconds tells people nothing.
+            // The deadline is a field of the refusal; a number of milliseconds in the text would not help
+            // people.
             Refusal::TooLate { .. } => f.write_str("the deadline has passed"),
         }
     }

@@ -1,4 +1,4 @@
-//! What the engine is told at its start. Every number has a name and a unit.
+//! The engine's settings. Every number has a name and a unit.
 
 use std::time::Duration;
 
@@ -11,18 +11,17 @@ pub struct Settings {
     pub ended_kept_for: Duration,
     /// How long an assigned task may stay unconfirmed, unless the task says otherwise.
     pub accept_timeout: Duration,
-    /// How long an assigned task stays unconfirmed before a freer worker may have it.
+    /// How long an assigned task stays unconfirmed before a worker with more free slots may take it.
     pub take_back_after: Duration,
-    /// How long a worker may take to stop a task that is cancelled, unless the task says otherwise. `None`: as long as it
-    /// takes.
+    /// How long a worker may take to stop a cancelled task, unless the task says otherwise. `None`: no limit.
     pub cancel_timeout: Option<Duration>,
-    /// How long after a restart the workers of running tasks may take to come back.
+    /// How long the workers of running tasks have to return after a restart.
     pub restart_grace: Duration,
-    /// So many crashes within the window put a worker into quarantine.
+    /// The number of crashes within the window that quarantines a worker.
     pub quarantine_crashes: u32,
     pub quarantine_window: Duration,
     pub quarantine_for: Duration,
-    /// One step of priority is worth this much waiting. `None`: strict priorities.
+    /// How much waiting makes up for one step of priority. `None`: strict priorities.
     pub aging: Option<Duration>,
     /// The thresholds of queues that have none of their own.
     pub backlog: Thresholds,
@@ -30,7 +29,8 @@ pub struct Settings {
     pub workers_max: usize,
     pub queues_max: usize,
     pub queues_per_namespace_max: usize,
-    /// Makes the id table's hashing unguessable to strangers; comes from outside, the engine has no randomness.
+    /// Seeds the hash of the id table, so that clients cannot provoke collisions. Passed in, because the
+    /// engine has no randomness.
     pub hash_seed: u64,
 }
 

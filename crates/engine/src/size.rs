@@ -1,5 +1,5 @@
-//! About how many bytes an answer or an event takes on a wire, so that whoever holds many of them can count what they
-//! cost.
+//! Approximate wire size of an answer or an event, so that a component that buffers many of them can limit
+//! their memory.
 
 use crate::command::{Accepted, Answer, Reply, TaskInfo, WorkerAbout, WorkerInfo};
 use crate::event::{Event, EventData, EventSubject};
@@ -10,9 +10,9 @@ use crate::state::TaskState;
 use crate::terms::Terms;
 use crate::why::Why;
 
-/// The numbers of a task, a worker, an event or a notice, with their names on the wire.
+/// The numeric fields of a task, worker, event or notice, with their names on the wire.
 const NUMBERS: usize = 256;
-/// The length and the name of one text.
+/// The length and field name of one text.
 const TEXT: usize = 16;
 
 impl Answer {
@@ -54,7 +54,7 @@ impl Accepted {
 }
 
 impl Refusal {
-    /// A refusal is a sentence with a name or two.
+    /// A refusal is a sentence with one or two names.
     pub fn size(&self) -> usize {
         NUMBERS
     }

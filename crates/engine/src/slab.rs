@@ -1,4 +1,4 @@
-//! A table with stable places. It grows by whole chunks, so growing never copies what is there.
+//! A table with stable slots. It grows by whole chunks, so growing never copies existing entries.
 
 const CHUNK: usize = 4096;
 
@@ -55,7 +55,7 @@ impl<T> Slab<T> {
         self.cell(place).as_mut().expect("the place is taken")
     }
 
-    /// Everything from `place` on, in the order of places.
+    /// All entries from `place` on, in slot order.
     pub(crate) fn iter_from(&self, place: u32) -> impl Iterator<Item = (u32, &T)> {
         let (chunk, within) = (place as usize / CHUNK, place as usize % CHUNK);
         self.chunks.iter().enumerate().skip(chunk).flat_map(move |(index, cells)| {

@@ -1,4 +1,4 @@
-//! The states of a task and the table of legal transitions: the one place that says what may follow what.
+//! The states of a task and the table of legal transitions between them.
 
 use std::fmt;
 
@@ -7,18 +7,18 @@ use crate::id::WorkerKey;
 use crate::name::Name;
 use crate::time::Timestamp;
 
-/// The exit codes that the broker itself gives: cancelled, ended by its crashes, not started before its expiry.
+/// The exit codes that only the broker gives: cancelled, crash budget used up, expired before its start.
 pub const EXIT_CANCELLED: i32 = -1;
 pub const EXIT_CRASHED: i32 = -2;
 pub const EXIT_EXPIRED: i32 = -3;
 
-/// Where a task stands. A state carries its own data, and the larger ones stand behind a pointer, so that a waiting
-/// task costs sixteen bytes here.
+/// The state of a task. A state carries its own data; the larger ones are boxed, so that a waiting task costs
+/// sixteen bytes here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskState {
-    /// Held back by its submitter until released.
+    /// Held back until a client releases it.
     Created,
-    /// Not before a point in time.
+    /// Waits for a point in time.
     Delayed {
         until: Timestamp,
     },
@@ -26,38 +26,38 @@ pub enum TaskState {
     Ready {
         since: Timestamp,
     },
-    /// Sent to a worker that has not confirmed it yet.
+    /// Sent to a worker that has not confirmed yet.
     Assigned(Box<Holding>),
     Running(Box<Holding>),
-    /// Paused until somebody resumes it.
+    /// Paused until a client resumes it.
     Paused(Box<PauseInfo>),
     Completed(Box<End>),
     Failed(Box<End>),
     Cancelled(Box<End>),
 }
 
-/// Who holds a task and what is asked of the holder.
+/// The holder of a task and the intent it has to carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holding {
     pub worker: Name,
     pub(crate) key: WorkerKey,
-    /// Its place in the list of what the worker holds.
+    /// The task's index in the worker's list of held tasks.
     pub(crate) place: u32,
     pub since: Timestamp,
     pub started_at: Option<Timestamp>,
     pub intent: Option<Intent>,
     pub progress: Option<Progress>,
-    /// Until the hub has said everything up to this event, the holder does not know, and no clock runs against it. Zero
-    /// once it does.
+    /// The event whose notice the holder has yet to receive. Until the hub has sent it, no timeout runs
+    /// against the holder. Zero once it is sent.
     pub(crate) waits_for: u64,
-    /// When its assignment left the broker; never, as long as it has not.
+    /// When the assignment left the broker; `NEVER` until then.
     pub(crate) told_at: Timestamp,
-    /// When the engine looks again: unconfirmed for too long, or running for too long.
+    /// When the engine checks again whether the task is unconfirmed or running for too long.
     pub(crate) check_at: Timestamp,
 }
 
 impl Holding {
-    /// As it is read back from the store: the worker's place in the table is found again at recovery.
+    /// As read from the store: recovery fills in the worker's slot.
     pub fn restored(
         worker: Name,
         since: Timestamp,
@@ -80,12 +80,12 @@ impl Holding {
     }
 }
 
-/// What somebody wants of a running task. It is remembered until the worker confirms or the lease ends.
+/// What a client wants of a running task. Stored until the worker confirms or the lease ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
     pub wanted: Wanted,
     pub reason: Option<Box<str>>,
-    /// Whether the holder was connected to hear of it.
+    /// Whether the holder was connected to receive it.
     pub delivered: bool,
 }
 
@@ -95,7 +95,7 @@ pub enum Wanted {
     Pause,
 }
 
-/// What a worker last said of a running task.
+/// The last progress report of a running task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// 0 to 100, if the worker knows.
@@ -114,7 +114,7 @@ pub struct PauseInfo {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PauseCause {
-    /// Somebody paused it.
+    /// A client paused it.
     Asked,
     /// Its worker was lost and its policy is to pause.
     WorkerLost,
@@ -126,16 +126,16 @@ pub enum PauseCause {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
     pub at: Timestamp,
-    /// The event that tells of the end: ended tasks are kept and dropped in this order.
+    /// The event of the end: ended tasks are kept and dropped in this order.
     pub event: u64,
     pub exit_code: i32,
     pub result: Blob,
     pub message: Option<Box<str>>,
-    /// Who held it last.
+    /// The worker that held the task last.
     pub worker: Option<Name>,
 }
 
-/// A state without its data, as lists, counts and refusals name it.
+/// A state without its data, as used by lists, counts and refusals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StateName {
     Created,
@@ -188,7 +188,7 @@ impl StateName {
         matches!(self, StateName::Assigned | StateName::Running)
     }
 
-    /// The table of legal transitions. `spec/tasks.md` tells the same story with reasons.
+    /// The table of legal transitions. `spec/tasks.md` gives the reasons.
     pub fn may_become(self, next: StateName) -> bool {
         use StateName::{Assigned, Cancelled, Completed, Created, Delayed, Failed, Paused, Ready, Running};
         match self {
@@ -198,7 +198,7 @@ impl StateName {
             Assigned => matches!(next, Running | Ready | Delayed | Paused | Cancelled | Failed | Completed),
             Running => matches!(next, Ready | Delayed | Paused | Completed | Failed | Cancelled),
             Paused => matches!(next, Ready | Delayed | Cancelled | Failed),
-            // An ended task stays as it is until somebody retries it.
+            // An ended task stays as it is until a client retries it.
             Completed | Failed | Cancelled => matches!(next, Ready),
         }
     }

@@ -1,5 +1,6 @@
-//! Tasks that neither wait in a ready queue nor are held by a worker, indexed by state: the unfinished ones by age, the
-//! ended ones in the order in which they ended. Lists and retention walk the index instead of the whole table.
+//! An index by state of the tasks that neither wait in a ready queue nor are held by a worker: unfinished
+//! ones by age, ended ones in the order in which they ended. Lists and retention walk this index instead of
+//! the whole table.
 
 use crate::id::Slot;
 use crate::ranked_list::{RankedList, TaskRank};
@@ -23,7 +24,7 @@ impl StateIndex {
         self.by_state[state as usize].remove(slot, |other| place(tasks.at(other)));
     }
 
-    /// The tasks of one state behind a place, in order.
+    /// The tasks of one state after a position, in order.
     pub(crate) fn iter_after<'a>(
         &'a self,
         tasks: &'a Tasks,
@@ -55,7 +56,7 @@ impl StateIndex {
 
 const ENDED: [StateName; 3] = [StateName::Completed, StateName::Failed, StateName::Cancelled];
 
-/// Where a task stands among the tasks of its state.
+/// A task's sort key among the tasks of its state.
 pub(crate) fn order(task: &Task) -> u64 {
     task.state.end().map_or(task.age, |end| end.event)
 }

@@ -16,7 +16,8 @@ pub(crate) struct Tag {
     pub(crate) name: Name,
     pub(crate) limit: Option<u32>,
     pub(crate) in_use: u32,
-    /// Ready queues that wait for this tag, by the rank of their first task. While any wait, the tag has no room.
+    /// Ready queues that wait for this tag, by the rank of their first task. While there are any, the tag has
+    /// no room.
     pub(crate) parked: BTreeSet<(TaskRank, ReadyQueueKey)>,
     ready_queues: u32,
 }
@@ -68,7 +69,7 @@ impl Tags {
         self.at_mut(key).ready_queues += 1;
     }
 
-    /// One ready queue less; a tag without ready queues and without a limit is forgotten.
+    /// Drops one ready queue. A tag without ready queues and without a limit is removed.
     pub(crate) fn release(&mut self, key: TagKey) {
         self.at_mut(key).ready_queues -= 1;
         self.close_if_unused(key);

@@ -1,4 +1,4 @@
-//! One task. Small on purpose: a million may wait.
+//! One task. Kept small, because a million may wait.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 pub struct TermsKey(pub(crate) u32);
 
 impl TermsKey {
-    /// For tools that read records without an engine: there the key means what they say it means.
+    /// For tools that read records without an engine and number the terms themselves.
     pub fn from_index(index: u32) -> TermsKey {
         TermsKey(index)
     }
@@ -32,36 +32,38 @@ pub struct Task {
     pub terms: TermsKey,
     /// Higher first.
     pub priority: i32,
-    /// Counts up with every assignment; the number a report must carry.
+    /// Increases with every assignment. Every report must carry it.
     pub attempt: u32,
     pub crashes: u16,
     pub failures: u16,
-    /// The event number of the submission: among equals, the lower goes first.
+    /// The event number of the submission. At equal priority, the lower goes first.
     pub age: u64,
     pub submitted_at: Timestamp,
     pub state: TaskState,
-    /// What most tasks do not have.
+    /// Fields that most tasks do not have.
     pub extras: Option<Box<Extras>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extras {
-    /// Makes the submission idempotent.
+    /// The idempotency key of the submission.
     pub name: Option<Name>,
-    /// What the named submission asked for, to recognise it when it comes again.
+    /// A hash of the named request, to recognise a repeated submission.
     pub fingerprint: u64,
     pub parent: Option<TaskId>,
     pub not_before: Option<Timestamp>,
-    /// If it has not started by then, it fails.
+    /// The task fails if it has not started by then.
     pub expires_at: Option<Timestamp>,
-    /// Workers that crashed on it or never confirmed it, newest last: the last choice for the next attempt.
+    /// Workers that crashed on the task or never confirmed it, newest last. They are the last choice for the
+    /// next attempt.
     pub crashed_on: Vec<Name>,
     pub checkpoint: Option<Checkpoint>,
     /// By age. Rebuilt from `parent` at recovery, never stored.
     pub(crate) children: BTreeSet<(u64, Slot)>,
 }
 
-/// The checkpoint of a task: how far its worker got, for itself after a break and for the next attempt.
+/// A task's checkpoint: the worker's saved progress, for itself after an interruption and for the next
+/// attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The attempt that saved it.

@@ -1,4 +1,4 @@
-//! The table of tasks, found by place, by id and by name.
+//! The task table, with lookups by slot, id and name.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -49,7 +49,8 @@ impl Tasks {
         self.by_id.find(hash, |place| self.slab.at(place).id == *id).map(Slot)
     }
 
-    /// Looks for many tasks at once. With a large backlog a look-up waits for memory; these wait together.
+    /// Looks up many tasks at once. With a large backlog each lookup is a cache miss; here the misses
+    /// overlap.
     pub(crate) fn find_all<'a>(&self, ids: impl Iterator<Item = &'a TaskId>) -> Vec<Option<Slot>> {
         ids.map(|id| self.find(id)).collect()
     }

@@ -1,7 +1,7 @@
-//! The terms of a task: everything about it that many tasks have in common.
+//! The terms of a task: everything that many tasks have in common.
 //!
-//! A million tasks of one client differ in id and body but hardly in queue, tags or policy. The engine keeps each
-//! distinct set of terms once and counts who uses it; a task holds a number.
+//! A million tasks of one client differ in id and body but hardly in queue, tags or policy. The engine keeps
+//! each distinct set of terms once, with a reference count; a task holds only its key.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use crate::refusal::Refusal;
 /// What happens to a task when the worker that runs it is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnLost {
-    /// Another worker tries, as long as the crash budget lasts.
+    /// Another worker tries again, within the crash budget.
     #[default]
     Requeue,
-    /// A human decides: it runs zero times or once, never twice by itself.
+    /// A person decides: the task runs at most once by itself.
     Pause,
-    /// The crash ends it.
+    /// The crash ends the task.
     Fail,
 }
 
-/// The delay before a task is tried again: doubles from `first` up to `max`.
+/// The delay before a retry: doubles from `first` up to `max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Backoff {
     pub first: Duration,
@@ -40,29 +40,29 @@ pub struct Terms {
     pub queue: Name,
     /// Capabilities a worker must offer, sorted, without repetition.
     pub needs: Vec<Name>,
-    /// Tags to be counted under, sorted, without repetition.
+    /// Tags that count this task, sorted, without repetition.
     pub tags: Vec<Name>,
-    /// Who is told, by the name it gave in its handshake.
+    /// The identity of the submitting client, from its handshake. Clients can watch by it.
     pub submitter: Name,
     pub on_lost: OnLost,
-    /// The crash with this number is one too many: it ends the task.
+    /// The crash with this number ends the task.
     pub crash_budget: u16,
-    /// How often a reported failure is tried again.
+    /// How often a task is retried after a reported failure.
     pub retries: u16,
     pub backoff: Backoff,
-    /// The delay before a task is tried again whose worker crashed. `None`, the default, is none at all.
+    /// The delay before a retry after a crash. `None`, the default, means no delay.
     pub crash_backoff: Option<Backoff>,
     /// How long an assigned task may stay unconfirmed; `None` takes the broker's setting.
     pub accept_timeout: Option<Duration>,
-    /// How long one attempt may run. `None`, the default, is as long as it takes.
+    /// How long one attempt may run. `None`, the default, means no limit.
     pub run_limit: Option<Duration>,
-    /// An attempt that runs into its limit counts as a failure, within `retries`, instead of as a crash.
+    /// An attempt that exceeds its run limit counts as a failure, within `retries`, instead of a crash.
     pub overrun_fails: bool,
-    /// How long a worker may take to stop a task that is cancelled. `None` takes the broker's setting, zero is as long as
-    /// it takes.
+    /// How long a worker may take to stop a cancelled task. `None` takes the broker's setting, zero means no
+    /// limit.
     pub cancel_timeout: Option<Duration>,
-    /// How long it may wait for its start when its submitter is gone and cannot come back. `None`, the default, is as long
-    /// as it takes.
+    /// How long the task may wait for its start once its submitter is gone and cannot come back. `None`, the
+    /// default, means no limit.
     pub abandon_after: Option<Duration>,
 }
 
@@ -87,7 +87,7 @@ impl Terms {
         }
     }
 
-    /// Brings needs and tags into their one order, so that equal terms compare equal.
+    /// Sorts needs and tags, so that equal terms compare equal.
     pub(crate) fn settle(&mut self) {
         self.needs.sort();
         self.needs.dedup();

@@ -1,4 +1,4 @@
-//! Each distinct set of terms once, counted by the tasks that use it.
+//! Each distinct set of terms once, reference-counted by the tasks that use it.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) struct TermsTable {
     slab: Slab<IndexEntry>,
     by_value: HashTable<u32>,
     hashing: FixedState,
-    /// What sessions used last, a few of them. Only a hint: the terms are compared before they are used.
+    /// The terms that recent sessions used last. Only a hint: terms are compared before they are used.
     recent: [Option<TermsKey>; RECENT],
 }
 
@@ -47,7 +47,8 @@ impl TermsTable {
         self.by_value.find(hash, |place| *self.slab.at(*place).terms == *terms).map(|place| TermsKey(*place))
     }
 
-    /// The terms that this session, or another that shares its place, used last. They may have been replaced since.
+    /// The terms that this session, or another that shares its entry, used last. They may have been replaced
+    /// since.
     pub(crate) fn recent(&self, session: SessionId) -> Option<TermsKey> {
         self.recent[session.0 as usize % RECENT].filter(|key| self.slab.get(key.0).is_some())
     }
@@ -56,7 +57,7 @@ impl TermsTable {
         self.recent[session.0 as usize % RECENT] = Some(key);
     }
 
-    /// Adds terms that nobody uses yet.
+    /// Adds terms that have no user yet.
     pub(crate) fn insert(&mut self, terms: Terms, queue: QueueKey, ready_queue: ReadyQueueKey) -> TermsKey {
         let hash = self.hashing.hash_one(&terms);
         let place = self.slab.insert(IndexEntry { terms: Arc::new(terms), users: 0, queue, ready_queue });
@@ -69,7 +70,7 @@ impl TermsTable {
         self.slab.at_mut(key.0).users += 1;
     }
 
-    /// One user less. When it was the last, the terms are forgotten and the ready queue they waited in is handed back.
+    /// Drops one user. If that was the last, removes the terms and returns their ready queue.
     pub(crate) fn release(&mut self, key: TermsKey) -> Option<ReadyQueueKey> {
         let entry = self.slab.at_mut(key.0);
         entry.users -= 1;
@@ -84,7 +85,7 @@ impl TermsTable {
         Some(entry.ready_queue)
     }
 
-    /// One user less; the terms stay even if it was the last. [`TermsTable::unused`] finds them later.
+    /// Drops one user but keeps the terms even without users. [`TermsTable::unused`] finds them later.
     pub(crate) fn release_keeping(&mut self, key: TermsKey) {
         self.slab.at_mut(key.0).users -= 1;
     }

@@ -1,5 +1,5 @@
-//! Points in time. The engine never reads a clock: every `now` comes in as an argument, so a test lives
-//! through an hour in a microsecond and the simulator owns time.
+//! Points in time. The engine never reads a clock: every `now` is an argument, so tests and the simulator
+//! control time.
 
 use std::fmt;
 use std::ops::Add;
@@ -18,19 +18,20 @@ impl Timestamp {
         self.0
     }
 
-    /// For people: `2026-01-31T12:00:00.000Z`.
+    /// For people to read: `2026-01-31T12:00:00.000Z`.
     pub fn rfc3339(self) -> String {
         let time =
             i64::try_from(self.0).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
         time.map_or_else(|| self.0.to_string(), |time| format!("{time:.3}"))
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// The duration since `earlier`; zero if `earlier` is not in the past.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
-    /// As far from `to` as it was from `from`; never stays never.
+    /// Shifts a time so that its distance from `to` equals its old distance from `from`. `NEVER` stays
+    /// `NEVER`.
     pub fn carried(self, from: Timestamp, to: Timestamp) -> Timestamp {
         match self {
             Timestamp::NEVER => Timestamp::NEVER,

@@ -1,4 +1,4 @@
-//! When the engine has to look again.
+//! The engine's timers.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -10,11 +10,11 @@ use crate::time::Timestamp;
 pub(crate) enum Timer {
     /// A delayed task's time has come.
     Due(Slot),
-    /// A task that has not started is too late.
+    /// A task has not started before its expiry.
     Expires(Slot),
-    /// An assigned task is unconfirmed, or a running one at its limit, at the holding's `check_at`.
+    /// An assigned task is unconfirmed, or a running one is at its limit, at the holding's `check_at`.
     Held(Slot),
-    /// A worker may be silent for too long, or its lease may end.
+    /// A worker may have been silent for too long, or its lease may end.
     Worker(WorkerKey),
     /// A worker's quarantine ends.
     Quarantine(WorkerKey),
@@ -22,9 +22,9 @@ pub(crate) enum Timer {
     Backlog(QueueKey),
 }
 
-/// Most timers wait for a confirmation that comes soon: they are armed in the order in which they will fire, and nearly
-/// all are in vain. Those stand in a FIFO and are not taken out; whoever pops them looks whether they still mean
-/// anything.
+/// Most timers wait for a confirmation that comes soon: they are armed in the order in which they fire, and
+/// nearly all become obsolete first. Those stay in a FIFO and are not removed one by one; `prune` drops them
+/// from its front once they are obsolete.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     set: BTreeSet<(Timestamp, Timer)>,
@@ -38,7 +38,8 @@ impl Timers {
         }
     }
 
-    /// Arms a timer that is probably disarmed before it fires. `Timers::pop_due` asks whether it still holds.
+    /// Arms a timer that will probably be obsolete before it fires. It stays in the FIFO until
+    /// `Timers::prune` finds it obsolete or it fires.
     pub(crate) fn arm_soon(&mut self, at: Timestamp, timer: Timer) {
         if at == Timestamp::NEVER {
             return;
@@ -56,7 +57,7 @@ impl Timers {
         }
     }
 
-    /// Drops what is first in the FIFO as long as it means nothing any more.
+    /// Drops obsolete timers from the front of the FIFO.
     pub(crate) fn prune(&mut self, holds: impl Fn(Timestamp, Timer) -> bool) {
         while let Some((at, timer)) = self.fifo.front()
             && !holds(*at, *timer)
@@ -71,7 +72,7 @@ impl Timers {
         in_set.into_iter().chain(in_fifo).min()
     }
 
-    /// The next timer that is due. The FIFO must have been pruned.
+    /// The next due timer. Requires a pruned FIFO.
     pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<Timer> {
         let (at, in_fifo) = match (self.set.first(), self.fifo.front()) {
             (Some(one), Some(other)) => (one.min(other).0, other < one),
@@ -86,7 +87,7 @@ impl Timers {
         popped.map(|(_, timer)| timer)
     }
 
-    /// The delayed tasks and when each is due.
+    /// The delayed tasks with their due times.
     pub(crate) fn due(&self) -> Vec<(Timestamp, Slot)> {
         let due = |(at, timer): &(Timestamp, Timer)| match timer {
             Timer::Due(slot) => Some((*at, *slot)),
@@ -99,7 +100,7 @@ impl Timers {
         self.set.iter().filter_map(due).collect()
     }
 
-    /// For the audit: all that still hold.
+    /// All valid timers, for the audit.
     pub(crate) fn all(&self, holds: impl Fn(Timestamp, Timer) -> bool) -> BTreeSet<(Timestamp, Timer)> {
         let in_fifo = self.fifo.iter().filter(|(at, timer)| holds(*at, *timer));
         self.set.iter().chain(in_fifo).copied().collect()

@@ -1,4 +1,4 @@
-//! The exact reasons why a task is not running.
+//! The reasons why a task is not running.
 
 use std::fmt;
 
@@ -8,16 +8,16 @@ use crate::time::Timestamp;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It is running, or it has ended: there is nothing to explain.
+    /// The task runs or has ended: there is nothing to explain.
     NotWaiting {
         state: StateName,
     },
-    /// Held back until released.
+    /// Held back until a client releases it.
     Held,
     NotBefore {
         until: Timestamp,
     },
-    /// Paused until resumed.
+    /// Paused until a client resumes it.
     Paused,
     QueuePaused {
         queue: Name,
@@ -26,21 +26,21 @@ pub enum Why {
     NoWorkerEver {
         queue: Name,
     },
-    /// Workers served the queue, but all are lost or gone since then.
+    /// Workers served the queue, but all of them are lost or gone.
     AllLost {
         queue: Name,
         since: Timestamp,
     },
-    /// Live workers serve the queue, but none offers all that is needed.
+    /// Live workers serve the queue, but none offers all needed capabilities.
     NeedsUnmet {
         missing: Vec<Name>,
     },
-    /// The only workers that could take it crash too often.
+    /// The only workers that could take it are in quarantine.
     Quarantined {
         worker: Name,
         until: Timestamp,
     },
-    /// The only workers that could take it finish what they have and leave.
+    /// The only workers that could take it are draining.
     Draining {
         workers: u32,
     },
@@ -54,7 +54,7 @@ pub enum Why {
         workers: u32,
         slots: u32,
     },
-    /// Workers fetch for themselves and none is asking now.
+    /// The workers pull, and none is asking now.
     NobodyAsks {
         workers: u32,
     },
@@ -68,7 +68,7 @@ pub enum Why {
 }
 
 impl Why {
-    /// The stable code, the same through every door.
+    /// The stable code, the same in every door.
     pub fn code(&self) -> &'static str {
         match self {
             Why::NotWaiting { .. } => "not-waiting",
@@ -89,7 +89,7 @@ impl Why {
         }
     }
 
-    /// Whether no live worker could take the task at all, so that whoever submitted it should be told at once.
+    /// Whether no live worker can take the task at all, so that its submitter should learn of it at once.
     pub fn is_unserved(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,5 @@
-//! The table of workers. Health is hard state and stored; presence is soft and starts afresh with the broker.
+//! The table of workers. Health is hard state and stored; presence is soft state and starts empty with the
+//! broker.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::time::Timestamp;
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) health: WorkerHealth,
-    /// Its profile has changed, and no record says so yet.
+    /// The profile has changed, and no record contains it yet.
     pub(crate) profile_is_news: bool,
     pub(crate) namespace_key: NamespaceKey,
     pub(crate) presence: Presence,
@@ -37,19 +38,20 @@ pub(crate) struct Worker {
     pub(crate) starts_on_assign: bool,
     pub(crate) about: WorkerAbout,
     pub(crate) stats: Option<Box<WorkerStats>>,
-    /// In no order; each task knows its place here.
+    /// Unordered; each task stores its index here.
     pub(crate) held: Vec<Slot>,
-    /// Its heartbeats list what it holds.
+    /// Its heartbeats list the attempts it holds.
     pub(crate) lists_held: bool,
-    /// Attempts that the broker has ended and told it to stop. Each occupies a slot as long as its heartbeats list it.
+    /// Attempts that the broker has ended with a stop notice. Each occupies a slot as long as the worker's
+    /// heartbeats list it.
     pub(crate) stopping: Vec<Held>,
-    /// The class it counts in as a live worker.
+    /// The class in which it counts as a live worker.
     pub(crate) class: Option<ClassKey>,
-    /// Whether it is counted there now.
+    /// Whether the class counts it now.
     pub(crate) counted: bool,
-    /// A worker that fetches for itself is asking in this class.
+    /// The class in which a pulling worker is asking.
     pub(crate) asking: Option<ClassKey>,
-    /// Where it stands among the free workers, if it does.
+    /// Its rank among the free workers, if it is one.
     pub(crate) worker_rank: Option<(ClassKey, WorkerRank)>,
     pub(crate) last_assigned: u64,
     pub(crate) timer: Timestamp,
@@ -114,7 +116,7 @@ impl Worker {
         matches!(self.presence, Presence::Live { .. })
     }
 
-    /// The session that hears its notices. A silent worker's connection may still be there.
+    /// The session that receives its notices. A silent worker's connection may still be open.
     pub(crate) fn session(&self) -> Option<SessionId> {
         match self.presence {
             Presence::Live { session, .. } => Some(session),
@@ -123,12 +125,12 @@ impl Worker {
         }
     }
 
-    /// May it be given work at all?
+    /// Whether the worker may get tasks at all.
     pub(crate) fn may_work(&self) -> bool {
         self.is_live() && !self.draining && self.health.quarantined_until.is_none()
     }
 
-    /// What it holds, in the order of the table.
+    /// The tasks it holds, in slot order.
     pub(crate) fn held_in_order(&self) -> Vec<Slot> {
         let mut held = self.held.clone();
         held.sort_unstable();
@@ -143,12 +145,12 @@ impl Worker {
         (self.slots_in_use() as u64 * 1000 / u64::from(self.slots.max(1))) as u32
     }
 
-    /// Silence until this moment is nothing to worry about.
+    /// The worker counts as alive until this moment, even if it stays silent.
     pub(crate) fn silent_until(&self) -> Timestamp {
         self.last_seen + self.timeout()
     }
 
-    /// Its attempts are believed until this moment, as far as we have heard.
+    /// The end of the worker's lease, counted from its last sign of life.
     pub(crate) fn lease_until(&self) -> Timestamp {
         self.last_seen + self.lease.max(self.timeout())
     }
@@ -231,7 +233,7 @@ impl Workers {
         self.slab.iter().map(|(place, worker)| (WorkerKey(place), worker))
     }
 
-    /// From one place in the table on.
+    /// The workers from one slot on.
     pub(crate) fn iter_from(&self, key: WorkerKey) -> impl Iterator<Item = (WorkerKey, &Worker)> {
         self.slab.iter_from(key.0).map(|(place, worker)| (WorkerKey(place), worker))
     }

@@ -1,8 +1,9 @@
-//! The audit log: who did what, from where, with which key, and how it ended; one JSON object a line.
+//! The audit log: which peer did what, from where, with which key, and with which outcome; one JSON object
+//! per line.
 //!
-//! The hub adds a line when the act is on disk, so the log never claims what a crash takes back. Lines go through a
-//! bounded queue to a thread of their own: a slow or full disk under the log costs lines, which are counted, and never
-//! stops the hub.
+//! The hub adds a line when the act is on disk, so the log never claims what a crash undoes. Lines go through
+//! a bounded queue to a writer thread: a slow or full disk under the log loses lines, which are counted, and
+//! never blocks the hub.
 
 mod act;
 mod file;
@@ -28,28 +29,28 @@ pub use file::{AuditFile, LogFile};
 pub(crate) use line::{AuditField, AuditLine, AuditOutcome, Who};
 use writer::AuditWriter;
 
-/// How many lines may wait for the log's disk. A line is at most some kilobytes.
+/// How many lines may wait for the writer thread. A line has at most a few kilobytes.
 const LINES_WAITING_MAX: usize = 8_192;
-/// How long a broker that stops waits for the last lines.
+/// How long a stopping broker waits for the last lines.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where the log is, and what is in it.
+/// The location, size and level of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditSettings {
     pub path: PathBuf,
     pub level: AuditLevel,
     /// A file that would grow beyond this is rotated.
     pub file_bytes_max: u64,
-    /// How many files there are at most, the current one included.
+    /// The maximum number of files, including the current one.
     pub files_max: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuditLevel {
-    /// What clients and administrators do, workers that come and go, and refused keys.
+    /// Acts of clients and administrators, workers that join and leave, and refused keys.
     #[default]
     Acts,
-    /// The reports of workers on their tasks as well.
+    /// Also the reports of workers on their tasks.
     All,
 }
 
@@ -58,7 +59,7 @@ pub enum AuditLevel {
 pub struct Audit {
     level: AuditLevel,
     lines: SyncSender<AuditMessage>,
-    /// Lines that found no room in the queue, since the writer last told.
+    /// Lines that found the queue full, since the writer last reported them.
     dropped: Arc<AtomicU64>,
     counters: Arc<Counters>,
 }
@@ -66,11 +67,11 @@ pub struct Audit {
 #[derive(Debug)]
 pub(crate) enum AuditMessage {
     Line(Box<AuditLine>),
-    /// Write and sync everything before this, then say so.
+    /// Write and sync everything before this, then confirm.
     Close(SyncSender<()>),
 }
 
-/// Why a peer was not let in.
+/// Why a peer was not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotAdmitted {
     NoKey,
@@ -78,13 +79,13 @@ pub enum NotAdmitted {
 }
 
 impl Audit {
-    /// Opens the file, or makes it.
+    /// Opens the file, or creates it.
     pub fn open(settings: &AuditSettings) -> std::io::Result<Audit> {
         let file = AuditFile::open(&settings.path, settings.file_bytes_max, settings.files_max)?;
         Ok(Audit::with(Box::new(file), settings.level))
     }
 
-    /// The same with any file, such as one that fails.
+    /// The same with any file, for example one that fails in a test.
     pub fn with(file: Box<dyn LogFile>, level: AuditLevel) -> Audit {
         let (lines, waiting) = sync_channel(LINES_WAITING_MAX);
         let dropped = Arc::new(AtomicU64::new(0));
@@ -94,12 +95,12 @@ impl Audit {
         Audit { level, lines, dropped, counters }
     }
 
-    /// What the log counts: lines written and lines lost.
+    /// The log's counters: lines written and lines lost.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 
-    /// A door refused something to a peer that it knows. The hub notes by itself what it refuses.
+    /// A door refused a request of an admitted peer. The hub logs its own refusals.
     pub fn refused(&self, principal: &Principal, namespace: Option<&Name>, act: &'static str, no: &Refusal) {
         let who = Who {
             namespace: namespace.or(principal.grant.namespace.as_ref()).cloned(),
@@ -108,7 +109,7 @@ impl Audit {
         self.add(AuditLine::new(wall_clock(), Some(who), act, AuditOutcome::of(no)));
     }
 
-    /// A peer was not let in.
+    /// A peer was not admitted.
     pub fn not_admitted(&self, now: Timestamp, door: &'static str, address: Option<IpAddr>, no: NotAdmitted) {
         let (code, why) = match no {
             NotAdmitted::NoKey => ("no-key", "no key was shown"),
@@ -119,7 +120,7 @@ impl Audit {
         self.add(AuditLine::new(now, Some(who), "connect", outcome));
     }
 
-    /// The configuration was read again: which settings changed, and which keys came and went, all by their names.
+    /// The configuration was reloaded: the names of the changed settings and of the added and removed keys.
     pub fn reloaded(&self, settings: &[&'static str], keys_added: &[Name], keys_removed: &[Name]) {
         let mut line = AuditLine::new(wall_clock(), None, "reload", AuditOutcome::Done);
         let settings = settings.iter().map(|key| Name::from(*key)).collect();
@@ -135,7 +136,7 @@ impl Audit {
         self.add(line);
     }
 
-    /// The configuration could not be read again.
+    /// The configuration could not be reloaded.
     pub fn not_reloaded(&self, why: &str) {
         let outcome = AuditOutcome::Refused { code: "bad-configuration", why: why.to_owned() };
         self.add(AuditLine::new(wall_clock(), None, "reload", outcome));
@@ -148,7 +149,7 @@ impl Audit {
         self.add(line);
     }
 
-    /// The broker stops: the last line. Waits for it to be on disk, but not for a disk that hangs.
+    /// The broker stops: writes the last line. Waits until it is on disk, but not for a disk that hangs.
     pub fn stopped(&self) {
         self.add(AuditLine::new(wall_clock(), None, "stop", AuditOutcome::Done));
         let (done, is_done) = sync_channel(1);
@@ -171,7 +172,7 @@ impl Audit {
         self.level
     }
 
-    /// Never waits: a line that finds no room is counted, and the log says how many there were.
+    /// Never blocks: a line that finds the queue full is counted, and the log reports how many were lost.
     pub(crate) fn add(&self, line: AuditLine) {
         self.add_boxed(Box::new(line));
     }

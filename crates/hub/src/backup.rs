@@ -1,4 +1,4 @@
-//! Backups: a copy of the store below the one directory that the broker's owner has set aside for them.
+//! Backups: copies of the store below the one directory that the configuration names for them.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::audit::AuditAct;
 use crate::handle::{HubHandle, Inbound};
 use crate::request::Response;
 
-/// Takes a backup on a thread of its own, and answers.
+/// Takes a backup on its own thread and replies.
 pub(crate) fn back_up(
     handle: HubHandle,
     session: SessionId,
@@ -44,7 +44,8 @@ fn copy(handle: &HubHandle, name: &Path) -> Result<Response, Refusal> {
     }
 }
 
-/// Where below `base` a backup of this name goes. A peer must not choose any other place of the broker's machine.
+/// The directory below `base` for a backup of this name. A peer must not choose any other location on the
+/// broker's machine.
 fn place(base: &Path, name: &Path) -> Result<PathBuf, &'static str> {
     let below = if name.is_absolute() { name.strip_prefix(base).unwrap_or(name) } else { name };
     let is_plain = below.components().all(|component| matches!(component, Component::Normal(_)));

@@ -1,16 +1,16 @@
-//! Calls and broadcasts between peers. They live in memory only: a call has at most one receiver, finds out at once if
-//! nobody is there, and fails when its receiver's connection ends.
+//! Calls and broadcasts between peers. They exist in memory only: a call has at most one receiver, fails at
+//! once if there is none, and fails when its receiver's connection closes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_engine::{Name, Refusal, SessionId};
 
-/// How many calls one session may have under way, and how many addresses it may listen at.
+/// How many calls one session may have in flight, and how many addresses it may listen at.
 pub const CALLS_MAX: usize = 4_096;
 pub const ADDRESSES_MAX: usize = 65_536;
 
-/// Addresses that doors use among their own sessions: what they begin with, and whose they are. Peers of other doors
-/// neither listen nor call there, so that none of them hears or forges what the door says to its peers.
+/// Address prefixes that a door uses among its own sessions, with the door's name. Peers of other doors can
+/// neither listen nor call there, so that none of them receives or forges the door's messages.
 const RESERVED: [(&str, &str); 1] = [("mdp.partial/", "mdp")];
 
 /// Refuses an address that belongs to another door.
@@ -27,7 +27,7 @@ pub(crate) struct Calls {
     listeners: BTreeMap<(Name, Name), SessionId>,
     pending: BTreeMap<u64, OpenCall>,
     hearing: BTreeMap<Name, BTreeSet<SessionId>>,
-    /// Both sides of what is pending, and what each session listens at, to find them when a session ends.
+    /// For each session, its calls on both sides and its addresses, to find them when the session ends.
     of_session: BTreeMap<SessionId, OfSession>,
     next: u64,
 }
@@ -39,19 +39,19 @@ pub(crate) struct OpenCall {
     pub(crate) receiver: SessionId,
 }
 
-/// The calls that a session leaves behind.
+/// The open calls of a closed session.
 #[derive(Debug, Default)]
 pub(crate) struct Forgotten {
-    /// Whose callers wait in vain.
+    /// Calls that it received: their callers wait for an answer that cannot come.
     pub(crate) received: Vec<OpenCall>,
-    /// Whose receivers would answer in vain, by their numbers.
+    /// Calls that it made, by number: their receivers would answer a closed session.
     pub(crate) made: Vec<(u64, OpenCall)>,
 }
 
 #[derive(Debug, Default)]
 struct OfSession {
     addresses: BTreeSet<(Name, Name)>,
-    /// The calls it has made, by the tokens of their requests.
+    /// The calls it made, by the token of their request.
     made: BTreeMap<u64, u64>,
     received: BTreeSet<u64>,
     hears: Option<Name>,
@@ -93,7 +93,7 @@ impl Calls {
         }
     }
 
-    /// Opens a call: its number and its receiver.
+    /// Opens a call. Returns its number and its receiver.
     pub(crate) fn open(
         &mut self,
         caller: SessionId,
@@ -115,7 +115,7 @@ impl Calls {
         Ok((self.next, receiver))
     }
 
-    /// Who waits for the answer to a call that this session received.
+    /// The open call, if this session received it and its caller still waits.
     pub(crate) fn waiting(&self, receiver: SessionId, call: u64) -> Option<OpenCall> {
         self.pending.get(&call).copied().filter(|pending| pending.receiver == receiver)
     }
@@ -131,7 +131,7 @@ impl Calls {
         Some(pending)
     }
 
-    /// The caller does not wait any longer. Returns the call and who has it, if it is still under way.
+    /// The caller stops waiting. Returns the call and its receiver if it is still in flight.
     pub(crate) fn give_up(&mut self, caller: SessionId, token: u64) -> Option<(u64, SessionId)> {
         let call = *self.of_session.get(&caller)?.made.get(&token)?;
         self.close(call).map(|pending| (call, pending.receiver))
@@ -151,7 +151,7 @@ impl Calls {
         self.hearing.get(namespace).map(|sessions| sessions.iter().copied().collect()).unwrap_or_default()
     }
 
-    /// The session is gone, and all its calls with it.
+    /// Removes a closed session and all its calls.
     pub(crate) fn forget(&mut self, session: SessionId) -> Forgotten {
         let Some(own) = self.of_session.remove(&session) else { return Forgotten::default() };
         for address in own.addresses {

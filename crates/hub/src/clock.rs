@@ -1,18 +1,18 @@
-//! The clocks of the broker, and how the broker notices that it was away or that its clock was set.
+//! The broker's clocks, and how it detects that its process was suspended or its clock was set.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tenure_engine::Timestamp;
 
-/// The time of day, for the engine and for doors. It goes back when it is set back: the hub notices and tells the engine,
-/// which keeps every span of time as long as it was.
+/// The time of day, for the engine and the doors. It goes back when it is set back: the hub detects that and
+/// informs the engine, which keeps every duration as long as it was.
 pub fn wall_clock() -> Timestamp {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(since_epoch.as_millis() as u64)
 }
 
-/// Time since the first call, by a clock that cannot be set. It means nothing outside this process.
+/// Time since the first call, by a monotonic clock. It has no meaning outside this process.
 pub(crate) fn steady_clock() -> Timestamp {
     static BEGUN: OnceLock<Instant> = OnceLock::new();
     Timestamp::ZERO + BEGUN.get_or_init(Instant::now).elapsed()
@@ -31,36 +31,37 @@ impl Moment {
     }
 }
 
-/// What happened to the wall clock between two turns, besides that a little time passed.
+/// What happened to the wall clock between two turns, apart from normal progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Leap {
-    /// It was set, or the machine slept: from which time to which.
+    /// The clock was set, or the machine slept: from which time to which.
     pub(crate) set: Option<(Timestamp, Timestamp)>,
     /// The process did not run: from when until when.
     pub(crate) away: Option<(Timestamp, Timestamp)>,
 }
 
-/// Compares each turn with the one before.
+/// Compares each turn with the previous one.
 #[derive(Debug)]
 pub(crate) struct Turning {
     before: Moment,
     away_min: Duration,
 }
 
-/// A smaller correction makes a delay that much longer or shorter.
+/// Smaller corrections are ignored; they change a delay by at most this much.
 const SET_MIN: Duration = Duration::from_millis(500);
 
 impl Turning {
-    /// The hub takes a turn at least every `idle_max`, so twice that is no coincidence.
+    /// The hub takes a turn at least every `idle_max`, so a gap of twice that means that the process did not
+    /// run.
     pub(crate) fn begin(now: Moment, idle_max: Duration) -> Turning {
         Turning { before: now, away_min: idle_max * 2 }
     }
 
-    /// Another turn. The steady clock says how much time has passed; whatever the wall clock says beyond that, it was set.
+    /// Another turn. The steady clock gives the elapsed time; if the wall clock differs, it was set.
     pub(crate) fn turn(&mut self, now: Moment) -> Leap {
         let before = std::mem::replace(&mut self.before, now);
         let passed = now.steady.since(before.steady);
-        // Where the wall clock would have been before, had it been set then.
+        // What the wall clock would have shown at the previous turn, had it been set before.
         let corrected = Timestamp(now.wall.millis().saturating_sub(passed.as_millis() as u64));
         let is_set = corrected.since(before.wall).max(before.wall.since(corrected)) >= SET_MIN;
         let from = if is_set { corrected } else { before.wall };

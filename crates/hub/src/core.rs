@@ -1,8 +1,8 @@
-//! The hub's logic without its runtime: decide, journal, then speak. It knows no thread, no socket and no clock, so the
-//! simulator drives the very same code.
+//! The hub's logic without its runtime: decide, journal, then send. It uses no thread, no socket and no
+//! clock, so the simulator drives the same code.
 //!
-//! The order is the promise. `take` decides and fills the open batch; `seal` hands the batch out to be written; only
-//! `synced` lets the replies, notices and events of a batch go.
+//! The order is the guarantee. `take` decides and fills the open batch; `seal` hands the batch to the writer;
+//! only `synced` releases the replies, notices and events of a batch.
 
 mod auditing;
 mod calling;
@@ -47,12 +47,12 @@ pub struct Core {
     calls: Calls,
     queues_of_keys: QueuesOfKeys,
     stats: Stats,
-    /// Of every door that counts.
+    /// The counters of all doors.
     counters: Vec<Arc<Counters>>,
     audit: Option<Audit>,
-    /// Watches that must read the log before they are live: the runtime does the reading.
+    /// Watches that must read the log before they are live. The runtime reads it for them.
     to_read: Vec<(WatchKey, u64)>,
-    /// What may wait for peers that do not read, and what has been answered to them and is not in a mailbox yet.
+    /// The limits for peers that do not read, and the bytes of replies that are not in a mailbox yet.
     unread_limits: UnreadLimits,
     unread: Arc<UnreadBytes>,
     unsaid_bytes: usize,
@@ -60,7 +60,7 @@ pub struct Core {
     draining: bool,
     /// The moment of the last turn or sync.
     now: Timestamp,
-    /// Since when the disk has not got on with what waits for it.
+    /// Since when the disk has made no progress with pending batches.
     disk_waited_for_since: Option<Timestamp>,
 }
 
@@ -70,9 +70,9 @@ struct Entry {
     principal: Principal,
     mailbox: Arc<Mailbox>,
     watches: BTreeSet<u64>,
-    /// Answers that are in the outbox.
+    /// The size of its replies in the outbox.
     unsaid_bytes: usize,
-    /// The worker it has registered, if the audit log wants to know.
+    /// The worker it has registered, kept for the audit log.
     worker: Option<Name>,
 }
 
@@ -87,7 +87,7 @@ impl Entry {
         }
     }
 
-    /// Whose worker it registers.
+    /// The owner of the worker that it registers.
     fn owner(&self, request: &Request) -> Option<Name> {
         matches!(request, Request::Command(Command::Register(_))).then(|| self.principal.grant.name.clone())
     }
@@ -127,7 +127,7 @@ impl Core {
         &mut self.stats
     }
 
-    /// A peer has arrived.
+    /// Adds a session for a connected peer.
     pub fn open(&mut self, peer: Arc<Peer>, principal: Principal, mailbox: Arc<Mailbox>) {
         self.stats.sessions += 1;
         let session = peer.session;
@@ -136,7 +136,7 @@ impl Core {
         self.sessions.insert(session, entry);
     }
 
-    /// A peer is gone: whatever it was to others ends.
+    /// Closes a session and ends its calls, watches and worker presence.
     pub fn close(&mut self, now: Timestamp, session: SessionId) {
         let Some(entry) = self.sessions.remove(&session) else { return };
         self.stats.sessions -= 1;
@@ -153,11 +153,11 @@ impl Core {
         entry.mailbox.close();
     }
 
-    /// Takes one request and decides. The answer waits in the outbox.
+    /// Decides one request. The reply waits in the outbox.
     pub fn take(&mut self, now: Timestamp, session: SessionId, ask: Ask) {
         self.now = now;
         self.stats.requests_total += 1;
-        // A session that the hub has dropped is not answered: its mailbox is closed.
+        // A session that the hub has dropped gets no reply: its mailbox is closed.
         let Some(entry) = self.sessions.get(&session) else { return };
         let peer = Arc::clone(&entry.peer);
         let owner = entry.owner(&ask.request);
@@ -230,7 +230,7 @@ impl Core {
                 Ok(Response::Done)
             }
             Request::Call { address, body } => match self.call(&peer, ask.token, address, body) {
-                // The answer comes from the receiver.
+                // The receiver of the call answers it.
                 Ok(()) => return,
                 Err(refusal) => Err(refusal),
             },
@@ -255,12 +255,12 @@ impl Core {
         self.reply_at(mark, session, ask.token, reply);
     }
 
-    /// Whether the grant of a session allows a request. `take` asks by itself.
+    /// Whether the session's grant allows a request. `take` checks this itself.
     pub fn check(&self, session: SessionId, request: &Request) -> Result<(), Refusal> {
         self.sessions.get(&session).map_or(Ok(()), |entry| entry.check(request))
     }
 
-    /// Answers a request of a session, in the order of what was decided.
+    /// Replies to a request, in the order of decisions.
     pub fn reply(&mut self, session: SessionId, token: u64, reply: Result<Response, Refusal>) {
         self.reply_at(self.outbox.mark(), session, token, reply);
     }
@@ -273,10 +273,10 @@ impl Core {
         self.outbox.insert(mark, OutboxItem::Reply { session, token, reply });
     }
 
-    /// Does what is due, and a slice of the store's maintenance. Says how soon it wants another turn.
+    /// Handles due timers and a slice of the store's maintenance. Returns how soon it needs another turn.
     ///
-    /// While the disk stalls, nothing is due: it could not be said anyway, and whoever waits for an answer cannot be
-    /// blamed for silence.
+    /// While the disk stalls, the engine's timers do not run: their notices could not be sent anyway, and a
+    /// peer that waits for a reply must not time out because of its silence.
     pub fn tick(&mut self, now: Timestamp) -> Pace {
         self.now = now;
         let stalls = self.disk_stalls(now);
@@ -287,17 +287,18 @@ impl Core {
         self.maintenance.turn(engine, batches, now)
     }
 
-    /// What maintenance has done since the last time, for the log.
+    /// The maintenance events since the last call, for the log.
     pub fn maintenance_events(&mut self) -> Vec<MaintenanceEvent> {
         self.maintenance.events()
     }
 
-    /// When `tick` has something to do.
+    /// When `tick` next has work to do.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.engine.next_deadline().filter(|_| !self.disk_stalls(self.now))
     }
 
-    /// The open batch, to be written. Without one, what has no records of its own waits only for what is under way.
+    /// Seals the open batch for the writer. If there is none, replies without records wait only for earlier
+    /// batches.
     pub fn seal(&mut self) -> Option<JournalFrame> {
         match self.batches.seal() {
             Some(frame) => {
@@ -318,7 +319,7 @@ impl Core {
         self.batches.is_full()
     }
 
-    /// Puts everything that may be said into the mailboxes.
+    /// Moves everything that may be sent into the mailboxes.
     pub fn speak(&mut self) {
         while let Some(Bundle { mut outs, last_event, .. }) = self.outbox.pop() {
             for out in outs.drain(..) {
@@ -344,16 +345,16 @@ impl Core {
 
     pub fn configure(&mut self, settings: &Settings) {
         self.engine.configure(settings);
-        // Fewer ended tasks may be kept now: whoever asks for that wants the room.
+        // The new settings may keep fewer ended tasks, so free their space.
         self.maintenance.reclaim();
     }
 
-    /// The last maintenance step: a snapshot, so that the next start is quick.
+    /// Begins the last maintenance step: a snapshot, so that the next start is fast.
     pub fn begin_last_snapshot(&mut self) {
         self.maintenance.shut_down(&self.batches);
     }
 
-    /// From now on nothing new is taken.
+    /// Refuses new tasks from now on, and tells all sessions that the broker stops.
     pub fn drain(&mut self) {
         self.draining = true;
         for entry in self.sessions.values() {
@@ -361,7 +362,7 @@ impl Core {
         }
     }
 
-    /// The figures for one session. One whose key has a namespace sees that namespace's and no others.
+    /// The statistics for one session. A session whose key has a namespace sees only that namespace's.
     pub(crate) fn stats_for(&self, now: Timestamp, session: SessionId) -> Stats {
         let grant = self.sessions.get(&session).map(|entry| &entry.principal.grant);
         let Some(namespace) = grant.and_then(|grant| grant.namespace.as_ref()) else {
@@ -441,7 +442,7 @@ impl Core {
         reply
     }
 
-    /// A report whose bytes nobody needs if it is refused.
+    /// Handles a report with bytes. If the engine refuses it, the bytes count as dead.
     fn reporting(
         &mut self,
         blob: Blob,
@@ -466,7 +467,7 @@ impl Core {
 
     fn query(&mut self, peer: &Peer, query: &Query) -> Result<Response, Refusal> {
         let mut answer = self.engine.ask(peer, query)?;
-        // A task may be assigned in memory while the record is on its way to the disk.
+        // The assignment may exist in memory while its record is still on its way to the disk.
         if let Answer::Why(why @ Why::AwaitingAcceptance { .. }) = &mut answer
             && !self.batches.is_empty()
         {
@@ -480,7 +481,7 @@ impl Core {
             OutboxItem::Reply { session, token, reply } => self.say_reply(session, token, reply),
             OutboxItem::Notice { session, notice } => self.put(session, Delivery::Notice(notice)),
             OutboxItem::Other { session, delivery: delivery @ Delivery::Broadcast(_) } => {
-                // Nobody asked for a broadcast one by one, so a full mailbox does without it.
+                // A broadcast is not a reply to this session, so a full mailbox may drop it.
                 if let Some(entry) = self.sessions.get(&session)
                     && entry.mailbox.has_room_for_events()
                 {
@@ -502,12 +503,12 @@ impl Core {
     }
 }
 
-/// The engine's port to the world: records go into the open batch, words into the outbox.
+/// The engine's output port: records go into the open batch, notices into the outbox.
 struct Journaling<'a> {
     batches: &'a mut Batches,
     outbox: &'a mut Outbox,
     stats: &'a mut Stats,
-    /// Whether anybody follows events at all.
+    /// Whether there is any watch.
     watched: bool,
 }
 

@@ -1,17 +1,17 @@
-//! What a door counts by itself: messages it dropped, peers it sent away, replies that found nobody. The hub shows the
-//! counters of all doors among its figures.
+//! Counters of a door: dropped messages, rejected peers, replies without a receiver. The hub shows the
+//! counters of all doors in its statistics.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The counters of one door. What is counted has constant names, so the table stays small.
+/// The counters of one door. The names are constants, so the table stays small.
 #[derive(Debug)]
 pub struct Counters {
     door: &'static str,
     counts: Mutex<BTreeMap<&'static str, u64>>,
 }
 
-/// One counter as it stood when the figures were asked for.
+/// The value of one counter when the statistics were taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoorCount {
     pub door: &'static str,
@@ -24,18 +24,18 @@ impl Counters {
         Counters { door, counts: Mutex::default() }
     }
 
-    /// It happened once more.
+    /// Increments a counter.
     pub fn count(&self, what: &'static str) {
         tracing::debug!(door = self.door, what, "counted at a door");
         *self.lock().entry(what).or_default() += 1;
     }
 
-    /// It happened so many times more.
+    /// Adds to a counter.
     pub(crate) fn add(&self, what: &'static str, times: u64) {
         *self.lock().entry(what).or_default() += times;
     }
 
-    /// How often it has happened.
+    /// The value of a counter.
     pub fn get(&self, what: &str) -> u64 {
         self.lock().get(what).copied().unwrap_or_default()
     }
@@ -46,7 +46,7 @@ impl Counters {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, u64>> {
-        // A panic elsewhere leaves a table that is whole.
+        // A panic elsewhere leaves the table consistent.
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! About how many bytes a delivery holds while it waits in a mailbox.
+//! The approximate size of a delivery in a mailbox.
 
 use std::mem::size_of;
 

@@ -1,4 +1,5 @@
-//! Which namespaces the sessions of each key have entered, so that one key cannot use up all that a broker may hold.
+//! The namespaces that the sessions of each key have entered, so that one key cannot use up the broker's
+//! limit.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -18,8 +19,8 @@ impl Entered {
         Entered { limit, of_key: Mutex::default() }
     }
 
-    /// A session of this key is about to enter a namespace. Keys with a namespace of their own need no count, and a broker
-    /// without keys trusts its peers.
+    /// Counts a namespace that a session of this key enters. Keys with a namespace of their own are not
+    /// counted, and a broker without keys trusts its peers.
     pub(crate) fn enter(&self, grant: &Grant, namespace: &Name) -> Result<(), Refusal> {
         if grant.namespace.is_some() || grant.key == KeyId::default() {
             return Ok(());

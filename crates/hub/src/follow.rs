@@ -1,4 +1,4 @@
-//! Follow: a watch that reads the log, outside the hub's turn, until it has caught up with the present.
+//! Follow: reads the log for a watch, outside the hub's turn, until the watch has caught up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::mailbox::Mailbox;
 use crate::request::Delivery;
 use crate::watches::WatchInterest;
 
-/// How many events are read at first, how many at most, and how many bytes of them at a time from then on.
+/// How many events the first read takes, the maximum per read, and how many bytes later reads aim for.
 const READ_FIRST: usize = 64;
 const READ_MAX: usize = 1_024;
 const READ_BYTES: usize = 1024 * 1024;
-/// How often a follower looks whether its peer has made room.
+/// How often a follower checks whether the mailbox has room.
 const ROOM_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Reads the log for a watch, from `from` up to `until`, and reports back to the hub.
@@ -34,7 +34,8 @@ struct Follower {
 }
 
 impl Follower {
-    /// The watches of one session read one at a time: what each adds is seen by the next before it reads.
+    /// The watches of one session read one at a time, so that each sees what the previous one added to the
+    /// mailbox.
     async fn read(self, mut from: u64, until: u64) {
         let mut count = READ_FIRST;
         loop {
@@ -52,7 +53,7 @@ impl Follower {
             match read {
                 Ok(Ok(Events::Some { events, next })) => {
                     if next == from {
-                        // Decided but not on disk yet.
+                        // The events are decided but not on disk yet.
                         tokio::time::sleep(ROOM_INTERVAL).await;
                     }
                     count = next_count(&events);
@@ -78,7 +79,7 @@ impl Follower {
         self.handle.send(Inbound::HasRead { watch: self.watch, life, next: from.min(until) });
     }
 
-    /// Adds events as long as there is room.
+    /// Adds events while the mailbox has room.
     fn put(&self, events: Vec<Event>, until: u64) -> Put {
         for event in events.into_iter().filter(|event| event.seq < until) {
             if self.wanted.life.is_over() {
@@ -94,7 +95,7 @@ impl Follower {
         Put::All
     }
 
-    /// Waits until the peer has taken enough of what is there. Says whether it still wants the rest.
+    /// Waits until the mailbox has room. Returns whether the watch still exists.
     async fn has_room(&self) -> bool {
         let is_over = || self.mailbox.is_ended() || self.wanted.life.is_over();
         while !self.mailbox.has_room_for_events() && !is_over() {
@@ -106,13 +107,13 @@ impl Follower {
 
 enum Put {
     All,
-    /// The mailbox is full: this event is the next one.
+    /// The mailbox is full: continue with this event.
     Until(u64),
-    /// Nobody wants them any more.
+    /// The watch has ended.
     Over,
 }
 
-/// How many events to read next, if they are as large as these.
+/// How many events to read next, assuming they are as large as these.
 fn next_count(events: &[Event]) -> usize {
     let bytes: usize = events.iter().map(Event::size).sum();
     (READ_BYTES * events.len().max(1) / bytes.max(1)).clamp(1, READ_MAX)

@@ -1,4 +1,4 @@
-//! The handle: all that a door sees of the hub. Cheap to clone.
+//! The handle: the interface of the hub for doors. Cheap to clone.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub(crate) enum Inbound {
         session: SessionId,
         asks: Vec<Ask>,
     },
-    /// A request that came from within, and holds no permit.
+    /// A request from inside the broker, without a permit.
     Own {
         session: SessionId,
         ask: Ask,
@@ -43,14 +43,14 @@ pub(crate) enum Inbound {
     Close {
         session: SessionId,
     },
-    /// A watch has read the log up to here.
+    /// A follower has read the log up to here.
     HasRead {
         watch: (SessionId, u64),
-        /// Of the watch that it was read for. Another one may go by the same number since.
+        /// Identifies the watch that it read for. Another watch may have the same number by now.
         life: WatchLife,
         next: u64,
     },
-    /// An answer that was made outside the hub's turn.
+    /// A reply that was made outside the hub's turn.
     Reply {
         session: SessionId,
         token: u64,
@@ -58,23 +58,23 @@ pub(crate) enum Inbound {
         reply: Result<crate::request::Response, Refusal>,
     },
     Configure(Box<tenure_engine::Settings>),
-    /// These keys allow nothing any more, or something else.
+    /// These keys are gone or their grants have changed.
     Revoke {
         keys: HashSet<KeyId>,
     },
     Stop,
-    /// The disk failed under the log of topics or of keys: the process must end.
+    /// The disk failed under the topic log or the key log: the process must end.
     LogFailed(tenure_store::StoreError),
 }
 
-/// What stands beside the single writer, with locks and logs of its own.
+/// Parts beside the single writer, with their own locks and logs.
 #[derive(Debug)]
 pub(crate) struct Beside {
     pub(crate) topics: Topics,
     pub(crate) keyspaces: Keyspaces,
 }
 
-/// Who may come in, and where what they do is told.
+/// The keys, and the audit log.
 #[derive(Debug)]
 pub(crate) struct AccessControl {
     pub(crate) keys: Keys,
@@ -90,7 +90,7 @@ pub struct HubHandle {
 #[derive(Debug)]
 struct Shared {
     inbox: mpsc::UnboundedSender<Inbound>,
-    /// Bounds the inbox: a request takes a permit until the hub has decided on it.
+    /// Bounds the inbox: a request holds a permit until the hub has decided it.
     permits: Arc<Semaphore>,
     next_session: AtomicU64,
     sessions: AtomicUsize,
@@ -99,11 +99,12 @@ struct Shared {
     audit: Option<Audit>,
     reader: Reader,
     beside: Beside,
-    /// What waits in the mailboxes of all sessions.
+    /// The unread bytes of all sessions.
     unread: Arc<UnreadBytes>,
     stopped: watch::Receiver<bool>,
     backup_dir: std::sync::RwLock<Option<PathBuf>>,
-    /// Bounds how many watches read the log at once: it takes computing time that the hub and its doors need.
+    /// Bounds how many watches read the log at once, because reading takes CPU time from the hub and its
+    /// doors.
     log_reads: Semaphore,
 }
 
@@ -116,7 +117,7 @@ impl WeakHub {
     }
 }
 
-/// The hub is gone; the process is about to end.
+/// The hub has stopped; the process is about to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the broker is stopping")]
 pub struct Stopped;
@@ -149,7 +150,7 @@ impl HubHandle {
         HubHandle { shared: Arc::new(shared) }
     }
 
-    /// What a peer with this key may do; `None` if it may not come in.
+    /// The grant for a peer with this key; `None` if the peer is not admitted.
     pub fn admit(&self, key: Option<&[u8]>) -> Option<Arc<Grant>> {
         self.keys().admit(key)
     }
@@ -164,9 +165,10 @@ impl HubHandle {
         !self.keys().is_empty()
     }
 
-    /// Replaces the keys. Sessions end whose key is gone or grants something else; all others notice nothing.
+    /// Replaces the keys. Ends the sessions whose key is gone or has another grant; other sessions are not
+    /// affected.
     pub fn set_keys(&self, keys: Keys) {
-        // The lock is held until the hub has been told, so that no session of an old key comes in behind.
+        // Hold the lock until the hub has the message, so that no session with an old key can open after it.
         self.shared.keys.send_modify(|known| {
             let old = std::mem::replace(known, Arc::new(keys));
             let revoked = old.revoked_by(known);
@@ -176,8 +178,8 @@ impl HubHandle {
         });
     }
 
-    /// Waits until the key of a grant is gone or grants something else. For connections that have no session of the hub
-    /// to hear it from, such as those that only subscribe to topics. The grant is the one that `admit` gave.
+    /// Waits until the key of a grant is gone or has another grant. For connections without a hub session,
+    /// such as those that only subscribe to topics. The grant must come from `admit`.
     pub async fn revoked(&self, grant: &Grant) {
         let mut keys = self.shared.keys.subscribe();
         let changed = keys.wait_for(|keys| !keys.still(grant)).await;
@@ -189,7 +191,7 @@ impl HubHandle {
         self.shared.audit.as_ref()
     }
 
-    /// Begins a session for a peer that has been admitted.
+    /// Opens a session for an admitted peer.
     pub fn open(&self, principal: Principal, namespace: Name, identity: Name) -> Result<Session, Refusal> {
         let Some(audit) = self.audit() else { return self.enter(principal, namespace, identity) };
         let opened = self.enter(principal.clone(), namespace.clone(), identity);
@@ -200,10 +202,10 @@ impl HubHandle {
     }
 
     fn enter(&self, principal: Principal, namespace: Name, identity: Name) -> Result<Session, Refusal> {
-        // One rule for every door.
+        // One rule for all doors.
         check_name("namespace", &namespace)?;
         check_name("identity", &identity)?;
-        // Held until the hub knows of the session: see `set_keys`.
+        // Held until the hub knows the session: see `set_keys`.
         let keys = self.shared.keys.borrow();
         if !keys.knows(principal.grant.key) {
             return Err(Refusal::NotAllowed { what: REVOKED });
@@ -218,28 +220,29 @@ impl HubHandle {
         let mailbox = Arc::new(Mailbox::new(self.unread()));
         let session =
             Session { hub: self.clone(), id, peer: Arc::clone(&peer), mailbox: Arc::clone(&mailbox) };
-        // If the hub is gone, the first request finds out.
+        // If the hub has stopped, the first request finds out.
         let _ = self.shared.inbox.send(Inbound::Open { peer, principal, mailbox });
         drop(keys);
         Ok(session)
     }
 
-    /// Makes what a door counts part of the broker's figures. Doors stand as long as the hub, so it stays.
+    /// Adds a door's counters to the broker's statistics. Doors live as long as the hub, so they are never
+    /// removed.
     pub async fn show(&self, counters: Arc<Counters>) {
         let principal = Principal::trusted("broker");
         let Ok(session) = self.open(principal, DEFAULT_NAMESPACE.into(), "door".into()) else { return };
-        // A hub that has stopped shows no figures any more.
+        // A stopped hub shows no statistics.
         let _ = session.send(vec![Ask { token: 0, request: Request::ShowCounters(counters) }]).await;
     }
 
-    /// A body or result, from the cache or from disk. Never inside the hub's turn.
+    /// Reads a body or result from the cache or from disk. Never runs in the hub's turn.
     pub async fn read(&self, blob: Blob) -> Result<Bytes, Refusal> {
         let mut read = self.read_many(vec![blob]).await;
         read.pop().unwrap_or(Err(Refusal::Unreadable { what: "body" }))
     }
 
-    /// Several of them, in their order. What needs the disk is read in one go, because waking a thread for each would
-    /// cost more than the reading.
+    /// Reads several blobs, in order. One blocking task reads all that need the disk, because waking a thread
+    /// for each would cost more than the reads.
     pub async fn read_many(&self, blobs: Vec<Blob>) -> Vec<Result<Bytes, Refusal>> {
         let cached: Vec<Option<Bytes>> = blobs.iter().map(|blob| self.cached(*blob)).collect();
         if cached.iter().all(Option::is_some) {
@@ -256,7 +259,7 @@ impl HubHandle {
         read.unwrap_or_else(|_| vec![Err(Refusal::Unreadable { what: "body" }); count])
     }
 
-    /// The same, if no disk is needed.
+    /// The same, if the bytes are in memory.
     pub fn cached(&self, blob: Blob) -> Option<Bytes> {
         if blob.is_empty() {
             return Some(Bytes::new());
@@ -269,7 +272,7 @@ impl HubHandle {
         &self.shared.beside.topics
     }
 
-    /// The keys that programs written for Redis keep here. They stand beside the hub as topics do.
+    /// The keys of Redis clients. They are independent of the hub's turn, as topics are.
     pub fn keyspaces(&self) -> &Keyspaces {
         &self.shared.beside.keyspaces
     }
@@ -279,7 +282,7 @@ impl HubHandle {
         let _ = self.shared.inbox.send(Inbound::Configure(Box::new(settings)));
     }
 
-    /// Names the directory that backups go below. Without one, none is taken.
+    /// Sets the directory for backups. Without one, the hub takes none.
     pub fn set_backup_dir(&self, directory: PathBuf) {
         *self.shared.backup_dir.write().expect("no holder of the lock panics") = Some(directory);
     }
@@ -288,12 +291,12 @@ impl HubHandle {
         self.shared.backup_dir.read().expect("no holder of the lock panics").clone()
     }
 
-    /// Asks the hub to stop: nothing new is taken, what is decided is written, a last snapshot is made.
+    /// Asks the hub to stop: it accepts nothing new, writes what is decided, and takes a last snapshot.
     pub fn stop(&self) {
         let _ = self.shared.inbox.send(Inbound::Stop);
     }
 
-    /// Waits until the hub has begun to stop, for doors that listen.
+    /// Waits until the hub begins to stop, for doors that listen.
     pub async fn stopped(&self) {
         let mut stopped = self.shared.stopped.clone();
         let _ = stopped.wait_for(|stopped| *stopped).await;
@@ -333,7 +336,7 @@ fn read_back(reader: &Reader, blob: Blob) -> Result<Bytes, Refusal> {
     })
 }
 
-/// One peer's conversation. Dropping it tells the hub that the peer is gone.
+/// One peer's session. Dropping it closes the session in the hub.
 #[derive(Debug)]
 pub struct Session {
     hub: HubHandle,
@@ -359,7 +362,7 @@ impl Session {
         &self.mailbox
     }
 
-    /// Hands requests to the hub, in order. Waits while the hub has too much to do: that is the back-pressure.
+    /// Sends requests to the hub, in order. Waits while the inbox is full: that is the back-pressure.
     pub async fn send(&self, asks: Vec<Ask>) -> Result<(), Stopped> {
         if asks.is_empty() {
             return Ok(());
@@ -372,7 +375,7 @@ impl Session {
 }
 
 impl Session {
-    /// Hands over a request of the hub's own, without waiting. There are few of these.
+    /// Sends a request from inside the broker without waiting. There are few of these.
     pub(crate) fn send_now(&self, ask: Ask) {
         self.hub.send(Inbound::Own { session: self.id, ask });
     }
@@ -381,7 +384,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.hub.shared.sessions.fetch_sub(1, Ordering::Relaxed);
-        // The same channel as the requests, so that the goodbye does not overtake a last report.
+        // Uses the same channel as the requests, so that the close does not overtake a last report.
         self.hub.send(Inbound::Close { session: self.id });
     }
 }

@@ -1,4 +1,5 @@
-//! Keys: who may come in, and as what. A key is 256 random bits, kept as its hash and compared in constant time.
+//! Keys: which peers are admitted, and with which rights. A key is 256 random bits, stored as its hash and
+//! compared in constant time.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -12,30 +13,31 @@ use crate::rights::Rights;
 /// Completes "this key does not allow to …" for a session whose key is gone.
 pub(crate) const REVOKED: &str = "stay connected: it was revoked or changed";
 
-/// What a key allows. Without any keys the broker listens on loopback only and everybody may do everything.
+/// The rights and limits of a key. Without any keys the broker listens on loopback only and every peer may do
+/// everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The name of the key, for logs. The key itself is never logged.
     pub name: Name,
-    /// Tells two keys of one name apart.
+    /// Distinguishes two keys with the same name.
     pub key: KeyId,
     /// The namespace its sessions are bound to; `None` lets the handshake choose.
     pub namespace: Option<Name>,
-    /// The only worker id it may use, if it is bound to one.
+    /// The only worker id that its sessions may use, if set.
     pub worker: Option<Name>,
     pub rights: Rights,
-    /// How many namespaces its sessions may enter, if not as many as the broker allows to each key.
+    /// How many namespaces its sessions may enter. `None`: the broker's limit per key.
     pub namespaces_max: Option<usize>,
-    /// How many queues its sessions may use, if not as many as a namespace has.
+    /// How many queues its sessions may use. `None`: the limit of the namespace.
     pub queues_max: Option<usize>,
 }
 
-/// A part of a key's hash: enough to recognise the key, useless to guess it.
+/// A part of a key's hash: enough to identify the key, useless to guess it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct KeyId(u64);
 
 impl Grant {
-    /// Everything: what a broker without keys gives to whoever reaches its loopback address.
+    /// Full rights: the grant of every peer of a broker without keys, which listens on loopback only.
     pub fn everything() -> Grant {
         Grant {
             name: "anyone".into(),
@@ -48,7 +50,7 @@ impl Grant {
         }
     }
 
-    /// The namespace of a session: the key's own, else the one that was asked for. A peer that asks for another
+    /// The namespace of a session: the key's own, else the requested one. A peer that requests another
     /// namespace than its key's is refused, not moved silently.
     pub fn namespace_for(&self, asked: Option<Name>) -> Result<Name, Refusal> {
         match (&self.namespace, asked) {
@@ -62,7 +64,7 @@ impl Grant {
     }
 }
 
-/// No rights at all: a peer that has shown no key where one is needed.
+/// No rights: the grant of a peer that presents no key where one is required.
 impl Default for Grant {
     fn default() -> Grant {
         Grant { name: "nobody".into(), rights: Rights::NONE, ..Grant::everything() }
@@ -78,14 +80,14 @@ pub struct Keys {
 #[derive(Clone, Debug)]
 struct Known {
     hash: [u8; 32],
-    /// A key written in hexadecimal digits is also known by the bytes they stand for.
+    /// The hash of the raw bytes, for a key written in hexadecimal digits.
     raw: Option<[u8; 32]>,
     grant: Arc<Grant>,
 }
 
 impl Known {
     fn is(&self, presented: &[u8; 32]) -> Choice {
-        // Both are compared whatever the first says.
+        // Compare both in any case, to keep the time constant.
         let raw = self.raw.as_ref().unwrap_or(&self.hash);
         self.hash.ct_eq(presented) | raw.ct_eq(presented)
     }
@@ -102,8 +104,9 @@ impl Keys {
         self.known.is_empty()
     }
 
-    /// The grant of a key, shown as its text or as the bytes that its hexadecimal digits stand for. Every known key is
-    /// compared, and each in constant time, so that the answer's time says nothing about how close a guess was.
+    /// The grant of a key, presented as its text or as the bytes that its hexadecimal digits encode. Every
+    /// known key is compared, each in constant time, so that the response time does not reveal how close a
+    /// guess was.
     pub fn find(&self, key: &[u8]) -> Option<&Arc<Grant>> {
         let presented = hash(key);
         let mut found = None;
@@ -115,24 +118,24 @@ impl Keys {
         found
     }
 
-    /// What a key grants, if it is known.
+    /// The grant of a known key.
     fn grant_of(&self, key: KeyId) -> Option<&Grant> {
         self.known.iter().map(|known| &*known.grant).find(|grant| grant.key == key)
     }
 
-    /// Whether a grant can be used for something new: its key is known, or the broker itself or a broker without keys
-    /// gave it.
+    /// Whether a grant is still usable: its key is known, or it came from the broker itself or from a broker
+    /// without keys.
     pub(crate) fn knows(&self, key: KeyId) -> bool {
         key == KeyId::default() || self.grant_of(key).is_some()
     }
 
-    /// The keys that other keys do not know any more, or for which they grant something else.
+    /// The keys that are missing from `others`, or have another grant there.
     pub(crate) fn revoked_by(&self, others: &Keys) -> HashSet<KeyId> {
         let is_revoked = |grant: &&Arc<Grant>| others.grant_of(grant.key) != Some(&**grant);
         self.known.iter().map(|known| &known.grant).filter(is_revoked).map(|grant| grant.key).collect()
     }
 
-    /// The names of keys that others do not know, or for which they grant something else.
+    /// The names of keys that are missing from `others`, or have another grant there.
     pub fn names_not_in(&self, others: &Keys) -> Vec<Name> {
         let revoked = self.revoked_by(others);
         let gone = self.known.iter().filter(|known| revoked.contains(&known.grant.key));
@@ -140,12 +143,12 @@ impl Keys {
         names.into_iter().cloned().collect()
     }
 
-    /// Whether a grant is still what its key grants.
+    /// Whether the key of a grant still has the same grant.
     pub(crate) fn still(&self, grant: &Grant) -> bool {
         grant.key == KeyId::default() || self.grant_of(grant.key) == Some(grant)
     }
 
-    /// What a session may do that presents this key, or none. `None` means: no entry.
+    /// The grant of a session that presents this key, or no key. `None`: not admitted.
     pub fn admit(&self, key: Option<&[u8]>) -> Option<Arc<Grant>> {
         if self.is_empty() {
             return Some(Arc::new(Grant::everything()));
@@ -153,7 +156,7 @@ impl Keys {
         self.find(key?).cloned()
     }
 
-    /// Whether a grant may use a worker id. An id that has a key of its own belongs to the keys that name it.
+    /// Whether a grant may use a worker id. An id that has keys of its own belongs to those keys only.
     pub fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal> {
         let is_its_own = match &grant.worker {
             Some(own) => **own == *worker,
@@ -167,7 +170,7 @@ fn hash(key: &[u8]) -> [u8; 32] {
     Sha256::digest(key).into()
 }
 
-/// The bytes that an even number of hexadecimal digits stands for.
+/// Decodes an even number of hexadecimal digits.
 fn from_hex(key: &[u8]) -> Option<Vec<u8>> {
     if key.is_empty() || !key.len().is_multiple_of(2) {
         return None;

@@ -1,18 +1,18 @@
-//! The key space while the broker runs: the pure spaces of `tenure-keyspace`, each behind its own lock, with the clock
-//! and the disk around them.
+//! The key space while the broker runs: the pure key spaces of `tenure-keyspace`, each behind its own lock, with the
+//! clock and the disk around them.
 //!
 //! ```text
-//! door → Client::run → space of the namespace (lock, run, unlock) → records, in order → saver: append, one sync
-//!                                                                                         ↓ only then
-//! door ← Client::answered ←──────────────── answers whose records are on disk ←────────────┘
+//! door → KeyspaceClient::run → namespace (lock, run, unlock) → records, in order → saver: append, one sync
+//!                                                                                    ↓ only then
+//! door ← KeyspaceClient::answered ←──────── answers whose records are on disk ←───────┘
 //! ```
 //!
-//! It stands beside the engine, as topics do, and shares nothing with it but the directory. An answer leaves when
-//! everything that its namespace has changed before it is on disk, so a reader never sees what a power failure may
-//! undo. While the saver writes, the next round fills: that is the group commit.
+//! It is independent of the engine, as topics are, and shares only the directory with it. An answer leaves when all
+//! earlier changes of its namespace are on disk, so a reader never sees what a power failure may undo. While the saver
+//! writes, the next round fills: that is the group commit.
 //!
-//! `client` is a connection's end, `pending` is what waits for the disk, `saver` the thread that writes, `sweep`
-//! rewrites the log, `restore` comes back.
+//! `client` is a connection's side, `pending` holds what waits for the disk, `saver` is the thread that writes,
+//! `sweep` rewrites the log, `restore` reads it at a start.
 
 mod client;
 mod pending;
@@ -42,10 +42,10 @@ pub use tenure_keyspace::{
     StringCommand, Timestamp as KeyTime, Trim, Weighing, glob, literal_prefix,
 };
 
-/// In how many namespaces keys may be in use.
+/// The maximum number of namespaces with keys.
 pub const NAMESPACES_MAX: usize = 10_000;
 
-/// The keys of all namespaces. Cheap to clone.
+/// The key spaces of all namespaces. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Keyspaces {
     shared: Arc<Shared>,
@@ -58,18 +58,18 @@ struct Shared {
     pending: PendingWrites,
 }
 
-/// One namespace.
+/// The key space of one namespace.
 #[derive(Debug)]
 struct NamespaceKeys {
     name: Name,
     space: Keyspace,
-    /// The place of its last record among all.
+    /// The place of its last record in the log.
     last: u64,
-    /// Where those are that wait.
+    /// The connections of blocked calls.
     sinks: HashMap<WaiterId, Sink, RandomState>,
 }
 
-/// What the keys of a namespace, or of all, amount to.
+/// The number and size of keys, in a namespace or in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyFigures {
     pub keys: usize,
@@ -85,7 +85,7 @@ impl Keyspaces {
         Keyspaces { shared: Arc::new(shared) }
     }
 
-    /// The keys of one namespace.
+    /// The figures of one namespace.
     pub fn figures(&self, namespace: &str) -> KeyFigures {
         let bytes_max = self.shared.settings.limits.bytes_max;
         let known = self.spaces_read().get(namespace).cloned();
@@ -101,12 +101,12 @@ impl Keyspaces {
         })
     }
 
-    /// Writes what is decided and ends the saver.
+    /// Writes what is decided and stops the saver.
     pub(crate) async fn stop(&self) {
         self.shared.pending.finish().await;
     }
 
-    /// A namespace that is there, or a new one.
+    /// An existing namespace, or a new one.
     fn space(&self, namespace: &Name) -> Result<Arc<Mutex<NamespaceKeys>>, KeyspaceFailure> {
         if let Some(state) = self.spaces_read().get(namespace) {
             return Ok(Arc::clone(state));
@@ -137,6 +137,6 @@ impl Keyspaces {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind these locks is whole between any two statements, whoever panicked.
+    // The data behind these locks is consistent between any two statements, even after a panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,14 +1,14 @@
 //! The hub: the single writer that joins engine, store and time.
 //!
 //! ```text
-//! door → Session::send → inbox → Core::take (engine decides, records join the open batch, words join the outbox)
+//! door → Session::send → inbox → Core::take (engine decides, records join the open batch, replies join the outbox)
 //!      → Core::seal → Writing: append, fdatasync → Core::synced → Core::speak → Mailbox → door
 //! ```
 //!
-//! Decide, apply in memory, journal, then speak: memory may be ahead of the disk, the outside never is. [`core`] is
-//! that order without threads, so that the simulator can drive it; `runtime.rs` adds the clock and the inbox,
-//! `writing.rs` the way to the disk. Doors see a [`HubHandle`], a [`Session`] and its [`Mailbox`], and the engine's
-//! words, which are re-exported here because no door depends on the engine.
+//! Decide, apply in memory, journal, then send: memory may be ahead of the disk, but peers never see what is not on
+//! disk. [`core`] is that order without threads, so that the simulator can drive it; `runtime.rs` adds the clock and
+//! the inbox, `writing.rs` the path to the disk. Doors use a [`HubHandle`], a [`Session`] and its [`Mailbox`], and the
+//! engine's types, which are re-exported here because no door depends on the engine.
 
 mod audit;
 mod backup;
@@ -54,7 +54,7 @@ pub use runtime::Hub;
 pub use settings::{HubSettings, UnreadLimits};
 pub use stats::Stats;
 
-/// The engine's words, for doors.
+/// The engine's types, for doors.
 pub mod words {
     pub use tenure_engine::command::{
         Accepted, Answer, AttemptFailure, Command, Completion, Counts, Cursor, Gauges, Held, LimitInfo,
@@ -75,7 +75,7 @@ pub mod words {
     };
 }
 
-/// The store's words, for whoever starts a hub or looks after its files.
+/// The store's types, for code that starts a hub or maintains its files.
 pub mod store {
     pub use tenure_store::*;
 }

@@ -1,4 +1,4 @@
-//! Listening: where doors stand. Without keys they stand on loopback only.
+//! Listening sockets of the doors. Without keys, doors listen on loopback only.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -21,7 +21,7 @@ pub enum ListenError {
     Io { door: &'static str, address: SocketAddr, source: io::Error },
 }
 
-/// Opens a door's TCP address. `has_keys` says whether strangers would have to show one.
+/// Opens a door's TCP address. `has_keys` says whether peers have to present a key.
 pub async fn listen(door: &'static str, address: &str, has_keys: bool) -> Result<TcpListener, ListenError> {
     let bad = || ListenError::BadAddress { door, address: address.to_owned() };
     let address = address.to_socket_addrs().ok().and_then(|mut all| all.next()).ok_or_else(bad)?;

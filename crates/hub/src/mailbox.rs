@@ -1,7 +1,8 @@
-//! A session's mailbox. The hub puts deliveries in and never waits; the door takes them a portion at a time.
+//! A session's mailbox. The hub puts deliveries in and never waits; the door takes them in portions.
 //!
-//! Every delivery is counted in bytes from `put` to `take`, for its session and for all sessions together. Watches and
-//! queries of a session stop at its limit; when all sessions together are over theirs, the hub ends the largest holder.
+//! Every delivery counts in bytes from `put` to `take`, for its session and for all sessions together.
+//! Watches and queries of a session stop at its limit; when all sessions together are over theirs, the hub
+//! ends the session with the most unread bytes.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,9 +17,10 @@ pub struct Mailbox {
     content: Mutex<Content>,
     arrived: Notify,
     closed: AtomicBool,
-    /// Of all mailboxes of the hub.
+    /// Shared by all mailboxes of the hub.
     unread: Arc<UnreadBytes>,
-    /// Held by the watch that reads the log for this session. Two at once would both find the same room.
+    /// Held by the watch that reads the log for this session. Two at once would both count the same free
+    /// room.
     reading: tokio::sync::Mutex<()>,
 }
 
@@ -28,7 +30,7 @@ struct Content {
     bytes: usize,
 }
 
-/// How many bytes wait in all mailboxes together.
+/// The unread bytes of all mailboxes.
 #[derive(Debug, Default)]
 pub struct UnreadBytes(AtomicUsize);
 
@@ -49,8 +51,8 @@ impl Mailbox {
         }
     }
 
-    /// Moves what has arrived to the end of `into`: everything, or the first so many bytes of it. Says whether there was
-    /// anything.
+    /// Appends what has arrived to `into`: everything, or up to a limit of bytes. Returns whether `into`
+    /// holds anything afterwards.
     pub fn take(&self, into: &mut Vec<Delivery>) -> bool {
         let mut content = self.lock();
         let bytes = if content.bytes <= TAKE_BYTES_MAX {
@@ -78,8 +80,8 @@ impl Mailbox {
         !into.is_empty()
     }
 
-    /// Waits until something has arrived or the hub has closed the mailbox. Returns at once if something is there.
-    /// Several may wait; one of them is told that something has arrived.
+    /// Waits until a delivery arrives or the hub closes the mailbox. Returns at once if there is one. Several
+    /// tasks may wait; a delivery wakes one of them.
     pub async fn arrived(&self) {
         loop {
             let arrived = self.arrived.notified();
@@ -90,12 +92,12 @@ impl Mailbox {
         }
     }
 
-    /// The hub is gone or has dropped the session: nothing is here, and nothing will arrive any more.
+    /// The hub has stopped or dropped the session: the mailbox is empty, and nothing more will arrive.
     pub fn is_closed(&self) -> bool {
         self.is_ended() && self.lock().deliveries.is_empty()
     }
 
-    /// About how many bytes wait here.
+    /// The approximate number of bytes that wait here.
     pub fn unread_bytes(&self) -> usize {
         self.lock().bytes
     }
@@ -105,7 +107,7 @@ impl Mailbox {
         self.lock().deliveries.len()
     }
 
-    /// Says how many bytes the delivery counts for.
+    /// Adds a delivery. Returns its size.
     pub(crate) fn put(&self, delivery: Delivery) -> usize {
         let bytes = delivery.bytes();
         let was_empty = {
@@ -113,7 +115,7 @@ impl Mailbox {
             if self.is_ended() {
                 return bytes;
             }
-            // Before anybody can take it.
+            // Count it before a door can take it.
             self.unread.0.fetch_add(bytes, Ordering::Relaxed);
             content.bytes += bytes;
             content.deliveries.push(delivery);
@@ -125,7 +127,7 @@ impl Mailbox {
         bytes
     }
 
-    /// Whether one more event may be added, or has to be read from the log later.
+    /// Whether one more event fits, or has to be read from the log later.
     pub(crate) fn has_room_for_events(&self) -> bool {
         let content = self.lock();
         content.deliveries.len() < MAILBOX_EVENTS_MAX && content.bytes < MAILBOX_EVENT_BYTES_MAX
@@ -136,17 +138,18 @@ impl Mailbox {
         self.reading.lock().await
     }
 
-    /// Nothing will arrive any more. Whether the hub is gone or has dropped the session, what is here can still be taken.
+    /// Closes the mailbox. Whether the hub has stopped or dropped the session, the door can still take what
+    /// is here.
     pub(crate) fn close(&self) {
         {
             let _content = self.lock();
             self.closed.store(true, Ordering::Release);
         }
-        // Whoever comes later sees that it is closed before it waits.
+        // A task that starts waiting later checks `is_closed` first.
         self.arrived.notify_waiters();
     }
 
-    /// Throws away what waits here, leaves the last words, and closes. Says how many bytes that were.
+    /// Drops the content, adds a last delivery, and closes. Returns the number of dropped bytes.
     pub(crate) fn close_with(&self, last_words: Delivery) -> usize {
         let thrown_away = std::mem::take(&mut *self.lock());
         self.unread.0.fetch_sub(thrown_away.bytes, Ordering::Relaxed);
@@ -160,7 +163,7 @@ impl Mailbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, Content> {
-        // A panic elsewhere leaves a list that is whole: pushing and swapping cannot stop half-way.
+        // A panic elsewhere leaves the list consistent: pushing and swapping cannot stop half-way.
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

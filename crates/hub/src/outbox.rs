@@ -1,4 +1,4 @@
-//! The outbox: what has been decided but may not be said yet, because its records are not on disk.
+//! The outbox: what has been decided but must not be sent yet, because its records are not on disk.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::audit::AuditLine;
 use crate::request::{Delivery, Response};
 use crate::watches::WatchKey;
 
-/// Something to say once the records before it are on disk.
+/// Something to send once the records before it are on disk.
 #[derive(Debug)]
 pub(crate) enum OutboxItem {
     Reply {
@@ -22,16 +22,16 @@ pub(crate) enum OutboxItem {
         notice: Notice,
     },
     Event(Arc<Event>),
-    /// Events up to this one that nobody watched when they were decided.
+    /// Events up to this one were decided while there was no watch.
     Passed {
         seq: u64,
     },
-    /// A watch begins: everything before it has been said.
+    /// A watch begins: everything before it has been sent.
     Begin {
         watch: WatchKey,
         from: u64,
     },
-    /// Anything else for one session, in its order.
+    /// Any other delivery for one session, in order.
     Other {
         session: SessionId,
         delivery: Delivery,
@@ -40,20 +40,20 @@ pub(crate) enum OutboxItem {
     Audit(Box<AuditLine>),
 }
 
-/// What may be said together.
+/// Items that become sendable together.
 #[derive(Debug)]
 pub(crate) struct Bundle {
     position: u64,
-    /// The last event that was decided before it was sealed.
+    /// The last event that was decided before the bundle was sealed.
     pub(crate) last_event: u64,
     pub(crate) outs: Vec<OutboxItem>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    /// What goes with the open batch.
+    /// Items of the open batch.
     open: Vec<OutboxItem>,
-    /// What waits for a sync, by the position that must be reached.
+    /// Bundles that wait for a sync, by the position that must be reached.
     waiting: VecDeque<Bundle>,
     synced: u64,
     spare: Vec<Vec<OutboxItem>>,
@@ -68,17 +68,18 @@ impl Outbox {
         self.open.push(out);
     }
 
-    /// Where the words of the next command begin.
+    /// The position of the next command's items.
     pub(crate) fn mark(&self) -> usize {
         self.open.len()
     }
 
-    /// A reply stands before what its command made others hear: whoever registers knows the terms before work arrives.
+    /// Inserts a reply before the notices of its command: a worker must learn its terms before its first
+    /// assignment.
     pub(crate) fn insert(&mut self, mark: usize, out: OutboxItem) {
         self.open.insert(mark, out);
     }
 
-    /// Events that nobody watches cost one entry per batch.
+    /// Events without a watch cost one entry per batch.
     pub(crate) fn pass(&mut self, passed: u64) {
         match self.open.last_mut() {
             Some(OutboxItem::Passed { seq }) => *seq = passed,
@@ -93,7 +94,7 @@ impl Outbox {
         self.waiting.push_back(Bundle { position, last_event, outs });
     }
 
-    /// Nothing was written for what is in the open batch: it may be said as soon as everything before it is on disk.
+    /// The open batch has no records: its items may be sent as soon as everything before it is on disk.
     pub(crate) fn seal_unwritten(&mut self, last_event: u64) {
         if self.open.is_empty() {
             return;
@@ -104,7 +105,7 @@ impl Outbox {
         }
     }
 
-    /// Whether something that was sealed waits for the disk.
+    /// Whether a sealed bundle waits for the disk.
     pub(crate) fn waits_for_disk(&self) -> bool {
         self.waiting.back().is_some_and(|bundle| bundle.position > self.synced)
     }
@@ -113,12 +114,12 @@ impl Outbox {
         self.synced = self.synced.max(position);
     }
 
-    /// The next bundle that may be said.
+    /// The next bundle that may be sent.
     pub(crate) fn pop(&mut self) -> Option<Bundle> {
         self.waiting.pop_front_if(|bundle| bundle.position <= self.synced)
     }
 
-    /// Gives an emptied bundle back for its capacity.
+    /// Returns an emptied bundle for its capacity.
     pub(crate) fn recycle(&mut self, mut outs: Vec<OutboxItem>) {
         outs.clear();
         if self.spare.len() < 4 {
@@ -126,14 +127,15 @@ impl Outbox {
         }
     }
 
-    /// Whether an answer for this session waits for the disk.
+    /// Whether a reply for this session waits for the disk.
     pub(crate) fn owes(&self, session: SessionId) -> bool {
         let all = self.waiting.iter().flat_map(|bundle| &bundle.outs).chain(&self.open);
         all.into_iter()
             .any(|out| matches!(out, OutboxItem::Reply { session: whose, .. } if *whose == session))
     }
 
-    /// Takes out the answers that need not wait for the disk, of sessions that wait for nothing else before them.
+    /// Removes the replies that need not wait for the disk, of sessions for which nothing else is queued
+    /// before them.
     pub(crate) fn take_free(
         &mut self,
         is_free: impl Fn(&Result<Response, Refusal>) -> bool,

@@ -1,4 +1,4 @@
-//! The principal of a session: whose key it is, and through which door and from where the peer came.
+//! The principal of a session: its key, and the door and address the peer came from.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use crate::rights::Right;
 pub struct Principal {
     pub grant: Arc<Grant>,
     pub door: &'static str,
-    /// None for a Unix socket and for the broker itself.
+    /// `None` for a Unix socket and for the broker itself.
     pub address: Option<IpAddr>,
 }
 
 impl Principal {
-    /// The broker itself, or whoever reaches a broker without keys: everything is allowed.
+    /// The broker itself, or a peer of a broker without keys: everything is allowed.
     pub fn trusted(door: &'static str) -> Principal {
         Principal { grant: Arc::new(Grant::everything()), door, address: None }
     }
 
-    /// The same principal for a session in which the door needs one right more than its peer has, for example to read
-    /// the result that it sends as a reply.
+    /// The same principal with one right more than its peer has, for a session of the door itself, for
+    /// example to read the result that the door sends as a reply.
     #[must_use]
     pub fn with(&self, right: Right) -> Principal {
         if self.grant.rights.contains(right) {

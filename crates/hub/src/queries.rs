@@ -1,5 +1,5 @@
-//! Queries that read many rows. A turn answers a few of them; the rest wait, and the sessions that ask take turns, so that one
-//! client that lists without end delays nothing but its own lists.
+//! Queries that read many rows. A turn answers a few of them; the rest wait, and the sessions take turns, so
+//! that a client that lists without pause delays only its own lists.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,13 +10,13 @@ use crate::request::{Ask, Request};
 
 /// How many rows the queries of one turn may read.
 const ROWS_PER_TURN: usize = 2_000;
-/// What a query costs that reads a table as a whole.
+/// The cost of a query that reads a whole table.
 const ROWS_OF_TABLE: usize = 1_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Queries {
     rows_left: usize,
-    /// Sessions with waiting queries, in the order in which they are served.
+    /// Sessions with waiting queries, in the order of service.
     order: VecDeque<SessionId>,
     waiting: HashMap<SessionId, VecDeque<Ask>>,
 }
@@ -24,10 +24,10 @@ pub(crate) struct Queries {
 /// What happens to a request.
 #[derive(Debug)]
 pub(crate) enum Admission {
-    /// It is taken in this turn.
+    /// Handle it in this turn.
     Now(Ask),
     Waits,
-    /// Too many queries of its session wait already.
+    /// Too many queries of its session are already waiting.
     Refused(Ask, Refusal),
 }
 
@@ -88,7 +88,7 @@ impl Queries {
     }
 }
 
-/// How many rows a request reads at most; nothing for what costs little.
+/// The maximum number of rows that a request reads; zero for cheap requests.
 fn rows(request: &Request) -> usize {
     let Request::Query(query) = request else { return 0 };
     match query {

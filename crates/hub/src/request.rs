@@ -1,4 +1,4 @@
-//! What a door may ask of the hub, and what the hub delivers to a session. Bodies and results travel beside the
+//! Requests of doors to the hub, and deliveries of the hub to a session. Bodies and results travel beside the
 //! engine's commands, because the engine never sees them.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tenure_engine::{Answer, Blob, Command, Event, EventFilter, Name, Notice, Que
 use crate::counters::Counters;
 use crate::stats::Stats;
 
-/// One request of a session. The token comes back with the reply; it means nothing to the hub.
+/// One request of a session. The reply carries the same token; the hub does not interpret it.
 #[derive(Debug)]
 pub struct Ask {
     pub token: u64,
@@ -20,7 +20,7 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// Tells the audit log what a door has refused by itself. There is no answer, so the token means nothing.
+    /// Reports a door's own refusal to the audit log. There is no reply, so the token is not used.
     pub fn refused(act: &'static str, no: &Refusal) -> Ask {
         Ask { token: 0, request: Request::Refused { act, no: no.clone() } }
     }
@@ -34,7 +34,7 @@ pub enum Request {
         failure: AttemptFailure,
         result: Bytes,
     },
-    /// A worker saves a checkpoint; empty removes the last checkpoint.
+    /// A worker saves a checkpoint; an empty one removes the last checkpoint.
     Checkpoint {
         held: Held,
         checkpoint: Bytes,
@@ -44,17 +44,17 @@ pub enum Request {
         wanted: Wanted,
         result: Bytes,
     },
-    /// Any other command; those above are refused here, because their bytes would be missing.
+    /// Any other command. Those above are refused here, because their bytes would be missing.
     Command(Command),
     Query(Query),
     Stats,
-    /// What a door counts is part of the figures from now on.
+    /// Adds a door's counters to the statistics.
     ShowCounters(Arc<Counters>),
     Watch(Watch),
     Unwatch {
         watch: u64,
     },
-    /// From now on, calls to this address come to this session.
+    /// Deliver calls to this address to this session from now on.
     Listen {
         address: Name,
     },
@@ -65,7 +65,8 @@ pub enum Request {
         address: Name,
         body: Bytes,
     },
-    /// The caller does not wait any longer for the answer to its call with this token. Nobody answers it after this.
+    /// The caller stops waiting for the answer to its call with this token. There will be no answer after
+    /// this.
     GiveUpCall {
         token: u64,
     },
@@ -74,24 +75,24 @@ pub enum Request {
         call: u64,
         answer: CallAnswer,
     },
-    /// From now on, broadcasts of the namespace come to this session.
+    /// Deliver broadcasts of the namespace to this session from now on.
     HearBroadcasts {
         hear: bool,
     },
     Broadcast(Broadcast),
-    /// The door itself has refused something that this session's key does not allow: for the audit log. Not answered.
+    /// The door itself refused something that this session's key does not allow: for the audit log. No reply.
     Refused {
         act: &'static str,
         no: Refusal,
     },
-    /// Write a copy of the store to a new directory below the broker's `backup_dir`, while it runs.
+    /// Copy the store to a new directory below the broker's `backup_dir` while the broker runs.
     Backup {
         directory: std::path::PathBuf,
     },
 }
 
 impl Request {
-    /// The body of this task is gone: no worker can run it, and trying again would not help.
+    /// The body of this task is gone: no worker can run it, and a retry would not help.
     pub fn cannot_be_run(assignment: &Assignment, no: &Refusal) -> Request {
         let failure = AttemptFailure {
             held: Held { task: assignment.task, attempt: assignment.attempt },
@@ -125,17 +126,17 @@ impl Done {
     }
 }
 
-/// Events to follow, from a number on or from now on.
+/// A request for events, from a number on or from now on.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
-    /// Chosen by the session; comes with every delivery.
+    /// Chosen by the session; every delivery carries it.
     pub watch: u64,
     pub filter: EventFilter,
     /// The first event wanted. `None`: from now on.
     pub from: Option<u64>,
 }
 
-/// Something for everybody in the namespace who hears broadcasts.
+/// A message to all sessions of the namespace that receive broadcasts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broadcast {
     pub sender: Option<Name>,
@@ -150,11 +151,11 @@ pub enum CallAnswer {
     Result(Bytes),
     Error(Bytes),
     Cancelled,
-    /// The receiver has it and will answer later; not the end.
+    /// The receiver has the call and will answer later; not the end.
     Pending,
 }
 
-/// What lands in a session's mailbox.
+/// A delivery to a session's mailbox.
 #[derive(Debug)]
 pub enum Delivery {
     Reply {
@@ -166,13 +167,13 @@ pub enum Delivery {
         watch: u64,
         event: Arc<Event>,
     },
-    /// Events before `oldest` are gone; the watch goes on with `oldest`.
+    /// Events before `oldest` are gone; the watch continues with `oldest`.
     Gap {
         watch: u64,
         from: u64,
         oldest: u64,
     },
-    /// All events up to the present have been delivered; what follows is live.
+    /// All past events have been delivered; live events follow.
     Live {
         watch: u64,
         next: u64,
@@ -183,7 +184,7 @@ pub enum Delivery {
         address: Name,
         body: Bytes,
     },
-    /// Nobody waits for the answer to this call any longer.
+    /// The caller no longer waits for the answer to this call.
     CallGivenUp {
         call: u64,
     },
@@ -192,9 +193,9 @@ pub enum Delivery {
         answer: CallAnswer,
     },
     Broadcast(Broadcast),
-    /// The broker stops; reconnect later.
+    /// The broker stops; the peer should reconnect later.
     Goodbye,
-    /// The hub has ended this session, and says why. Nothing follows; the door closes the connection.
+    /// The hub has ended this session for this reason. Nothing follows; the door closes the connection.
     Ended(Refusal),
 }
 
@@ -204,7 +205,7 @@ pub enum Response {
     Answer(Answer),
     Stats(Box<Stats>),
     Done,
-    /// How many sessions heard a broadcast.
+    /// How many sessions received a broadcast.
     Heard(usize),
     BackedUp {
         bytes: u64,
@@ -212,19 +213,19 @@ pub enum Response {
 }
 
 impl Submission {
-    /// Gives the task an id if it has none, and the digest that a named submission is recognised by.
+    /// Gives the task an id if it has none, and the digest that identifies a named submission.
     pub fn new(task: NewTask, body: Bytes) -> Submission {
         let body_digest = if task.name.is_some() { digest(&body) } else { 0 };
         Submission { task: NewTask { body_digest, ..task }, body }
     }
 }
 
-/// A fresh id, ordered by time.
+/// A new id, ordered by time.
 pub fn fresh_id() -> TaskId {
     TaskId(*uuid::Uuid::now_v7().as_bytes())
 }
 
-/// FNV-1a: stored with named tasks, so it must stay the same in every version.
+/// FNV-1a: stored with named tasks, so it must be the same in every version.
 fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -1,31 +1,31 @@
 //! Rights: what a key may do, and which right each request needs.
 //!
-//! The hub itself refuses a request whose right the session's grant lacks, so no door can forget to ask.
+//! The hub itself refuses a request without the right for it, so no door can forget the check.
 
 use tenure_engine::{Command, Refusal};
 
 use crate::request::Request;
 use crate::topics::event_prefix;
 
-/// One thing that a key may be allowed to do.
+/// One right of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Right {
-    /// Submit tasks and steer them: cancel, pause, resume, retry, move.
+    /// Submit tasks and control them: cancel, pause, resume, retry, move.
     Submit,
-    /// Read tasks, bodies, results, events, queues, workers and figures.
+    /// Read tasks, bodies, results, events, queues, workers and statistics.
     Read,
     /// Register as a worker, take tasks and report on them.
     Work,
     /// Set limits, pause queues, drain and clear workers, challenge workers.
     Manage,
-    /// Copy the whole store, all namespaces included.
+    /// Copy the whole store, including all namespaces.
     Backup,
 }
 
 impl Right {
     pub const ALL: [Right; 5] = [Right::Submit, Right::Read, Right::Work, Right::Manage, Right::Backup];
 
-    /// The word for it in configuration files.
+    /// The name in configuration files.
     pub const fn as_str(self) -> &'static str {
         match self {
             Right::Submit => "submit",
@@ -77,7 +77,7 @@ impl Rights {
         Right::ALL.into_iter().filter(move |right| self.contains(*right))
     }
 
-    /// Whether these rights are enough for something.
+    /// Whether these rights suffice.
     pub const fn suffice(self, needs: Needs) -> bool {
         match needs {
             Needs::Nothing => true,
@@ -89,7 +89,7 @@ impl Rights {
         }
     }
 
-    /// Refuses by name what these rights do not allow.
+    /// Refuses what these rights do not allow.
     pub const fn check(self, needs: Needs) -> Result<(), Refusal> {
         if self.suffice(needs) { Ok(()) } else { Err(Refusal::NotAllowed { what: needs.what() }) }
     }
@@ -101,15 +101,15 @@ impl std::fmt::Debug for Rights {
     }
 }
 
-/// What something needs of a grant.
+/// The rights that an act needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Needs {
-    /// Whoever was let in may do it.
+    /// Every admitted peer may do it.
     Nothing,
     Right(Right),
-    /// Talking to other peers: either of the two.
+    /// Talk to other peers: either of the two rights.
     SubmitOrWork,
-    /// Reading what such peers leave for each other: any of the three.
+    /// Read what such peers leave for each other: any of the three rights.
     ReadSubmitOrWork,
 }
 
@@ -188,13 +188,13 @@ fn command_needs(command: &Command) -> Needs {
     }
 }
 
-/// What a peer does with topics. They are shared memory beside the hub, so doors ask for the right themselves.
+/// An act of a peer on topics. Topics are shared memory beside the hub, so doors check the right themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TopicAct {
     Publish,
     /// Subscribe to topics, or answer requests on them.
     Subscribe,
-    /// Subscribe to what the broker itself publishes: events of tasks, queues and workers.
+    /// Subscribe to the broker's own events of tasks, queues and workers.
     SubscribeToEvents,
     /// Pause, resume or end a subscription.
     ChangeSubscription,
@@ -213,7 +213,7 @@ impl TopicAct {
         TopicAct::List,
     ];
 
-    /// What the audit log calls it.
+    /// The name in the audit log.
     pub const fn as_str(self) -> &'static str {
         match self {
             TopicAct::Publish => "publish",
@@ -224,7 +224,7 @@ impl TopicAct {
         }
     }
 
-    /// Subscribing to these topics or patterns.
+    /// The act of subscribing to these topics or patterns.
     pub fn subscribe_to<'a>(mut filters: impl Iterator<Item = &'a str>) -> TopicAct {
         if filters.any(|filter| event_prefix(filter).is_some()) {
             TopicAct::SubscribeToEvents
@@ -244,7 +244,8 @@ impl TopicAct {
     }
 }
 
-/// What a peer does with keys. They stand beside the hub as topics do, so doors ask for the right themselves.
+/// An act of a peer on keys. Keys are shared memory beside the hub, as topics are, so doors check the right
+/// themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyspaceAct {
     Read,
@@ -254,8 +255,8 @@ pub enum KeyspaceAct {
 impl KeyspaceAct {
     pub const ALL: [KeyspaceAct; 2] = [KeyspaceAct::Read, KeyspaceAct::Write];
 
-    /// The right that this act needs. A program that may write can read whatever it likes by moving it, so writing is enough
-    /// to read; and a worker may do both, because existing workers keep their own keys.
+    /// The right that this act needs. A program that may write can read anything by moving it, so write
+    /// access includes read access. Workers have both, because existing workers keep their own keys.
     pub const fn needs(self) -> Needs {
         match self {
             KeyspaceAct::Read => Needs::ReadSubmitOrWork,

@@ -1,7 +1,9 @@
-//! The runtime around the core: one task that decides, one thread that syncs, one that keeps the store's house.
+//! The runtime around the core: one task that decides, one thread that syncs, one for the store's
+//! maintenance.
 //!
-//! A turn drains the inbox, decides, and hands the open batch to the writer. While the writer syncs, batches gather
-//! there, and the next sync is for all of them: that is the group commit. For a lone asker the turn syncs itself.
+//! A turn drains the inbox, decides, and hands the open batch to the writer. While the writer syncs, batches
+//! collect there, and the next sync covers all of them: that is the group commit. For a single client the
+//! turn syncs itself.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,12 +34,12 @@ use crate::stats::Stats;
 use crate::topics::{TopicSettings, Topics};
 use crate::writing::{Writing, Written};
 
-/// How many messages of the inbox one turn takes before it looks at the disk again.
+/// How many inbox messages one turn takes before it checks the disk again.
 const TURN_MESSAGES_MAX: usize = 1_024;
-/// How long the hub sleeps at most, so that the disk's free space is looked at.
+/// The longest sleep of the hub, so that it checks the disk's free space.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 
-/// A running hub. It ends when it is stopped through its handle, or when the disk fails.
+/// A running hub. It ends when a handle stops it, or when the disk fails.
 #[derive(Debug)]
 pub struct Hub {
     handle: HubHandle,
@@ -46,7 +48,7 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Opens the store and starts. Call it inside a tokio runtime.
+    /// Opens the store and starts. Must run inside a tokio runtime.
     pub fn start(
         disk: Arc<dyn Disk>,
         store: StoreSettings,
@@ -135,8 +137,8 @@ impl Hub {
         Ok(Hub { handle, report, ended })
     }
 
-    /// How many threads the runtime of a broker should have. One core is left to the threads that wait for the disk: a
-    /// hub that shares a thread with its doors wakes nobody to speak to them.
+    /// How many threads the runtime of a broker should have. One core is left to the threads that wait for
+    /// the disk: a hub that shares a thread with its doors need not wake a thread to reach them.
     pub fn threads() -> usize {
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         cores.saturating_sub(1).max(1)
@@ -151,7 +153,7 @@ impl Hub {
         &self.report
     }
 
-    /// Waits for the end. An error means that the disk failed and the process must end.
+    /// Waits until the hub has stopped. An error means that the disk failed and the process must end.
     pub async fn ended(self) -> Result<(), StoreError> {
         match self.ended.await {
             Ok(result) => result,
@@ -170,19 +172,19 @@ struct EventLoop {
     stopping: watch::Sender<bool>,
     pace: Pace,
     turning: Turning,
-    /// Queries for lists that wait for a turn.
+    /// List queries that wait for a turn.
     queries: Queries,
     single_client: SingleClientDetector,
-    /// What has been decided cannot be written: the disk has no room.
+    /// The disk is full: decided records cannot be written.
     disk_full: bool,
-    /// What came meanwhile and found no room in the open batch either, in its order. Requests in here keep their
-    /// permits, and so senders wait when there are too many.
+    /// Messages that arrived meanwhile and did not fit into the open batch either, in order. Requests in here
+    /// keep their permits, so senders wait when there are too many.
     held_back: VecDeque<Inbound>,
 }
 
-/// Until the next turn, if nothing comes.
+/// The wait until the next turn if nothing arrives.
 struct Pause {
-    /// Queries wait: only what else is ready goes first.
+    /// Queries are waiting: only other ready work goes first.
     has_more: bool,
     wait: Duration,
 }
@@ -201,8 +203,8 @@ impl EventLoop {
         loop {
             let now = wall_clock();
             let pause = Pause { has_more: self.queries.has_waiting(), wait: self.wait(now) };
-            // With too much on its way to the disk, nothing more is taken: senders wait for permits.
-            // Only a full disk is no reason to keep anybody waiting who can be answered all the same.
+            // With too much on its way to the disk, the hub takes nothing more: senders wait for permits.
+            // With a full disk it does, because some requests can be answered all the same.
             let may_take = self.disk_full || (self.held_back.is_empty() && !self.is_brimful());
             let mut reported = None;
             tokio::select! {
@@ -212,7 +214,7 @@ impl EventLoop {
                     if count == 0 {
                         return self.finish().await;
                     }
-                    // Whoever has something to ask right now joins this turn, and shares its batch.
+                    // Clients with a request ready right now join this turn and share its batch.
                     let gives_way = Instant::now();
                     yield_now().await;
                     while messages.len() < TURN_MESSAGES_MAX && let Ok(message) = self.inbound.try_recv() {
@@ -256,8 +258,8 @@ impl EventLoop {
         }
     }
 
-    /// What time it is. Whoever could not be heard since the last time is not believed dead, and a clock that was set
-    /// makes no delay longer or shorter.
+    /// Reads the clock. A peer that could not be heard since the last turn does not count as lost, and
+    /// setting the clock makes no delay longer or shorter.
     fn read_clock(&mut self) -> Timestamp {
         let now = Moment::now();
         let leap = self.turning.turn(now);
@@ -277,9 +279,9 @@ impl EventLoop {
         now.wall
     }
 
-    /// How long there is nothing to do.
+    /// How long until there is something to do.
     fn wait(&self, now: Timestamp) -> Duration {
-        // Maintenance goes on at their own gentle pace, between the turns that requests cause.
+        // Maintenance runs at its own pace, between the turns that requests cause.
         let maintenance = match self.pace {
             Pace::Again => Duration::from_millis(1),
             Pace::Soon => Duration::from_millis(10),
@@ -288,7 +290,7 @@ impl EventLoop {
         self.core.next_deadline().map_or(IDLE_MAX, |deadline| deadline.since(now)).min(maintenance)
     }
 
-    /// Whether neither the way to the disk nor the open batch has room.
+    /// Whether both the writer's queue and the open batch are full.
     fn is_brimful(&self) -> bool {
         self.writing.is_full() && self.core.is_full()
     }
@@ -302,7 +304,7 @@ impl EventLoop {
                 return Ok(());
             }
         }
-        // Whoever has just come may have a question that can be answered.
+        // A session that has just opened may have a query that can be answered.
         let is_new = matches!(message, Inbound::Open { .. });
         if !is_new && (self.is_brimful() || !self.held_back.is_empty()) {
             self.held_back.push_back(message);
@@ -311,7 +313,7 @@ impl EventLoop {
         self.take(now, message)
     }
 
-    /// Answers the first of these requests, as far as that needs nothing of the disk.
+    /// Answers the first of these requests, as long as they need no disk.
     fn answer_with_disk_full(&mut self, now: Timestamp, session: SessionId, asks: &mut Vec<Ask>) {
         let is_held_back =
             |held: &Inbound| matches!(held, Inbound::Asks { session: whose, .. } if *whose == session);
@@ -382,8 +384,8 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Hands the open batch to the writer, unless so much is under way that it may as well grow. For a lone asker it is
-    /// written on the spot.
+    /// Hands the open batch to the writer, unless enough is on its way that the batch may as well grow. For a
+    /// single client it is written here.
     fn write(&mut self) -> Result<(), StoreError> {
         if self.writing.is_full() {
             return Ok(());
@@ -429,7 +431,7 @@ impl EventLoop {
         }
     }
 
-    /// Watches that have just begun, or fell behind.
+    /// Starts followers for watches that have just begun or fallen behind.
     fn start_reading(&mut self) {
         for (watch, from) in self.core.take_to_read() {
             if let Some((from, until)) = self.core.has_read(watch, from) {
@@ -475,7 +477,7 @@ impl EventLoop {
         }
     }
 
-    /// The clean end: say goodbye, write what is decided, take a last snapshot.
+    /// Stops cleanly: notifies sessions, writes what is decided, takes a last snapshot.
     async fn finish(mut self) -> Result<(), StoreError> {
         let _ = self.stopping.send(true);
         self.handle.topics().stop().await;

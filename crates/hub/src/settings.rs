@@ -12,7 +12,7 @@ pub struct HubSettings {
     pub unread: UnreadLimits,
     /// How many namespaces the sessions of one key may enter.
     pub namespaces_per_key_max: usize,
-    /// The audit log, if there is one.
+    /// The audit log, if enabled.
     pub audit: Option<Audit>,
 }
 
@@ -28,12 +28,12 @@ impl Default for HubSettings {
     }
 }
 
-/// How many bytes may wait for peers that do not read.
+/// How many bytes peers may leave unread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnreadLimits {
-    /// Queries of a session that has more than this are refused.
+    /// Queries of a session with more unread bytes than this are refused.
     pub session: usize,
-    /// With more than this in all mailboxes together, the largest holder is disconnected.
+    /// With more than this in all mailboxes together, the hub disconnects the session with the most.
     pub total: usize,
 }
 

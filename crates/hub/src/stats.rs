@@ -1,5 +1,5 @@
-//! Counters of the broker: what a person or a monitoring system wants to see. The hub is the only writer, so they are
-//! plain numbers.
+//! Statistics of the broker for people and monitoring systems. The hub is the only writer, so they are plain
+//! numbers.
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ pub struct Stats {
     pub failed_total: u64,
     pub cancelled_total: u64,
     pub leases_expired_total: u64,
-    /// By [`LostReason::ALL`].
+    /// Indexed by [`LostReason::ALL`].
     pub crashes_total: [u64; 6],
     pub taken_back_total: u64,
     pub quarantines_total: u64,
@@ -42,20 +42,20 @@ pub struct Stats {
     pub disk_full: bool,
     pub recovery_seconds: f64,
     pub tasks: u64,
-    /// Tasks by state, the oldest that waits, limits in use.
+    /// Tasks by state, the oldest waiting task, limits in use.
     pub gauges: Gauges,
     pub oldest_ready_seconds: f64,
     pub last_event: u64,
-    /// What the doors count by themselves.
+    /// The counters of the doors.
     pub doors: Vec<DoorCount>,
-    /// Pub/sub, as of the last round of its reaper.
+    /// Pub/sub, as of the reaper's last round.
     pub topics: ShardStats,
-    /// `always`, `interval` or `os`: what an acknowledgement is worth.
+    /// `always`, `interval` or `os`: how durable an acknowledgement is.
     pub sync: &'static str,
 }
 
 impl Stats {
-    /// Counts an event as it is decided.
+    /// Counts an event when it is decided.
     pub(crate) fn count(&mut self, kind: &EventData) {
         match kind {
             EventData::Submitted { .. } => self.submitted_total += 1,

@@ -2,19 +2,18 @@
 //! wakers and the disk around them.
 //!
 //! ```text
-//! door → Topics::publish → Space (one namespace: lock, shard, unlock) → bells of the subscribers that were idle
+//! door → Topics::publish → NamespaceTopics (lock, shard, unlock) → wakers of the idle subscribers
 //!                                                                             ↓
-//! door ← Subscription::take ← Space (lock, take a batch, unlock) ←───────── woken
+//! door ← Subscription::take ← NamespaceTopics (lock, take a batch, unlock) ← woken
 //! ```
 //!
-//! Nothing slow happens under a lock, and nobody waits under one: a lock is held for one publish, one batch, or a
-//! bounded slice of the reaper's work. A peer that does not read holds nothing but its own queue. Namespaces share
-//! nothing.
+//! No slow operation and no wait happens under a lock: a lock is held for one publish, one batch, or a bounded slice
+//! of the reaper's work. A peer that does not read affects only its own queue. Namespaces share nothing.
 //!
-//! One file per verb: `publish`, `subscribe`, `subscription` (the stream's end of it), `request`, `list`, `reaper`.
-//! What happens in the broker comes through a `feed`, named as `events` says and written as `event_json` says. What
-//! survives a restart goes through `saver`, a thread with the log of topics, as the `rows` that `restore` reads back;
-//! the messages of `durable` topics go through it before anybody hears of them.
+//! One file per verb: `publish`, `subscribe`, `subscription` (the stream's side of it), `request`, `list`, `reaper`.
+//! The broker's own events come through a `feed`, with the topic names of `events` and the format of `event_json`.
+//! What survives a restart goes through `saver`, the thread that writes the topic log, as the `rows` that `restore`
+//! reads back. The messages of `durable` topics go through the saver before subscribers get them.
 
 mod allowance;
 mod clock;
@@ -65,7 +64,7 @@ pub use tenure_topics::{
     TopicPage, TopicRefusal, Ttl, Warning, WarningReason, is_invisible,
 };
 
-/// In how many namespaces topics may be in use.
+/// The maximum number of namespaces with topics.
 pub const NAMESPACES_MAX: usize = 10_000;
 
 /// All topics of the broker. Cheap to clone.
@@ -81,14 +80,14 @@ struct Shared {
     requests: Mutex<OpenRequests>,
     figures: Mutex<ShardStats>,
     stopping: AtomicBool,
-    /// For subscriptions about events.
+    /// For subscriptions to events.
     hub: OnceLock<WeakHub>,
-    /// Topics that nobody remembers begin above this number, except those that match `exact`.
+    /// Topics without saved state begin above this number, except those that match `exact`.
     floor: AtomicU64,
-    /// Topics that have been durable for as long as numbers may have been given that are not on disk.
+    /// Durable topics whose numbers are all on disk.
     exact: OnceLock<Vec<TopicFilter>>,
     saver: SaverLine,
-    /// Rung whenever something was saved.
+    /// Notified after each save.
     saved: Notify,
 }
 
@@ -109,13 +108,13 @@ impl Topics {
         Topics { shared: Arc::new(shared) }
     }
 
-    /// Lets subscriptions hear of events.
+    /// Connects subscriptions to the events of the hub.
     pub(crate) fn connect(&self, hub: WeakHub) {
         // There is one hub, and it connects once.
         let _ = self.shared.hub.set(hub);
     }
 
-    /// Ends every stream and refuses whatever comes later; then everything is written down as it stands.
+    /// Ends every stream and refuses later requests; then writes the final state.
     pub(crate) async fn stop(&self) {
         self.end_streams();
         self.shared.saver.finish().await;
@@ -137,7 +136,7 @@ impl Topics {
         self.shared.stopping.load(Ordering::Acquire)
     }
 
-    /// A namespace that is there, or a new one.
+    /// An existing namespace, or a new one.
     fn space(&self, namespace: &Name) -> Result<Arc<NamespaceTopics>, TopicRefusal> {
         if self.is_stopping() {
             return Err(TopicRefusal::Stopping);
@@ -176,12 +175,12 @@ impl Topics {
     }
 }
 
-/// A fresh id for a message, ordered by time.
+/// A new message id, ordered by time.
 pub fn fresh_message_id() -> MessageId {
     MessageId(uuid::Uuid::now_v7().as_u128())
 }
 
-/// A fresh id for a subscription whose client did not choose one.
+/// A new id for a subscription whose client did not choose one.
 pub fn fresh_subscription_id() -> SubscriptionId {
     SubscriptionId::parse(&uuid::Uuid::now_v7().to_string()).expect("a UUID is a short text")
 }

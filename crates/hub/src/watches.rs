@@ -1,5 +1,6 @@
-//! Watches: who follows which events. An event finds its watchers by task, by submitter, or among the few that follow
-//! everything; a watcher that cannot keep up falls back to reading the log, so it misses nothing and delays nobody.
+//! Watches: which sessions follow which events. An event finds its watches by task, by submitter, or among
+//! the few that follow everything. A watch that cannot keep up falls back to reading the log, so it misses
+//! nothing and delays no other.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -9,12 +10,12 @@ use tenure_engine::{Event, EventFilter, Name, SessionId, TaskId};
 
 /// How many deliveries may wait in a mailbox before a watch stops adding to it and reads the log later.
 pub const MAILBOX_EVENTS_MAX: usize = 4_096;
-/// How many recent events are kept in memory to let a watch that reads the log catch up with the present.
+/// How many recent events are kept in memory, so that a watch that reads the log can catch up.
 const RECENT_MAX: usize = 8_192;
 /// How many watches one session may hold.
 pub const WATCHES_MAX: usize = 65_536;
-/// How many watches of one session may follow the same task, the same submitter, or everything: each event is compared
-/// with all of them.
+/// How many watches of one session may follow the same task, the same submitter, or everything: each event is
+/// compared with all of them.
 pub const SAME_WATCHES_MAX: usize = 64;
 
 pub(crate) type WatchKey = (SessionId, u64);
@@ -29,7 +30,7 @@ pub(crate) struct Watches {
     recent: VecDeque<Arc<Event>>,
     /// The first event that has not been published.
     next: u64,
-    /// Events before this one were decided when nobody watched: they pass by and only the log has them.
+    /// Events before this one were decided while there was no watch: only the log has them.
     kept_from: u64,
 }
 
@@ -40,7 +41,7 @@ struct Entry {
     /// The first event it wants.
     from: u64,
     live: bool,
-    /// Whoever reads the log for it sees by this that it is over.
+    /// Lets a follower that reads the log see that the watch has ended.
     life: Arc<()>,
 }
 
@@ -57,7 +58,7 @@ impl Watches {
         self.all.is_empty()
     }
 
-    /// Adds a watch. It is not live yet: [`Watches::catch_up`] makes it so.
+    /// Adds a watch. It is not live yet: [`Watches::catch_up`] makes it live.
     pub(crate) fn add(
         &mut self,
         key: WatchKey,
@@ -74,7 +75,7 @@ impl Watches {
         self.all.insert(key, Entry { namespace, filter, from, live: false, life: Arc::new(()) });
     }
 
-    /// How many watches of the session follow the same thing already.
+    /// How many watches of the session already follow the same thing.
     pub(crate) fn same(&self, session: SessionId, filter: &EventFilter) -> usize {
         let index = match (filter.task, &filter.submitter) {
             (Some(task), _) => self.by_task.get(&task),
@@ -99,7 +100,7 @@ impl Watches {
         true
     }
 
-    /// The session is gone.
+    /// Removes all watches of a closed session.
     pub(crate) fn remove_all(&mut self, session: SessionId, watches: &BTreeSet<u64>) {
         for watch in watches {
             self.remove((session, *watch));
@@ -114,8 +115,8 @@ impl Watches {
         }
     }
 
-    /// An event is on disk: hands it to every live watch that wants it. `deliver` says whether there was room; a watch
-    /// without room is not live any more and `lagging` hears of it.
+    /// An event is on disk: delivers it to every live watch that wants it. `deliver` returns whether there
+    /// was room; a watch without room is no longer live and is passed to `lagging`.
     pub(crate) fn publish(
         &mut self,
         event: &Arc<Event>,
@@ -139,15 +140,15 @@ impl Watches {
         }
     }
 
-    /// Events up to `seq` are on disk and nobody watched when they were decided.
+    /// Events up to `seq` are on disk, and there was no watch when they were decided.
     pub(crate) fn pass(&mut self, seq: u64) {
         self.next = seq + 1;
         self.recent.clear();
     }
 
-    /// The watch has seen everything before `from`. If memory reaches back that far, it gets the rest and is live;
-    /// otherwise the log has to be read, from where memory begins too late or the mailbox is full. `deliver` says
-    /// whether there was room.
+    /// The watch has seen everything before `from`. If memory reaches back that far, it gets the rest and is
+    /// live. Otherwise it has to read the log, because memory begins too late or the mailbox is full.
+    /// `deliver` returns whether there was room.
     pub(crate) fn catch_up(
         &mut self,
         key: WatchKey,
@@ -171,7 +172,7 @@ impl Watches {
         WatchCatchUp::Live
     }
 
-    /// What a watch wants, for whoever reads the log for it.
+    /// What a watch wants, for the follower that reads the log for it.
     pub(crate) fn wanted(&self, key: WatchKey) -> Option<WatchInterest> {
         self.all.get(&key).map(|entry| WatchInterest {
             namespace: entry.namespace.clone(),
@@ -195,7 +196,7 @@ impl WatchInterest {
     }
 }
 
-/// Whether a watch is still wanted, or has ended while somebody reads the log for it.
+/// Whether a watch still exists, or has ended while a follower reads the log for it.
 #[derive(Clone, Debug)]
 pub(crate) struct WatchLife(Weak<()>);
 

@@ -1,5 +1,5 @@
-//! Writing: the way of a sealed batch to the disk. A thread of its own appends and syncs whatever has been sealed
-//! meanwhile: that is the group commit. When nobody else is there, whoever has a batch may write it on the spot.
+//! Writing: the path of a sealed batch to the disk. A writer thread appends and syncs all batches sealed
+//! meanwhile: that is the group commit. For a single client, the hub may write a batch itself.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,14 +15,14 @@ use crate::runtime::start_thread;
 /// How many sealed batches, and how many bytes of them, may be on their way to the disk.
 const FRAMES_MAX: usize = 32;
 const BYTES_MAX: u64 = 4 << 20;
-/// How long the thread waits before it tries a full disk again.
+/// How long the thread waits before it retries a full disk.
 const FULL_PAUSE: Duration = Duration::from_millis(200);
-/// What may be written on the spot, as long as the disk is that quick.
+/// The most that the hub writes itself, and how fast the disk must be for it.
 const AT_ONCE_BYTES_MAX: u64 = 64 << 10;
 const AT_ONCE_TOOK_MAX: Duration = Duration::from_millis(1);
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
-/// How writing went.
+/// The result of writing.
 #[derive(Debug)]
 pub(crate) enum Written {
     Synced {
@@ -31,17 +31,17 @@ pub(crate) enum Written {
         bytes: u64,
         took: Duration,
     },
-    /// No room: it is tried again.
+    /// The disk is full: the write is retried.
     Full,
     Failed(StoreError),
 }
 
 pub(crate) struct Writing {
-    /// The thread has it while something is under way.
+    /// The writer thread locks it while batches are pending.
     writer: Arc<Mutex<Writer>>,
     frames: Sender<JournalFrame>,
     reports: mpsc::UnboundedReceiver<Written>,
-    /// What has been handed to the thread and is not synced yet.
+    /// Batches that the thread has and that are not synced yet.
     frames_under_way: usize,
     bytes_under_way: u64,
     last_took: Option<Duration>,
@@ -86,7 +86,7 @@ impl Writing {
         }
     }
 
-    /// Whether something is on its way to the disk.
+    /// Whether anything is on its way to the disk.
     pub(crate) fn is_busy(&self) -> bool {
         self.frames_under_way > 0
     }
@@ -99,12 +99,12 @@ impl Writing {
     pub(crate) fn send(&mut self, frame: JournalFrame) {
         self.frames_under_way += 1;
         self.bytes_under_way += bytes_of(&frame);
-        // The thread ends only after a failure, and that failure is on its way here.
+        // The thread ends only after a failure, and its report is on its way.
         let _ = self.frames.send(frame);
     }
 
-    /// Writes and syncs a batch before it returns, if that does not take long. Otherwise the thread gets it, and
-    /// nothing is returned.
+    /// Writes and syncs a batch before it returns, if that is fast. Otherwise the thread gets it, and this
+    /// returns `None`.
     pub(crate) fn write_at_once(&mut self, frame: JournalFrame) -> Option<Written> {
         let bytes = bytes_of(&frame);
         let is_quick = self.last_took.is_some_and(|took| took < AT_ONCE_TOOK_MAX);
@@ -121,7 +121,7 @@ impl Writing {
                 self.last_took = Some(took);
                 Some(Written::Synced { position, frames: 1, bytes, took })
             }
-            // The thread goes on trying.
+            // The thread keeps trying.
             Err(WriteError::Full { .. }) => {
                 batch.into_iter().for_each(|frame| self.send(frame));
                 None
@@ -141,7 +141,7 @@ impl Writing {
         Some(self.note(written))
     }
 
-    /// The clean end, when nothing is under way.
+    /// Closes the writer cleanly, when nothing is pending.
     pub(crate) fn close(&mut self) -> Result<(), StoreError> {
         lock(&self.writer).close(steady_clock())
     }
@@ -156,7 +156,7 @@ impl Writing {
     }
 }
 
-/// Appends what there is, however long the disk is full; then looks whether the clock asks for a sync.
+/// Appends all frames, however long the disk is full; then syncs if the interval has passed.
 fn append(
     writer: &mut Writer,
     batch: &mut Vec<JournalFrame>,
@@ -170,7 +170,7 @@ fn append(
             Ok(position) => {
                 let _ = report.send(Written::Synced { position, frames, bytes, took: begun.elapsed() });
             }
-            // Nothing is lost: the frames are still here, and nobody has been told of them.
+            // Nothing is lost: the frames are still here and not acknowledged.
             Err(WriteError::Full { .. }) => {
                 let _ = report.send(Written::Full);
                 thread::sleep(FULL_PAUSE);

@@ -1,5 +1,6 @@
-//! What a key weighs in memory. The figures are upper bounds for a 64-bit machine: what the structure itself takes, the
-//! allocation's rounding, the reference count of shared bytes, and the room that half-empty nodes of a tree waste.
+//! The memory that a key takes. The figures are upper bounds for a 64-bit machine: the structure itself, the
+//! rounding of allocations, the reference count of shared bytes, and the unused part of half-empty tree
+//! nodes.
 
 use bytes::Bytes;
 
@@ -7,11 +8,11 @@ use crate::effect::{Effect, Whole};
 use crate::keyspace::Keyspace;
 use crate::value::Value;
 
-/// Bytes that are shared: their allocation and its reference count.
+/// Shared bytes: their allocation and its reference count.
 const BLOB: usize = 48;
-/// A key: its place in the table of keys with its hash, value and time to live.
+/// A key: its entry in the table of keys with its hash, value and time to live.
 const KEY: usize = 192 + BLOB;
-/// A time to live has a place in the order of times.
+/// A time to live has an entry in the expiry index.
 const EXPIRY: usize = 72;
 const LIST_ELEMENT: usize = 48 + BLOB;
 const HASH_FIELD: usize = 104 + 2 * BLOB;
@@ -73,7 +74,7 @@ fn whole(value: &Whole) -> usize {
 }
 
 impl Effect {
-    /// About how long it is on disk.
+    /// The approximate size on disk.
     pub fn weight(&self) -> usize {
         let fields = |fields: &[(Bytes, Bytes)]| -> usize {
             fields.iter().map(|(field, value)| field.len() + value.len() + 10).sum()
@@ -98,7 +99,7 @@ impl Effect {
     }
 }
 
-/// How much an effect adds: bytes, keys, and bytes of the one key that it changes. Never too little.
+/// How much an effect adds: bytes, keys, and bytes of the one key that it changes. An upper bound.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Growth {
     pub(crate) bytes: usize,

@@ -1,4 +1,4 @@
-//! Applying effects: the only place where keys change, for commands and for a log that is read back.
+//! Applies effects: the only place where keys change, for commands and for a replayed log.
 
 use std::collections::btree_map::Entry as Slot;
 
@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 use crate::value::{ListEnd, SortedSet, Stream, Value};
 
 impl Keyspace {
-    /// Takes back what a log has. An effect other than a whole value on a key that is not there is passed over: the log
+    /// Replays a record of the log. Skips an effect on an unknown key, unless it is a whole value: the log
     /// was rewritten, and the key's whole value follows.
     pub fn restore(&mut self, record: &Record) {
         for effect in &record.0 {
@@ -108,7 +108,7 @@ fn build(whole: &Whole) -> Value {
     }
 }
 
-/// Changes a value and keeps its weight. An effect on a value of another kind cannot come from a command.
+/// Changes a value and updates its size. A command cannot produce an effect on a value of another kind.
 fn alter(entry: &mut KeyEntry, effect: &Effect) {
     let weight = &mut entry.bytes;
     match (&mut entry.value, effect) {

@@ -20,7 +20,8 @@ pub enum Command {
     String(StringCommand),
     List(ListCommand),
     Hash(HashCommand),
-    /// A hash that ends after so many milliseconds if this command makes it. One that is there keeps its time to live.
+    /// A hash that expires after this many milliseconds if this command creates it. An existing one keeps its
+    /// time to live.
     HashFor {
         command: HashCommand,
         millis: u64,
@@ -41,7 +42,8 @@ pub enum KeyAct {
 }
 
 impl KeyAct {
-    /// Each type of value names the commands that read. One that it does not name writes, which needs more rights.
+    /// Each type of value lists the commands that read. Any other command counts as a write, which needs more
+    /// rights.
     pub(crate) fn read_if(reads: bool) -> KeyAct {
         if reads { KeyAct::Read } else { KeyAct::Write }
     }
@@ -64,7 +66,7 @@ impl Command {
         }
     }
 
-    /// What it answers and changes. A script is several commands and is run by itself.
+    /// The reply and the effects. A script consists of several commands and runs separately.
     pub(crate) fn decide(&self, space: &mut Keyspace, now: Timestamp) -> Decided {
         match self {
             Command::Key(command) => command.decide(space, now),

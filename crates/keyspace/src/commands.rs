@@ -1,4 +1,4 @@
-//! One file per type of value. A command reads the space and says what it answers and what changes.
+//! One file per type of value. A command reads the key space and returns a reply and effects.
 
 pub(crate) mod hashes;
 pub(crate) mod keys;
@@ -25,7 +25,7 @@ pub(crate) struct Decision {
 pub(crate) type Decided = Result<Decision, KeyspaceRefusal>;
 
 impl Decision {
-    /// Answers and changes nothing.
+    /// A reply without effects.
     pub(crate) fn of(reply: Reply) -> Decision {
         Decision { reply, effects: Vec::new() }
     }
@@ -47,7 +47,7 @@ pub(crate) fn check_length(length: usize) -> Result<(), KeyspaceRefusal> {
     if length > VALUE_BYTES_MAX { Err(KeyspaceRefusal::ValueTooLong(length)) } else { Ok(()) }
 }
 
-/// Adds up what an answer holds, so that none is larger than a connection can take.
+/// Adds up the size of a reply, so that none is larger than a connection can take.
 #[derive(Default)]
 pub(crate) struct ReplySize(usize);
 
@@ -57,7 +57,7 @@ impl ReplySize {
         if self.0 > REPLY_BYTES_MAX { Err(KeyspaceRefusal::ReplyTooLong) } else { Ok(()) }
     }
 
-    /// All of these, if they are not too much.
+    /// Collects all items, unless they exceed the reply limit.
     pub(crate) fn collect<'a>(items: impl Iterator<Item = &'a Bytes>) -> Result<Vec<Bytes>, KeyspaceRefusal> {
         let (mut size, mut collected) = (ReplySize::default(), Vec::new());
         for item in items {
@@ -68,7 +68,7 @@ impl ReplySize {
     }
 }
 
-/// Indexes as Redis counts them, negative from the end, as a range of places.
+/// Converts Redis indexes, negative from the end, to a range.
 pub(crate) fn index_range(start: i64, stop: i64, length: usize) -> std::ops::Range<usize> {
     let length = length as i64;
     let start = if start < 0 { (length.saturating_add(start)).max(0) } else { start };
@@ -78,7 +78,7 @@ pub(crate) fn index_range(start: i64, stop: i64, length: usize) -> std::ops::Ran
 
 pub(crate) fn parse_integer(bytes: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(bytes).ok()?;
-    // Redis knows neither a plus sign nor zeros in front.
+    // Redis accepts neither a plus sign nor leading zeros.
     let value: i64 = text.parse().ok()?;
     (text.len() <= 20 && !text.starts_with('+')).then_some(value)
 }
@@ -87,7 +87,7 @@ pub(crate) fn parse_float(bytes: &[u8]) -> Option<f64> {
     std::str::from_utf8(bytes).ok()?.parse().ok().filter(|value: &f64| !value.is_nan())
 }
 
-/// As Redis writes a number that is stored as text.
+/// The text that Redis stores for a floating point number.
 pub(crate) fn float_text(value: f64) -> Bytes {
     Bytes::from(format!("{value}"))
 }

@@ -1,4 +1,4 @@
-//! What commands change. Effects are what is written to disk.
+//! The changes that commands make. Effects are what is written to disk.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -7,14 +7,14 @@ use crate::commands::streams::StreamId;
 use crate::time::Timestamp;
 use crate::value::{ListEnd, Score, Value};
 
-/// The effects of one command or transaction. A record is written whole or not at all.
+/// The effects of one command or transaction. A record is written atomically.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record(pub Vec<Effect>);
 
-/// One change of one key. None depends on another key or on the time at which it is applied.
+/// One change of one key. It depends neither on another key nor on the time at which it is applied.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Effect {
-    /// The key has this value and no other, whatever it had before.
+    /// Replaces the value of the key.
     Put {
         key: Bytes,
         value: Whole,
@@ -51,7 +51,7 @@ pub enum Effect {
         index: u64,
         element: Bytes,
     },
-    /// Elements by their places before any of them goes, in order.
+    /// Elements by their positions before the removal, in order.
     ListRemove {
         key: Bytes,
         indexes: Vec<u64>,

@@ -1,9 +1,9 @@
-//! Patterns as Redis writes them: `*`, `?`, `[a-z]`, `[^a]` and a backslash.
+//! Redis glob patterns: `*`, `?`, `[a-z]`, `[^a]` and a backslash.
 
-/// Whether the whole text fits.
+/// Whether the whole text matches.
 pub fn glob(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut on) = (0, 0);
-    // Where the last star was, and how much of the text it has swallowed: one point to go back to is enough.
+    // The position of the last star and how much of the text it covers: one backtracking point is enough.
     let mut star: Option<(usize, usize)> = None;
     loop {
         if pattern.get(at) == Some(&b'*') {
@@ -30,13 +30,13 @@ pub fn glob(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// What must stand at the beginning of everything that fits.
+/// The common prefix of all matching texts.
 pub fn literal_prefix(pattern: &[u8]) -> &[u8] {
     let end = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
     &pattern[..end]
 }
 
-/// Where the pattern goes on if its next element is this byte.
+/// Where the pattern continues if its next element matches this byte.
 fn one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     match *pattern.get(at)? {
         b'?' => Some(at + 1),
@@ -52,7 +52,7 @@ fn class(pattern: &[u8], mut at: usize, byte: u8) -> Option<usize> {
     let mut found = false;
     loop {
         match pattern.get(at) {
-            // A class that is not closed ends with the pattern, as in Redis.
+            // An unclosed class ends with the pattern, as in Redis.
             None => return (found != negated).then_some(at),
             Some(b']') => return (found != negated).then_some(at + 1),
             Some(b'\\') if at + 1 < pattern.len() => {

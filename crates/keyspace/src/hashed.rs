@@ -1,5 +1,5 @@
-//! Bytes with their hash in front, as they are ordered in tables that SCAN walks: a cursor is a hash, so keys that come and
-//! go do not move the others.
+//! Bytes ordered by their hash, for tables that SCAN walks: a cursor is a hash, so added and removed keys do
+//! not move the others.
 
 use bytes::Bytes;
 
@@ -9,7 +9,7 @@ pub(crate) struct Hashed {
     pub(crate) bytes: Bytes,
 }
 
-/// Cursors stay below this: some clients keep them in a floating point number.
+/// Cursors stay below this many bits: some clients keep them in a floating point number.
 pub(crate) const CURSOR_BITS: u32 = 48;
 
 impl Hashed {
@@ -17,14 +17,14 @@ impl Hashed {
         Hashed { hash: hash(bytes), bytes: bytes.clone() }
     }
 
-    /// The first place in the order that has this hash or a higher one.
+    /// The first position with this hash or a higher one.
     pub(crate) fn from_cursor(cursor: u64) -> Hashed {
         Hashed { hash: cursor, bytes: Bytes::new() }
     }
 }
 
-/// FNV-1a, folded. Equal hashes only make a comparison longer, so it need not resist anyone; it must be the same tomorrow,
-/// because a client may hold a cursor while the broker restarts.
+/// FNV-1a, folded. Collisions only make comparisons longer, so it need not resist attacks. It must stay the
+/// same, because a client may hold a cursor while the broker restarts.
 fn hash(bytes: &[u8]) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in bytes {

@@ -18,12 +18,12 @@ use crate::watching::KeyWatches;
 pub struct Keyspace {
     pub(crate) settings: Settings,
     pub(crate) keys: BTreeMap<Hashed, KeyEntry>,
-    /// Keys with a time to live, by their end.
+    /// Keys with a time to live, by expiry.
     pub(crate) expiring: BTreeSet<(Timestamp, Bytes)>,
     pub(crate) bytes: usize,
     pub(crate) waiters: Waiters,
     pub(crate) watches: KeyWatches,
-    /// How many random draws there were, so that they differ.
+    /// The number of random draws so far, so that they differ.
     pub(crate) draws: u64,
 }
 
@@ -32,11 +32,11 @@ pub(crate) struct KeyEntry {
     pub(crate) value: Value,
     /// [`Timestamp::NEVER`] without a time to live.
     pub(crate) expires: Timestamp,
-    /// What its elements weigh.
+    /// The size of its elements.
     pub(crate) bytes: usize,
 }
 
-/// Where a sweep over all keys goes on.
+/// Where a sweep over all keys continues.
 #[derive(Clone, Debug, Default)]
 pub struct SweepPlace(Option<Hashed>);
 
@@ -45,7 +45,7 @@ impl Keyspace {
         Keyspace { settings, ..Keyspace::default() }
     }
 
-    /// How many keys there are; those whose time is over count until they are removed.
+    /// The number of keys, including expired ones until they are removed.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
@@ -54,7 +54,7 @@ impl Keyspace {
         self.keys.is_empty()
     }
 
-    /// What everything weighs.
+    /// The total size.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -64,12 +64,12 @@ impl Keyspace {
         self.expiring.len()
     }
 
-    /// When the next key ends.
+    /// When the next key expires.
     pub fn next_expiry(&self) -> Option<Timestamp> {
         self.expiring.first().map(|(expires, _)| *expires)
     }
 
-    /// Removes keys whose time is over, `max` at most.
+    /// Removes up to `max` expired keys.
     pub fn expire(&mut self, now: Timestamp, max: usize) -> Record {
         let mut record = Record::default();
         while record.0.len() < max
@@ -83,8 +83,8 @@ impl Keyspace {
         record
     }
 
-    /// Whole values from a place on, until they weigh `bytes`, and where to go on. A log that has all of them needs
-    /// nothing that was written before the first.
+    /// Whole values from a position on, up to a size of `bytes`, and where to continue. A log that contains
+    /// all of them needs nothing that was written before the first.
     pub fn sweep(&self, place: &SweepPlace, bytes: usize) -> (Record, Option<SweepPlace>) {
         let (mut record, mut weight) = (Record::default(), 0);
         let from = match &place.0 {
@@ -102,12 +102,12 @@ impl Keyspace {
         (record, None)
     }
 
-    /// What lives at a key.
+    /// The entry of a key that has not expired.
     pub(crate) fn get(&self, key: &Bytes, now: Timestamp) -> Option<&KeyEntry> {
         self.keys.get(&Hashed::new(key)).filter(|entry| entry.expires > now)
     }
 
-    /// The same; another kind of value is refused.
+    /// The same; refuses another type of value.
     pub(crate) fn typed<'a, T>(
         &'a self,
         key: &Bytes,
@@ -124,7 +124,7 @@ impl Keyspace {
         self.get(key, now).map_or(Timestamp::NEVER, |entry| entry.expires)
     }
 
-    /// What a key weighs, alive or not.
+    /// The size of a key, expired or not.
     pub(crate) fn held(&self, key: &Bytes) -> Option<usize> {
         let entry = self.keys.get(&Hashed::new(key))?;
         Some(entry.bytes + account::key(key, entry.expires != Timestamp::NEVER))
@@ -149,7 +149,7 @@ impl Keyspace {
     }
 }
 
-/// Two spaces are equal if their keys are. Who waits or watches is soft.
+/// Two key spaces are equal if their keys are. Waiters and watches are soft state.
 impl PartialEq for Keyspace {
     fn eq(&self, other: &Keyspace) -> bool {
         self.keys == other.keys && self.expiring == other.expiring && self.bytes == other.bytes

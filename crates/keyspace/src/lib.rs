@@ -1,18 +1,17 @@
-//! The key space of one namespace: keys with strings, lists, hashes, sets, sorted sets and streams, as programs written
-//! for Redis use them. Pure: no clock, no disk, no socket.
+//! The key space of one namespace: keys with strings, lists, hashes, sets, sorted sets and streams, for Redis clients.
+//! Pure: no clock, no disk, no socket.
 //!
 //! ```text
 //! Command → decide (reads the space, changes nothing) → Reply + effects → apply (changes the space) → record
 //! ```
 //!
-//! An [`Effect`] says what changed and not why, so a log of effects gives the same space again, whatever the clock
-//! says. The first effect of a key is always its whole value. That is what lets a log be rewritten key by key while the
-//! space changes: an effect on a key that a reader of the log has not met yet is older than the key's whole value,
-//! which follows, and is passed over (`apply.rs`).
+//! An [`Effect`] says what changed and not why, so replaying a log of effects gives the same key space, whatever the
+//! clock says. The first effect of a key is always its whole value. So a log can be rewritten key by key while the key
+//! space changes: an effect on a key that the replay does not know yet is older than the key's whole value, which
+//! follows, and is skipped (`apply.rs`).
 //!
-//! `space` holds the keys, `commands/` has one file per type of value, `run` runs commands and transactions, `waiting`
-//! has those that wait for an element, `watching` those that want to know of a change, `account` says what a key
-//! weighs.
+//! `keyspace` holds the keys, `commands/` has one file per type of value, `run` runs commands and transactions,
+//! `waiting` holds blocked commands, `watching` detects changes for WATCH, `account` computes the size of a key.
 
 mod account;
 mod apply;

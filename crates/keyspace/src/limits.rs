@@ -1,12 +1,12 @@
-//! Everything that a client can make grow.
+//! The limits on everything that a client can grow.
 
-/// One string, element, field or member.
+/// The size of one string, element, field or member.
 pub const VALUE_BYTES_MAX: usize = 10 << 20;
 pub const KEY_BYTES_MAX: usize = 64 << 10;
 pub const HASH_FIELDS_MAX: usize = 10_000;
-/// All elements of one key. A key is rewritten as one frame of the log, so it must fit into one.
+/// The size of all elements of one key. A key is rewritten as one frame of the log, so it must fit into one.
 pub const ELEMENTS_BYTES_MAX: usize = 512 << 20;
-/// What one command may answer with.
+/// The size of one command's reply.
 pub const REPLY_BYTES_MAX: usize = 64 << 20;
 /// The longest time to live: ten years.
 pub const TTL_MILLIS_MAX: u64 = 10 * 365 * 86_400_000;

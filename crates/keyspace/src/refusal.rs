@@ -1,4 +1,5 @@
-//! Every "no", by name and in the words that Redis clients know. A refused command changes nothing.
+//! Every refusal, by name and with the error texts that Redis clients know. A refused command changes
+//! nothing.
 
 use thiserror::Error;
 

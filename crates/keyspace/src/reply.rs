@@ -1,4 +1,4 @@
-//! What a command answers, before a door puts it into bytes.
+//! The reply of a command, before a door encodes it.
 
 use bytes::Bytes;
 
@@ -12,9 +12,9 @@ pub enum Reply {
     Integer(i64),
     Bulk(Bytes),
     Double(f64),
-    /// Nothing, where a string would have been.
+    /// Null in place of a string.
     Null,
-    /// Nothing, where an array would have been.
+    /// Null in place of an array.
     NullArray,
     Array(Vec<Reply>),
     /// Fields and values.
@@ -22,7 +22,7 @@ pub enum Reply {
     Set(Vec<Bytes>),
     /// Members with their scores.
     Scored(Vec<(Bytes, f64)>),
-    /// One member of each stream that has something, with its entries.
+    /// One element per stream that has entries, with these entries.
     Streams(Vec<(Bytes, Vec<Reply>)>),
     Refused(KeyspaceRefusal),
 }

@@ -1,4 +1,4 @@
-//! Running commands: decide, check the limits, apply, then serve those who waited for what was pushed.
+//! Runs commands: decide, check the limits, apply, then serve blocked commands from what was pushed.
 
 use bytes::Bytes;
 
@@ -13,13 +13,13 @@ use crate::time::Timestamp;
 use crate::waiting::WaiterId;
 use crate::watching::KeyWatch;
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug, PartialEq)]
 pub struct Ran {
     pub reply: Reply,
-    /// What must be on disk before the answers leave. Empty if nothing changed.
+    /// What must be on disk before the replies leave. Empty if nothing changed.
     pub record: Record,
-    /// Blocked commands that got what they waited for.
+    /// Blocked commands that got their element.
     pub served: Vec<Served>,
 }
 
@@ -29,10 +29,10 @@ pub struct Served {
     pub reply: Reply,
 }
 
-/// What came of EXEC.
+/// The result of EXEC.
 #[derive(Debug, PartialEq)]
 pub enum Transaction {
-    /// A watched key changed: nothing was run.
+    /// A watched key changed: no command ran.
     Aborted,
     Ran {
         replies: Vec<Reply>,
@@ -42,7 +42,7 @@ pub enum Transaction {
 }
 
 impl Keyspace {
-    /// Runs one command. One that would wait answers as if its time were over.
+    /// Runs one command. A blocking one replies as if it had timed out.
     pub fn run(&mut self, command: &Command, now: Timestamp) -> Ran {
         let mut record = Record::default();
         let reply = self.run_into(command, now, &mut record);
@@ -50,7 +50,7 @@ impl Keyspace {
         Ran { reply, record, served }
     }
 
-    /// Runs commands one after the other, with nothing between them, unless a watched key changed.
+    /// Runs commands without others in between, unless a watched key changed.
     pub fn run_all(&mut self, commands: &[Command], watches: &[KeyWatch], now: Timestamp) -> Transaction {
         if !watches.iter().all(|watch| self.is_unchanged(watch)) {
             return Transaction::Aborted;
@@ -88,7 +88,7 @@ impl Keyspace {
         }
     }
 
-    /// Refuses what would make the space, or one key of it, too large.
+    /// Refuses what would make the key space, or one of its keys, too large.
     fn check_growth(&self, effects: &[Effect]) -> Result<(), KeyspaceRefusal> {
         let (mut bytes, mut keys) = (0, 0);
         for effect in effects {
@@ -110,14 +110,14 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Gives what was pushed to those who wait for it, first come, first served.
+    /// Gives pushed elements to blocked commands, first come, first served.
     fn serve(&mut self, now: Timestamp, record: &mut Record) -> Vec<Served> {
         let mut served = Vec::new();
         if self.waiters.is_empty() {
             return served;
         }
         let mut at = 0;
-        // A move pushes as well, so the record grows while it is read.
+        // A move pushes as well, so the record grows during the loop.
         while at < record.0.len() {
             if let Some(key) = offers(&record.0[at]) {
                 let key = key.clone();
@@ -137,7 +137,7 @@ impl Keyspace {
                     self.waiters.remove(waiter);
                     served.push(Served { waiter, reply });
                 }
-                // The key has become one of another type. Redis keeps it waiting as well.
+                // The key now has another type. Redis keeps the command waiting as well.
                 Err(KeyspaceRefusal::WrongType) => {}
                 Err(refusal) => {
                     self.waiters.remove(waiter);
@@ -148,7 +148,7 @@ impl Keyspace {
     }
 }
 
-/// The key at which something can be had now that was not there before.
+/// The key at which an effect makes something available.
 fn offers(effect: &Effect) -> Option<&Bytes> {
     match effect {
         Effect::Put { key, .. }

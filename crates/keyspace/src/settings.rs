@@ -1,8 +1,8 @@
-//! What can be set about the key space. Both limits are those of one namespace.
+//! The settings of the key space. Both limits apply per namespace.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Keys, values and what it costs to keep them.
+    /// Keys, values and their overhead.
     pub bytes_max: usize,
     pub keys_max: usize,
 }

@@ -1,4 +1,4 @@
-//! A point in time as the caller sees it. The key space reads no clock.
+//! A point in time, passed in by the caller. The key space reads no clock.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// Later than everything: what "never" compares as.
+    /// Later than every other time.
     pub const NEVER: Timestamp = Timestamp(u64::MAX);
 
-    /// Milliseconds from `now` on; zero if that is over.
+    /// Milliseconds from `now` until this time; zero if it has passed.
     pub(crate) fn left(self, now: Timestamp) -> u64 {
         self.0.saturating_sub(now.0)
     }

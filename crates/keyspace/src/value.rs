@@ -1,4 +1,4 @@
-//! What a key holds.
+//! The values of keys.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,7 +18,7 @@ pub(crate) enum Value {
     Stream(Box<Stream>),
 }
 
-/// A type of value, by the word that TYPE answers with.
+/// A type of value, as named by TYPE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     String,
@@ -54,7 +54,7 @@ impl Value {
         }
     }
 
-    /// A key ends with its last element. A stream without entries still knows its last number.
+    /// A key is removed with its last element. A stream without entries stays, because it knows its last id.
     pub(crate) fn is_over(&self) -> bool {
         match self {
             Value::List(list) => list.is_empty(),
@@ -73,7 +73,7 @@ pub enum ListEnd {
     Right,
 }
 
-/// A score that can be ordered. None is a NaN.
+/// A score with a total order. Never a NaN.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Score(pub(crate) f64);
 
@@ -98,7 +98,7 @@ impl Ord for Score {
     }
 }
 
-/// Members by name, and in the order of their scores.
+/// Members by name, and ordered by score.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SortedSet {
     pub(crate) scores: BTreeMap<Hashed, Score>,
@@ -110,7 +110,7 @@ impl SortedSet {
         self.scores.get(&Hashed::new(member)).copied()
     }
 
-    /// Says whether the member is new.
+    /// Returns whether the member is new.
     pub(crate) fn insert(&mut self, member: &Bytes, score: Score) -> bool {
         let before = self.scores.insert(Hashed::new(member), score);
         if let Some(before) = before {

@@ -1,6 +1,6 @@
 //! Commands that wait for an element: BLPOP, BRPOP, BLMOVE, BRPOPLPUSH and XREAD BLOCK.
 //!
-//! How long a command waits is the caller's business: it gives the waiter up when its time is over.
+//! The caller keeps the timeout: it gives the waiter up when the time is over.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::value::ListEnd;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Blocking {
-    /// Takes from the first of these keys that has something.
+    /// Takes from the first of these keys that has an element.
     Pop {
         keys: Vec<Bytes>,
         end: ListEnd,
@@ -31,7 +31,7 @@ pub enum Blocking {
         from_end: ListEnd,
         to_end: ListEnd,
     },
-    /// Reads what comes after these entries; after [`StreamId::LAST`], what comes from now on.
+    /// Reads the entries after these ids; after [`StreamId::LAST`], those added from now on.
     ReadStreams {
         streams: Vec<(Bytes, StreamId)>,
         count: usize,
@@ -82,7 +82,7 @@ impl Waiters {
         self.waiting.is_empty()
     }
 
-    /// Who waits at a key, in the order in which they came.
+    /// The waiters of a key, in order of arrival.
     pub(crate) fn at(&self, key: &Bytes) -> Vec<WaiterId> {
         let (from, to) = ((key.clone(), WaiterId(0)), (key.clone(), WaiterId(u64::MAX)));
         self.by_key.range(from..=to).map(|((_, waiter), ())| *waiter).collect()
@@ -112,7 +112,7 @@ impl Waiters {
 }
 
 impl Keyspace {
-    /// Takes what is there, or waits for it.
+    /// Takes an available element, or waits for one.
     pub fn run_or_wait(&mut self, command: &Blocking, now: Timestamp) -> Result<Ran, WaiterId> {
         let command = &self.with_last_ids(command, now);
         let mut ran = self.run(&Command::Blocking(command.clone()), now);
@@ -126,7 +126,7 @@ impl Keyspace {
         Err(self.waiters.add(command.clone()))
     }
 
-    /// One who reads a stream from its last id on means the last one of this moment.
+    /// Replaces "the last id" by the stream's last id at this moment.
     fn with_last_ids(&self, command: &Blocking, now: Timestamp) -> Blocking {
         let mut command = command.clone();
         if let Blocking::ReadStreams { streams, .. } = &mut command {
@@ -137,12 +137,12 @@ impl Keyspace {
         command
     }
 
-    /// Its time is over, or its connection is gone. Says whether it still waited.
+    /// Removes a waiter that timed out or whose connection is closed. Returns whether it was still waiting.
     pub fn give_up(&mut self, waiter: WaiterId) -> bool {
         self.waiters.remove(waiter)
     }
 
-    /// How many commands wait.
+    /// The number of waiting commands.
     pub fn waiting(&self) -> usize {
         self.waiters.waiting.len()
     }

@@ -1,4 +1,4 @@
-//! WATCH: who wants to know whether a key changed. A count per watched key, so that unwatched keys pay nothing.
+//! WATCH: detects whether a key changed. It keeps a count per watched key, so unwatched keys cost nothing.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ struct Watched {
     changes: u64,
 }
 
-/// A key as it was when it was watched. Give it back with [`Keyspace::unwatch`].
+/// A key's state when the watch began. Return it with [`Keyspace::unwatch`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct KeyWatch {
     key: Bytes,
@@ -56,7 +56,7 @@ impl Keyspace {
         }
     }
 
-    /// Whether nothing has changed there since.
+    /// Whether the key has not changed since.
     pub fn is_unchanged(&self, watch: &KeyWatch) -> bool {
         self.watches.keys.get(&watch.key).is_some_and(|watched| watched.changes == watch.changes)
     }

@@ -1,4 +1,4 @@
-//! Backups: a copy of a running store, as of one position, with a manifest that says what belongs to it. And back.
+//! Backup and restore: a copy of a running store as of one position, with a manifest that lists its files.
 //!
 //! The manifest is text:
 //!
@@ -10,8 +10,8 @@
 //! end 5d1c22aa
 //! ```
 //!
-//! Each file comes with its length and CRC32C, the last line holds the CRC32C of everything before it. It is written
-//! last, so a backup without a manifest is not complete.
+//! Each file has its length and CRC32C; the last line holds the CRC32C of everything before it. The manifest is
+//! written last, so a backup without one is incomplete.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use crate::reader::Reader;
 use crate::shared::Shared;
 use crate::topic_log::{LogFamily, TopicFile};
 
-/// What belongs to a backup.
+/// The contents of a backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// Everything that was acknowledged before this position is in it.
+    /// The backup holds everything that was acknowledged before this position.
     pub position: u64,
     pub files: Vec<ManifestFile>,
 }
@@ -41,7 +41,7 @@ pub struct ManifestFile {
 }
 
 impl Reader {
-    /// Copies the store into an empty directory while it goes on working. Nothing is deleted meanwhile.
+    /// Copies the store into an empty directory while the broker keeps running. No file is deleted meanwhile.
     pub fn backup(&self, target: &dyn Disk) -> Result<Manifest, StoreError> {
         refuse_occupied(target, "the directory for the backup")?;
         let pin = Pin::new(&self.shared);
@@ -60,7 +60,7 @@ impl Reader {
     }
 }
 
-/// Copies a backup into an empty directory, checking every file against the manifest.
+/// Copies a backup into an empty directory and checks every file against the manifest.
 pub fn restore(backup: &dyn Disk, target: &dyn Disk) -> Result<Manifest, StoreError> {
     let manifest = check_backup(backup)?;
     let _lock = target.lock()?;
@@ -73,7 +73,7 @@ pub fn restore(backup: &dyn Disk, target: &dyn Disk) -> Result<Manifest, StoreEr
             return Err(Damage::new(&file.name, 0, "it is not what the manifest says").into());
         }
     }
-    // The names come last: a restore that was interrupted leaves nothing that could pass for a store.
+    // Rename last: an interrupted restore must leave nothing that looks like a store.
     for file in &manifest.files {
         target.rename(&files::unfinished(&file.name), &file.name).doing("renaming", &file.name)?;
     }
@@ -81,7 +81,7 @@ pub fn restore(backup: &dyn Disk, target: &dyn Disk) -> Result<Manifest, StoreEr
     Ok(manifest)
 }
 
-/// Reads the manifest of a backup and checks that all its files are there and unchanged.
+/// Reads the manifest of a backup and checks that all its files exist and are unchanged.
 pub fn check_backup(backup: &dyn Disk) -> Result<Manifest, StoreError> {
     let names = backup.list().doing("listing", "the backup")?;
     let missing = |name: &str| StoreError::NoBackup { missing: name.to_owned() };
@@ -103,7 +103,7 @@ pub fn check_backup(backup: &dyn Disk) -> Result<Manifest, StoreError> {
     Ok(manifest)
 }
 
-/// As long as it lives, no file is deleted or used for something else.
+/// While it lives, no file is deleted or reused.
 struct Pin<'a> {
     shared: &'a Shared,
 }
@@ -114,7 +114,7 @@ impl<'a> Pin<'a> {
         Pin { shared }
     }
 
-    /// The files of the store as of `position`, each with the length that belongs to it.
+    /// The files of the store as of `position`, each with its length at that position.
     fn files(&self, position: u64) -> Result<Vec<Source>, StoreError> {
         let files = self.shared.files.read().expect("no holder of the lock panics");
         let mut found = Vec::new();
@@ -139,7 +139,7 @@ impl<'a> Pin<'a> {
 }
 
 impl Pin<'_> {
-    /// The files of a log, as far as each is synced.
+    /// The files of a log, each up to its synced length.
     fn log(&self, family: LogFamily) -> Vec<Source> {
         let files = family.files(self.shared).lock().expect("no holder of the lock panics");
         let source = |file: &TopicFile| Source {
@@ -243,7 +243,7 @@ fn parse_manifest(bytes: &[u8]) -> Option<Manifest> {
     for line in lines {
         let mut words = line.strip_prefix("file ")?.split(' ');
         let (name, bytes, crc) = (words.next()?, words.next()?, words.next()?);
-        // Nothing but our own kinds of files is ever written by name.
+        // A manifest may come from anywhere: write only files with the names of a store.
         if matches!(files::named(name), Named::Other | Named::Unfinished | Named::Spare(_)) {
             return None;
         }

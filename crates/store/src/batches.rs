@@ -1,6 +1,6 @@
-//! The open batch: what the hub's turn adds to the journal before it is written. Bodies come first, so that a body has
-//! its position before the engine is asked; then the records. Sealing hands the batch out as a frame and begins the
-//! next.
+//! The open batch: what the hub's turn adds to the journal before it is written. Bodies come first, so that a
+//! body has its position before the engine runs the command; records follow. Sealing turns the batch into a
+//! frame and opens the next one.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::shared::Shared;
 pub struct Batches {
     shared: Arc<Shared>,
     pub(crate) segment_usage: SegmentUsage,
-    /// Room for the header, then the blobs.
+    /// Space for the header, then the blobs.
     bytes: BytesMut,
-    /// The records, and the dictionary they point into.
+    /// The records, and the dictionary they refer to.
     entries: Vec<u8>,
     book: Dictionary,
     base: Base,
@@ -26,14 +26,14 @@ pub struct Batches {
     blobs: u64,
     position: u64,
     segment: u64,
-    /// The segment's file was filled or used before, so that appends to it change no metadata.
+    /// The segment's file was filled with zeros or used before, so that appends to it change no metadata.
     prepared: bool,
     first_event: u64,
-    /// How many batches were handed out.
+    /// How many batches have been sealed.
     sealed: u64,
 }
 
-/// A point in the open batch to go back to.
+/// A point in the open batch to roll back to.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct Mark {
@@ -71,7 +71,7 @@ impl Batches {
         batches
     }
 
-    /// Adds a body or a result. It has its final position at once and counts as alive.
+    /// Adds a body or a result. It gets its final position at once and counts as live.
     pub fn blob(&mut self, bytes: &[u8]) -> Blob {
         if bytes.is_empty() {
             return Blob::EMPTY;
@@ -91,7 +91,7 @@ impl Batches {
         blob
     }
 
-    /// Adds a record. Its event must carry the next number.
+    /// Adds a record. Its event must have the next number.
     pub fn record(&mut self, event: &Event, change: Change<'_>) {
         assert_eq!(event.seq, self.next_event(), "event numbers have no holes");
         if self.entries.is_empty() {
@@ -101,7 +101,7 @@ impl Batches {
         self.events += 1;
     }
 
-    /// Adds a state that no event explains: the store has moved a task's bytes.
+    /// Adds a state without an event: the store has moved a task's bytes.
     pub fn restate(&mut self, change: Change<'_>) {
         if let (true, Change::Task { task, .. }) = (self.entries.is_empty(), change) {
             self.base.time = task.submitted_at;
@@ -109,7 +109,7 @@ impl Batches {
         encode_record(&mut self.entries, &mut self.book, &self.base, None, change);
     }
 
-    /// A body or a result is not needed any more: its task was dropped, or has moved on.
+    /// Marks a body or a result as no longer needed: its task was dropped or has moved on.
     pub fn dead(&mut self, blob: Blob) {
         self.segment_usage.dead(blob);
     }
@@ -124,8 +124,8 @@ impl Batches {
         }
     }
 
-    /// Takes back everything since the mark: the bodies of a submission that was refused. Their callers must have let
-    /// go of the positions.
+    /// Removes everything since the mark: the bodies of a refused submission. Their callers must no longer
+    /// use the positions.
     pub fn rollback(&mut self, mark: Mark) {
         assert_eq!(mark.sealed, self.sealed, "a mark is good for its own batch");
         assert!(mark.events <= self.events && mark.bytes <= self.bytes.len(), "a mark is good once");
@@ -144,12 +144,12 @@ impl Batches {
         self.entries.is_empty() && self.bytes.len() == FRAME_HEADER_BYTES
     }
 
-    /// Roughly how many bytes the frame will have.
+    /// The approximate size of the frame.
     pub fn len(&self) -> usize {
         self.bytes.len() + self.entries.len() + self.book.len()
     }
 
-    /// Whether the batch is large enough to be sealed at once.
+    /// Whether the batch is large enough to be sealed now.
     pub fn is_full(&self) -> bool {
         self.len() >= self.shared.settings.batch_bytes
     }
@@ -164,12 +164,12 @@ impl Batches {
         self.first_event + u64::from(self.events)
     }
 
-    /// How many bytes of the journal hold bodies and results that are needed.
+    /// How many bytes of the journal hold live bodies and results.
     pub fn live_bytes(&self) -> u64 {
         self.segment_usage.live_bytes()
     }
 
-    /// The number of the first event of the open batch, whether it is there yet or not.
+    /// The number of the first event of the open batch, even if that event does not exist yet.
     pub(crate) fn first_event(&self) -> u64 {
         self.first_event
     }
@@ -179,12 +179,12 @@ impl Batches {
         self.position - self.segment
     }
 
-    /// Whether the segment is not prepared, and in use enough to make preparing the next one worth while.
+    /// Whether the segment is not prepared, and used enough to make preparing the next one worthwhile.
     pub(crate) fn wants_preparation(&self) -> bool {
         !self.prepared && self.segment_used() >= self.shared.settings.busy_bytes()
     }
 
-    /// Hands the batch out and begins the next. `None` if nothing was added.
+    /// Seals the batch and opens the next one. `None` if the batch is empty.
     pub fn seal(&mut self) -> Option<JournalFrame> {
         if self.is_empty() {
             return None;
@@ -212,13 +212,13 @@ impl Batches {
         Some(frame)
     }
 
-    /// A batch belongs to one segment, so whether a new segment begins is decided before the first position is given
-    /// out.
+    /// A batch belongs to one segment, so this decides whether a new segment begins before it assigns the
+    /// first position.
     fn begin(&mut self) {
         let used = self.segment_used();
         let full = used >= self.shared.settings.segment_bytes;
-        // After a start the journal goes on in a file whose blocks do not exist yet. With much to do, a prepared one is
-        // worth leaving that file early.
+        // After a start the journal continues in a file whose blocks are not allocated yet. Under load, a
+        // prepared segment is worth leaving that file early.
         let better = self.wants_preparation() && self.shared.spare_count() > 0;
         if full || better {
             self.segment_usage.close_segment(self.segment, self.position);

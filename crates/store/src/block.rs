@@ -1,4 +1,4 @@
-//! Blocks: what snapshots and files of events are made of. A page with a checksummed header.
+//! Blocks: the units of snapshots and event files. A block is a page with a checksummed header.
 //!
 //! ```text
 //!  0        4        8        12       16                24                32                40       44       48
@@ -6,7 +6,7 @@
 //!                              bytes                                                           page     header
 //! ```
 //!
-//! The header's checksum begins with the block's offset, so a block that lies elsewhere is not taken for this one.
+//! The header's checksum includes the block's offset, so a block at another offset does not pass for this one.
 
 use crc32c::{crc32c, crc32c_append};
 use tenure_engine::Timestamp;
@@ -16,7 +16,7 @@ use crate::disk::DiskFile;
 use crate::error::{Damage, Doing, StoreError};
 
 pub(crate) const BLOCK_HEADER_BYTES: usize = 48;
-/// The longest block a reader believes in.
+/// The longest block a reader accepts.
 const BLOCK_BYTES_MAX: u32 = 1 << 28;
 const BLOCK_MAGIC: [u8; 4] = *b"tnB1";
 
@@ -25,11 +25,11 @@ pub(crate) enum BlockKind {
     Events = 1,
     Tasks = 2,
     Settings = 3,
-    /// The last block of a snapshot: what the others add up to.
+    /// The last block of a snapshot: the totals of all others.
     Sum = 4,
 }
 
-/// A block without its place in a file.
+/// A block without its offset in a file.
 #[derive(Debug)]
 pub(crate) struct SnapshotBlock {
     pub(crate) kind: BlockKind,
@@ -52,7 +52,7 @@ impl SnapshotBlock {
         (BLOCK_HEADER_BYTES + self.page.len()) as u64
     }
 
-    /// The block as it lies at `offset` of its file.
+    /// The bytes of the block at `offset` of its file.
     pub(crate) fn encode(&self, offset: u64) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(BLOCK_HEADER_BYTES + self.page.len());
         bytes.extend_from_slice(&BLOCK_MAGIC);
@@ -97,7 +97,7 @@ impl BlockHeader {
         header.ok_or_else(|| Damage::new(name, offset, "the header of a block is wrong").into())
     }
 
-    /// Reads and checks the page of the block whose header this is.
+    /// Reads and checks the page that belongs to this header.
     pub(crate) fn read_page(
         &self,
         file: &dyn DiskFile,
@@ -112,7 +112,7 @@ impl BlockHeader {
         Ok(page)
     }
 
-    /// Whether the checksum fits the page.
+    /// Whether the checksum matches the page.
     pub(crate) fn is_of(&self, page: &[u8]) -> bool {
         crc32c(page) == self.page_crc
     }

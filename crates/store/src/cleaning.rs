@@ -1,9 +1,9 @@
-//! Cleaning: a segment of which little is alive gives its live bytes to the end of the journal and can then go, so the
-//! disk holds about twice of what is alive and no more.
+//! Cleaning: copies the live bytes of a mostly dead segment to the end of the journal, so that the segment
+//! can be deleted. That keeps the disk usage at about twice the live bytes.
 //!
-//! The maintenance thread walks over the segment's records to learn whose bytes lie in it, the hub's side asks the
-//! engine which of those are still somebody's, the maintenance thread reads them, and the hub's side writes them into
-//! the open batch together with the task's state, which now says where they are.
+//! The maintenance thread scans the segment's records to find the tasks whose bytes it holds. The hub's side
+//! asks the engine which of those are still live, the maintenance thread reads them, and the hub's side
+//! writes them into the open batch together with the task's state, which holds the new position.
 
 use std::sync::mpsc::Sender;
 
@@ -22,10 +22,10 @@ use crate::scan::{Found, Scan};
 use crate::segment::Segment;
 use crate::shared::Shared;
 
-/// How much of a segment one walk covers.
+/// How much of a segment one scan covers.
 const WALK_BYTES: u64 = 4 << 20;
 
-/// Whose bytes lie in a segment. The same bytes are named once, however many records do.
+/// Lists the blobs in a segment with their tasks. Each blob appears once, however many records refer to it.
 pub(crate) fn list(shared: &Shared, start: u64, from: u64) -> Result<Listed, StoreError> {
     let Some(segment) = shared.segment_of(start).filter(|segment| segment.start == start) else {
         return Ok(Listed { candidates: Vec::new(), next: None });
@@ -61,7 +61,7 @@ pub(crate) fn list(shared: &Shared, start: u64, from: u64) -> Result<Listed, Sto
     Ok(Listed { candidates, next })
 }
 
-/// Reads bytes that are still somebody's.
+/// Reads blobs that are still live.
 pub(crate) fn fetch(
     shared: &Shared,
     candidates: Vec<Candidate>,
@@ -87,7 +87,7 @@ fn read_blob(segment: &Segment, candidate: Candidate) -> Result<Bytes, StoreErro
     })
 }
 
-/// Shows every task that a frame holds a state of.
+/// Visits every task whose state a frame holds.
 fn named_in(
     header: &FrameHeader,
     payload: &[u8],
@@ -101,7 +101,7 @@ fn named_in(
     let time = Timestamp(take.varint()?);
     let base = Base { time, event: header.first_event, place: header.position };
     let page = RecordPage::open(base, &mut take, names)?;
-    // Nobody looks at the terms, so any numbers will do.
+    // The terms are not used here, so any keys will do.
     let keys: Vec<TermsKey> = (0..page.terms.len() as u32).map(TermsKey::from_index).collect();
     while !take.is_empty() {
         if let ChangeView::Task(task) = next_record(&mut take)?.change(&page, &keys)? {
@@ -111,7 +111,7 @@ fn named_in(
     Ok(())
 }
 
-/// The hub's side of cleaning: one segment at a time.
+/// The hub's side of cleaning, one segment at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Cleaning {
     state: State,
@@ -127,7 +127,7 @@ enum State {
     Listing {
         segment: u64,
     },
-    /// What is still somebody's, newest last, and where the walk goes on.
+    /// The blobs that are still live, newest last, and where the scan continues.
     Fetching {
         segment: u64,
         left: Vec<Candidate>,
@@ -147,12 +147,12 @@ impl Cleaning {
         matches!(self.state, State::Idle)
     }
 
-    /// Whether the next turn has something to do without the maintenance thread.
+    /// Whether the next turn has work that does not depend on the maintenance thread.
     pub(crate) fn has_more(&self) -> bool {
         matches!(self.state, State::Moving { .. } | State::Fetching { asked: false, .. })
     }
 
-    /// Tells of a segment that is through.
+    /// The event for a finished segment.
     pub(crate) fn take_event(&mut self) -> Option<MaintenanceEvent> {
         self.events.take()
     }
@@ -162,7 +162,7 @@ impl Cleaning {
         self.ask_for_list(segment, segment, jobs);
     }
 
-    /// Stops, and says with which segment.
+    /// Stops cleaning. Returns the segment it was working on.
     pub(crate) fn give_up(&mut self) -> Option<u64> {
         match std::mem::take(&mut self.state) {
             State::Idle => None,
@@ -225,8 +225,8 @@ impl Cleaning {
         }
     }
 
-    /// The bytes and the state that says where they are go into the same batch: after a crash both are there or
-    /// neither, and until then the old place is as good.
+    /// The bytes and the state with their new position go into the same batch: after a crash both exist or
+    /// neither does, and until then the old position stays valid.
     fn relocate(&mut self, candidate: Candidate, bytes: &[u8], engine: &mut Engine, batches: &mut Batches) {
         let mark = batches.mark();
         let to = batches.blob(bytes);
@@ -237,7 +237,7 @@ impl Cleaning {
                 self.blobs += 1;
                 self.bytes += bytes.len() as u64;
             }
-            // It ended or was dropped while its bytes were being read.
+            // The task ended or was dropped while its bytes were being read.
             None => batches.rollback(mark),
         }
     }

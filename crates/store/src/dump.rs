@@ -1,4 +1,4 @@
-//! A store as readable lines: what is in which file, record by record. Never the bodies.
+//! A store as readable lines: the content of each file, record by record, without the bodies.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::scan::{Found, Scan};
 use crate::segment::Segment;
 use crate::snapshot::SnapshotReader;
 
-/// Shows every file of a store, line by line, and stops at the first damage.
+/// Prints every file of a store line by line. Stops at the first damage.
 pub fn dump(disk: &dyn Disk, see: &mut dyn FnMut(&str)) -> Result<(), StoreError> {
     let inventory = Inventory::take(disk)?;
     for start in &inventory.snapshots {

@@ -1,4 +1,4 @@
-//! What can go wrong with files, told so that a person knows which file, where in it, and what to do.
+//! Errors of the store: each says which file, where in it, and what to do.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,8 @@ use std::io;
 pub enum StoreError {
     #[error("{doing} {file}: {source}")]
     Io { doing: &'static str, file: String, source: io::Error },
-    /// The disk may or may not hold what was written. Nothing can be promised any more, so the process must end.
+    /// The disk may or may not hold what was written. The store can guarantee nothing any more, so the
+    /// process must end.
     #[error("syncing {file} failed, what it holds is uncertain: {source}")]
     Sync { file: String, source: io::Error },
     #[error(transparent)]
@@ -26,13 +27,13 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the disk has no room.
+    /// Whether the disk is full.
     pub(crate) fn is_full(&self) -> bool {
         matches!(self, StoreError::Io { source, .. } if is_full(source))
     }
 }
 
-/// Bytes that are not what was written, or a file that is not there.
+/// Bytes that differ from what was written, or a missing file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     pub file: String,
@@ -67,7 +68,7 @@ impl Damage {
 
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The disk has no room. The frames that are left stay with the caller, who tries again later.
+    /// The disk is full. The remaining frames stay with the caller, which tries again later.
     #[error("the disk is full: {needed} more bytes are needed")]
     Full { needed: u64 },
     #[error(transparent)]
@@ -76,7 +77,7 @@ pub enum WriteError {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The bytes belonged to a task that is not kept any more.
+    /// The bytes belonged to a task that is no longer kept.
     #[error("what lay at {at} is not kept any more")]
     Gone { at: u64 },
     #[error(transparent)]
@@ -85,7 +86,7 @@ pub enum ReadError {
     Io { file: String, source: io::Error },
 }
 
-/// Names what was being done to which file when the disk said no.
+/// Adds the failed operation and the file to an I/O error.
 pub(crate) trait Doing<T> {
     fn doing(self, doing: &'static str, file: &str) -> Result<T, StoreError>;
     fn syncing(self, file: &str) -> Result<T, StoreError>;
@@ -101,7 +102,7 @@ impl<T> Doing<T> for io::Result<T> {
     }
 }
 
-/// Whether a disk that says this has no room left.
+/// Whether this error means that the disk is full.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -1,28 +1,28 @@
-//! The names of the files. All numbers are written with twenty digits, so that a sorted list is in order.
+//! File names. Numbers have twenty digits, so that a sorted list is in order.
 
 pub(crate) const LOCK: &str = "lock";
 pub(crate) const HIGH_WATER: &str = "high-water";
 pub(crate) const MANIFEST: &str = "manifest";
 pub(crate) const UNFINISHED: &str = ".tmp";
 
-/// What a name stands for.
+/// The kind of file that a name belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
     /// A segment of the journal, by the position of its first byte.
     Journal(u64),
-    /// A snapshot, by the position from which the journal continues it.
+    /// A snapshot, by the position at which the journal continues.
     Snapshot(u64),
-    /// A file of events, by the number of the first.
+    /// An event file, by the number of its first event.
     Events(u64),
-    /// A file of the log of topics, by the position of its first byte.
+    /// A file of the topic log, by the position of its first byte.
     Topics(u64),
-    /// A file of the log of keys, by the position of its first byte.
+    /// A file of the key log, by the position of its first byte.
     Keys(u64),
-    /// A segment that waits to be used, by a running number.
+    /// A spare segment, by a running number.
     Spare(u64),
-    /// Left behind by a process that ended before it was done.
+    /// A temporary file of a process that ended before it was finished.
     Unfinished,
-    /// The lock, the high-water mark, a manifest, or a file that is not ours.
+    /// The lock, the high-water mark, a manifest, or a foreign file.
     Other,
 }
 

@@ -1,4 +1,4 @@
-//! Frames: one per batch, checksummed, each with the position it stands at.
+//! Frames: one per batch, checksummed, each with its own position.
 //!
 //! ```text
 //!  0        4        8        12       16                24                32                40       44       48
@@ -6,8 +6,8 @@
 //!            bytes    bytes    count                                                           payload  header
 //! ```
 //!
-//! *Certain up to* is what the writer knew to be synced when it wrote the frame. It tells, after a crash, whether a bad
-//! frame before this one had been synced (then it is damage) or was still on its way (then it is a torn tail).
+//! *Synced up to* is the position that the writer knew to be synced when it wrote the frame. After a crash it tells
+//! whether a bad frame before this one had been synced (then it is damage) or not (then it is a torn tail).
 
 use bytes::{Bytes, BytesMut};
 use crc32c::{crc32c, crc32c_append};
@@ -15,9 +15,9 @@ use tenure_engine::Blob;
 
 pub(crate) const FRAME_MAGIC: [u8; 4] = *b"tnF1";
 pub(crate) const FRAME_HEADER_BYTES: usize = 48;
-/// Behind every blob in a frame.
+/// The checksum after every blob in a frame.
 pub(crate) const BLOB_CRC_BYTES: usize = 4;
-/// The longest frame a reader believes in.
+/// The longest frame a reader accepts.
 pub const FRAME_BYTES_MAX: u64 = 1 << 30;
 
 /// A sealed batch: a self-contained value with a position, ready to be written.
@@ -38,12 +38,12 @@ impl JournalFrame {
         self.position
     }
 
-    /// The position of the next frame: when the journal is synced up to here, this frame is.
+    /// The position of the next frame: once the journal is synced up to here, this frame is synced.
     pub fn end(&self) -> u64 {
         self.position + self.bytes.len() as u64
     }
 
-    /// The number of the first event that is not in this frame nor before it.
+    /// The number of the first event after this frame.
     pub fn next_event(&self) -> u64 {
         self.first_event + u64::from(self.events)
     }
@@ -76,8 +76,8 @@ pub(crate) struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// The salt belongs to the segment: a frame that an earlier use left in the file, or that somebody put into a
-    /// task's body, does not pass for one of this segment.
+    /// The salt belongs to the segment: a frame left from an earlier use of the file, or one that a client
+    /// put into a task's body, does not pass for a frame of this segment.
     pub(crate) fn encode(&self, salt: u32) -> [u8; FRAME_HEADER_BYTES] {
         let mut bytes = [0; FRAME_HEADER_BYTES];
         bytes[..4].copy_from_slice(&FRAME_MAGIC);
@@ -128,12 +128,12 @@ impl FrameHeader {
     }
 }
 
-/// The checksum of a blob covers its place too: bytes that are right but lie elsewhere are not the ones asked for.
+/// The checksum covers the position too: valid bytes at another position are not the requested blob.
 pub(crate) fn blob_crc(at: u64, bytes: &[u8]) -> u32 {
     crc32c_append(crc32c(&at.to_le_bytes()), bytes)
 }
 
-/// Takes a blob out of what was read at its place, its checksum behind it.
+/// Extracts a blob from the bytes read at its position, which include its checksum.
 pub(crate) fn checked_blob(blob: Blob, mut read: Bytes) -> Option<Bytes> {
     let stored = read.split_off(blob.bytes() as usize);
     let stored = u32::from_le_bytes(stored.as_ref().try_into().ok()?);

@@ -41,7 +41,7 @@ impl Header {
         bytes
     }
 
-    /// `None` unless it is a whole header of this kind and version.
+    /// `None` unless the bytes are a valid header of this kind and version.
     pub(crate) fn decode(bytes: &[u8; HEADER_BYTES], magic: [u8; 8]) -> Option<Header> {
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
@@ -49,7 +49,8 @@ impl Header {
         whole.then(|| Header { magic, salt: word(12), numbers: [long(16), long(24)] })
     }
 
-    /// Reads and checks. The version is looked at before the checksum, which a later version may compute differently.
+    /// Reads and checks a header. It checks the version before the checksum, because a later version may
+    /// compute the checksum differently.
     pub(crate) fn read(file: &dyn DiskFile, name: &str, magic: [u8; 8]) -> Result<Header, StoreError> {
         let mut bytes = [0; HEADER_BYTES];
         let count = file.read_at(&mut bytes, 0).doing("reading", name)?;

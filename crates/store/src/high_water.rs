@@ -1,10 +1,10 @@
-//! The high-water mark: how far the journal is known to reach. A frame tells of the frames before it, but nothing behind the
-//! last frame tells of that one, and nothing tells of a last segment that is gone. The mark does.
+//! The high-water mark: how far the journal is known to reach. Each frame confirms the frames before it, but
+//! nothing confirms the last frame, or a last segment that is missing. The mark does.
 //!
-//! It is written when the store is opened, when a segment begins and when the store is closed, so it costs nothing while
-//! tasks run. It is only ever a lower bound: a journal that reaches further is right.
+//! It is written when the store is opened, when a segment begins and when the store is closed, so it costs
+//! nothing while tasks run. It is only a lower bound: a journal that reaches further is valid.
 //!
-//! The file holds the same 40 bytes as the header of any other file, twice, 512 bytes apart and written in turn, so that a
+//! The file holds two headers of the common 40-byte form, 512 bytes apart and written alternately, so that a
 //! torn write leaves the older one.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::header::{HEADER_BYTES, HIGH_WATER_MAGIC, Header};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HighWater {
     pub(crate) position: u64,
-    /// Where the last segment starts, if there was one.
+    /// The start of the last segment, if there was one.
     pub(crate) segment: Option<u64>,
 }
 
@@ -33,7 +33,7 @@ const SLOTS: u64 = 2;
 const SLOT_BYTES: u64 = 512;
 
 impl HighWater {
-    /// `None` if there is no mark, or none that can be believed.
+    /// `None` if there is no valid mark.
     pub(crate) fn read(disk: &dyn Disk) -> Result<Option<HighWater>, StoreError> {
         let names = disk.list().doing("listing", "the directory")?;
         if !names.iter().any(|name| name == HIGH_WATER) {
@@ -54,7 +54,7 @@ impl HighWater {
         Ok(newest)
     }
 
-    /// Puts this mark in the place of all others, lower or higher.
+    /// Replaces any existing mark, lower or higher.
     pub(crate) fn replace(self, disk: &dyn Disk) -> Result<HighWaterFile, StoreError> {
         let file = disk.create(HIGH_WATER).doing("creating", HIGH_WATER)?;
         let mut mark = HighWaterFile { file: Some(file), next_slot: 0 };
@@ -65,7 +65,7 @@ impl HighWater {
 }
 
 impl HighWaterFile {
-    /// Opens the file of a store whose mark was read, or makes one.
+    /// Opens the file of a store whose mark was read, or creates it.
     pub(crate) fn open(disk: &dyn Disk) -> Result<HighWaterFile, StoreError> {
         match disk.open(HIGH_WATER) {
             Ok(file) => Ok(HighWaterFile { file: Some(file), next_slot: 0 }),
@@ -81,7 +81,7 @@ impl HighWaterFile {
         }
     }
 
-    /// Raises the mark. A full disk leaves it lower, which is still true.
+    /// Raises the mark. On a full disk it stays lower, which is still correct.
     pub(crate) fn write(&mut self, mark: HighWater) -> Result<(), StoreError> {
         let Some(file) = &self.file else { return Ok(()) };
         let segment = mark.segment.map_or(0, |start| start + 1);

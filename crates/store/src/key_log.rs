@@ -1,12 +1,12 @@
-//! The log of keys: records of the key space in order, in files of their own (`keys-<position>`), written with the
-//! machinery of the log of topics.
+//! The key log: the records of the key space in order, in files of their own (`keys-<position>`), with the
+//! same code as the topic log.
 //!
-//! The log does not grow for ever, because it is rewritten while it goes on. A **sweep** begins a file, writes the
-//! whole value of every key among the records that come meanwhile, and ends with a row that says so. Everything before
-//! the file is then superfluous. Until that row is on disk the files before it stay.
+//! A **sweep** rewrites the log while it is in use, so that it does not grow without limit. A sweep begins a
+//! file, writes the whole value of every key among the new records, and ends with a row that marks its end.
+//! Then the files before it are no longer needed. Until that row is on disk, they stay.
 //!
-//! A record is a message row: its key is the namespace, its value means nothing here. The row `complete` holds the
-//! position of the file at which the last finished sweep began.
+//! A record is a message row: its key is the namespace, and the store does not interpret its value. The row
+//! `complete` holds the position of the file at which the last finished sweep began.
 
 use tenure_engine::Timestamp;
 
@@ -20,7 +20,7 @@ use crate::topic_log::{
 
 const COMPLETE: &[u8] = b"complete";
 
-/// Records that are written together: all of them or none.
+/// Records that are written atomically: all of them or none.
 #[derive(Clone, Debug, Default)]
 pub struct KeyRecords {
     rows: TopicRows,
@@ -35,34 +35,34 @@ impl KeyRecords {
         self.rows.is_empty()
     }
 
-    /// How long they are on disk.
+    /// Their size on disk.
     pub fn bytes(&self) -> usize {
         self.rows.bytes()
     }
 }
 
-/// What was found.
+/// The result of opening the key log.
 #[derive(Debug)]
 pub struct KeysOpened {
     pub log: KeyLog,
-    /// The last frame was not complete, and it was cut off.
+    /// The last frame was incomplete and has been cut off.
     pub cut: Option<Cut>,
 }
 
-/// The log, open for writing. One thread has it.
+/// The log, open for writing. One thread owns it.
 #[derive(Debug)]
 pub struct KeyLog {
     log: TopicLog,
     /// Where the last finished sweep began.
     complete: u64,
-    /// Where the sweep under way began.
+    /// Where the current sweep began.
     sweeping: Option<u64>,
-    /// Files before `complete` are still there.
+    /// Files before `complete` still exist.
     has_old: bool,
 }
 
 impl Reader {
-    /// Opens the log of keys that lies beside the journal, or begins one.
+    /// Opens the key log beside the journal, or creates it.
     pub fn open_keys(&self) -> Result<KeysOpened, StoreError> {
         let found = match self.shared.take_found(LogFamily::Keys) {
             Some(found) => found,
@@ -82,8 +82,8 @@ impl KeyLog {
         self.log.messages(|_, namespace, record| see(namespace, record))
     }
 
-    /// Appends records as one frame. They are synced after the next [`KeyLog::sync`]. On a full disk nothing is
-    /// written.
+    /// Appends records as one frame. They are durable after the next [`KeyLog::sync`]. On a full disk nothing
+    /// is written.
     pub fn append(&mut self, records: &KeyRecords) -> Result<(), WriteError> {
         self.log.append(&records.rows)
     }
@@ -93,7 +93,7 @@ impl KeyLog {
         self.log.sync()
     }
 
-    /// How much there is since the last finished sweep began.
+    /// The size since the last finished sweep began.
     pub fn bytes(&self) -> u64 {
         self.log.position() - self.complete
     }
@@ -102,7 +102,8 @@ impl KeyLog {
         self.sweeping.is_some()
     }
 
-    /// From now on the whole value of every key is written. Says no if the disk is full.
+    /// Begins a sweep: the caller then writes the whole value of every key. Returns `false` if the disk is
+    /// full.
     pub fn begin_sweep(&mut self) -> Result<bool, StoreError> {
         let start = self.log.position();
         let row = (COMPLETE.to_vec(), self.complete.to_le_bytes().to_vec());
@@ -111,7 +112,7 @@ impl KeyLog {
         Ok(begun)
     }
 
-    /// Every key is written: the files before the sweep are not needed any more.
+    /// Ends a sweep: every key is written, so the files before it are no longer needed.
     pub fn end_sweep(&mut self) -> Result<(), WriteError> {
         let Some(start) = self.sweeping else { return Ok(()) };
         let mut rows = TopicRows::default();
@@ -122,7 +123,7 @@ impl KeyLog {
         Ok(self.delete_unused_files()?)
     }
 
-    /// Removes files that are not needed, as soon as no backup reads them.
+    /// Deletes files that are no longer needed, once no backup reads them.
     pub fn delete_unused_files(&mut self) -> Result<(), StoreError> {
         if self.has_old && self.log.let_go_before(self.complete)? {
             self.has_old = false;
@@ -131,7 +132,7 @@ impl KeyLog {
     }
 }
 
-/// Reads all files before anything is changed. A log must reach back to where its last finished sweep began.
+/// Reads all files before anything is changed. A log must reach back to the start of its last finished sweep.
 pub(crate) fn read(disk: &dyn Disk) -> Result<TopicsFound, StoreError> {
     let found = TopicsFound::read(disk, LogFamily::Keys)?;
     let complete = complete(found.rows.get(COMPLETE).map(Vec::as_slice));
@@ -142,7 +143,7 @@ pub(crate) fn read(disk: &dyn Disk) -> Result<TopicsFound, StoreError> {
     Ok(found)
 }
 
-/// Files before the first of these are lost: the log says from now on that it begins there.
+/// The files before the first of these are lost: records in the log that it begins there.
 pub(crate) fn reach_back_no_further(disk: &dyn Disk, starts: &[u64]) -> Result<(), StoreError> {
     let (Some(first), Some(last)) = (starts.first(), starts.last()) else { return Ok(()) };
     let Some((segment, end)) = good_part(disk, LogFamily::Keys, *last)? else { return Ok(()) };

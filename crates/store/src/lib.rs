@@ -1,14 +1,15 @@
-//! The store: the only crate that knows files.
+//! The store: the only crate that uses files.
 //!
-//! Everything that must be remembered goes into the **journal**, one checksummed frame per batch, synced before it is
-//! acknowledged. **Snapshots** keep restarts short, **files of events** keep the history when segments of the journal
-//! go, and **cleaning** keeps the disk small. `spec/journal.md` shows every byte and argues for every moment at which
-//! the power may fail.
+//! Everything durable goes into the **journal**, one checksummed frame per batch, synced before it is
+//! acknowledged. **Snapshots** keep restarts short, **event files** keep the history when segments of the
+//! journal are deleted, and **cleaning** limits the disk usage. `spec/journal.md` shows every byte and argues
+//! why a power failure at any moment is safe.
 //!
-//! The path of a batch: [`Batches`] (filled in the hub's turn) → [`JournalFrame`] → [`Writer`] (append, sync) →
-//! [`Reader`]. [`TopicLog`] is the same for pub/sub, with files and a thread of its own. [`Maintenance`] and
-//! [`MaintenanceThread`] do the rest in the background. Where to look: `codec/` for records as bytes, `frame.rs`,
-//! `segment.rs` and `scan.rs` for the journal, `recover/` for coming back, [`disk`] for what a disk is to us.
+//! The path of a batch: [`Batches`] (filled in the hub's turn) → [`JournalFrame`] → [`Writer`] (append, sync)
+//! → [`Reader`]. [`TopicLog`] is the same for pub/sub, with its own files and thread. [`Maintenance`] and
+//! [`MaintenanceThread`] do the background work. Where to look: `codec/` for the encoding of records;
+//! `frame.rs`, `segment.rs` and `scan.rs` for the journal; `recover/` for recovery; [`disk`] for the
+//! interface to a disk.
 
 mod backup;
 mod batches;

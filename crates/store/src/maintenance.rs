@@ -1,5 +1,5 @@
-//! Maintenance: what keeps restarts short and the disk small, done by the hub between its turns in small slices. The
-//! file work goes to the maintenance thread.
+//! Maintenance: keeps restarts short and the disk small. The hub runs it in small slices between its turns;
+//! the maintenance thread does the file work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,38 +27,39 @@ pub struct Maintenance {
     snapshot: Snapshot,
     cleaning: Cleaning,
     spare: SpareWork,
-    /// The segments are looked at again after so many turns, or when the journal has come this far.
+    /// The segments are checked again after this many turns, or when the journal reaches `look_at`.
     look_in: u32,
     look_at: u64,
-    /// After a failure, no snapshot is tried before the journal has come this far, or this moment.
+    /// After a failure, no snapshot is tried before the journal reaches this position or the time is
+    /// `not_before_time`.
     not_before: u64,
     not_before_time: Timestamp,
-    /// It was said that a snapshot does not fit.
+    /// The event that a snapshot does not fit has been emitted.
     told_no_room: bool,
-    /// The disk is short of room: whatever can be freed is freed at once.
+    /// The disk is low on space: whatever can be freed is freed at once.
     short: bool,
-    /// The same, once.
+    /// The same, but only once.
     reclaiming: bool,
     asked: bool,
-    /// Nothing new is begun but the snapshot that was asked for.
+    /// Begin nothing new except the requested snapshot.
     closing: bool,
     /// Segments that cannot be cleaned because they are damaged.
     uncleanable: Vec<u64>,
     events: Vec<MaintenanceEvent>,
 }
 
-/// How soon the next turn is wanted.
+/// How soon to call the next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// There is more to do at once.
     Again,
-    /// The maintenance thread or the writer is busy with something: look again in a few milliseconds.
+    /// The maintenance thread or the writer is busy: call again in a few milliseconds.
     Soon,
-    /// There is nothing to do before the journal has grown.
+    /// Nothing to do until the journal has grown.
     Idle,
 }
 
-/// What maintenance has done, for the log.
+/// The results of maintenance, for the log.
 #[derive(Debug)]
 pub enum MaintenanceEvent {
     Snapshot {
@@ -66,25 +67,26 @@ pub enum MaintenanceEvent {
         bytes: u64,
         segments_deleted: usize,
     },
-    /// A segment's live bytes have moved on.
+    /// The live bytes of a segment have been moved.
     Cleaned {
         segment: u64,
         blobs: u64,
         bytes: u64,
     },
-    /// The disk has no room for a snapshot, and only a snapshot frees room. Said once, until one fits.
+    /// The disk has no room for a snapshot, and only a snapshot frees room. Emitted once until a snapshot
+    /// fits.
     NoRoomForSnapshot {
-        /// How large the last one was.
+        /// The size of the last snapshot.
         bytes: u64,
     },
-    /// It will be tried again later; nothing is lost, but the disk may grow.
+    /// Maintenance tries again later. Nothing is lost, but the disk usage may grow.
     Failed {
         doing: &'static str,
         error: StoreError,
     },
 }
 
-/// How far the snapshot is.
+/// The progress of the snapshot.
 #[derive(Debug)]
 enum Snapshot {
     None,
@@ -92,12 +94,12 @@ enum Snapshot {
         next: Option<Slot>,
         condemned: Vec<u64>,
     },
-    /// Everything is seen. What was seen may be in the open batch, which begins at `open`.
+    /// The walk is complete. Some of what it saw may still be in the open batch, which begins at `open`.
     Seen {
         open: u64,
         condemned: Vec<u64>,
     },
-    /// The journal must be synced up to `end` before the snapshot may speak of it.
+    /// The journal must be synced up to `end` before the snapshot may refer to it.
     Settling {
         end: u64,
         condemned: Vec<u64>,
@@ -112,14 +114,14 @@ enum SpareWork {
     Failed,
 }
 
-/// No more blocks are made while so much waits to be written.
+/// No more blocks are built while this many bytes wait to be written.
 const QUEUED_BYTES_MAX: usize = 8 << 20;
-/// The segments are looked at once in so many turns, or so often while a snapshot's worth of journal is written.
+/// The segments are checked once in this many turns, and this often per `snapshot_bytes` of journal.
 const LOOK_EVERY: u32 = 256;
 const LOOKS_PER_SNAPSHOT: u64 = 32;
-/// A snapshot that failed is tried again after this time, however little is written.
+/// A failed snapshot is tried again after this time, however little is written.
 const SNAPSHOT_RETRY: Duration = Duration::from_secs(30);
-/// A shorter journal is not worth a snapshot at shutdown: it is read in a moment.
+/// A shorter journal is not worth a snapshot at shutdown: recovery reads it quickly.
 const SHUTDOWN_JOURNAL_BYTES: u64 = 1 << 20;
 
 impl Maintenance {
@@ -153,14 +155,13 @@ impl Maintenance {
         }
     }
 
-    /// Does a little. May add to the open batch.
+    /// Does a small amount of work. May add to the open batch.
     pub fn turn(&mut self, engine: &mut Engine, batches: &mut Batches, now: Timestamp) -> Pace {
         loop {
             match self.done.try_recv() {
                 Ok(done) => self.hear(done, engine, batches, now),
                 Err(TryRecvError::Empty) => break,
-                // Without a maintenance thread there is nothing to wait for. The journal alone is enough to come back
-                // from.
+                // Without a maintenance thread there is nothing to wait for. Recovery needs only the journal.
                 Err(TryRecvError::Disconnected) => return Pace::Idle,
             }
         }
@@ -170,7 +171,7 @@ impl Maintenance {
             self.look(batches, now);
         }
         self.go_on_with_snapshot(engine, batches, now);
-        // What cannot be written must not gather in memory.
+        // A full batch means that the disk is behind; cleaning must not accumulate data in memory.
         if !batches.is_full() {
             self.cleaning.go_on(engine, batches, &self.jobs, self.shared.settings.clean_slice_bytes);
         }
@@ -187,8 +188,8 @@ impl Maintenance {
         }
     }
 
-    /// Says whether the disk is short of room. If it is, spare segments go, and snapshots are taken as soon as they
-    /// free a segment.
+    /// Sets whether the disk is low on space. If it is, spare segments are deleted, and snapshots are taken
+    /// as soon as they would free a segment.
     pub fn set_short(&mut self, short: bool) {
         self.short = short;
         self.shared.set_short(short);
@@ -197,18 +198,18 @@ impl Maintenance {
         }
     }
 
-    /// Frees in the coming turns what is not needed any more, without waiting until it is much.
+    /// In the coming turns, frees what is no longer needed, however little it is.
     pub fn reclaim(&mut self) {
         self.reclaiming = true;
     }
 
-    /// Takes a snapshot in the coming turns, whether it is due or not.
+    /// Takes a snapshot in the coming turns, even if none is due.
     pub fn ask_for_snapshot(&mut self) {
         self.asked = true;
     }
 
-    /// Before a shutdown: takes a snapshot in the coming turns if the journal is long enough to make it worth while,
-    /// and begins nothing else. The store is at rest when a turn is [`Pace::Idle`].
+    /// Prepares a shutdown: takes a snapshot in the coming turns if the journal is long enough to make it
+    /// worthwhile, and begins nothing else. The store is at rest when a turn returns [`Pace::Idle`].
     pub fn shut_down(&mut self, batches: &Batches) {
         let since = batches.position() - self.last.map_or(0, |last| last.start);
         self.asked |= since > SHUTDOWN_JOURNAL_BYTES;
@@ -216,7 +217,7 @@ impl Maintenance {
         self.cleaning.give_up();
     }
 
-    /// What has happened since the last call.
+    /// The events since the last call.
     pub fn events(&mut self) -> Vec<MaintenanceEvent> {
         std::mem::take(&mut self.events)
     }
@@ -259,7 +260,7 @@ impl Maintenance {
         }
     }
 
-    /// Decides whether there is something to begin.
+    /// Decides whether to begin something.
     fn look(&mut self, batches: &mut Batches, now: Timestamp) {
         self.look_in = LOOK_EVERY;
         self.look_at = batches.position() + self.shared.settings.snapshot_bytes / LOOKS_PER_SNAPSHOT;
@@ -296,20 +297,20 @@ impl Maintenance {
         }
     }
 
-    /// Whether a snapshot would let a segment go. A backup that is under way keeps all of them.
+    /// Whether a snapshot would let a segment be deleted. A backup in progress keeps all of them.
     fn can_free(&self, batches: &Batches) -> bool {
         let pinned = self.shared.files.read().expect("no holder of the lock panics").pins > 0;
         !pinned && batches.segment_usage.before(batches.position()).any(|live| live.live_blobs == 0)
     }
 
-    /// What is moved is there twice until the next snapshot, which needs room as well.
+    /// Moved bytes exist twice until the next snapshot, which needs room as well.
     fn has_room_to_clean(&self, live: &LiveBytes, snapshot_bytes: u64) -> bool {
         let needed = 2 * live.live_bytes + snapshot_bytes;
         !self.short || self.shared.disk.free_bytes().is_ok_and(|free| free > needed)
     }
 
-    /// A segment that has no live blob now will have none when this snapshot is done, and the snapshot will not speak
-    /// of the tasks that once had some there: only then may it go.
+    /// A segment without a live blob now will have none when this snapshot is done, and the snapshot will not
+    /// refer to the tasks that once had blobs there. Only then may the segment be deleted.
     fn begin_snapshot(&mut self, batches: &Batches) {
         let (start, first_event) = (batches.position(), batches.first_event());
         let condemned = batches
@@ -361,8 +362,8 @@ impl Maintenance {
         }
     }
 
-    /// The next segment is made ready while the present one is half full, or at once if the present one was not. A
-    /// broker with little to do never pays for it.
+    /// Prepares the next segment when the current one is half full, or at once if the current one was not
+    /// prepared. A broker with little load never pays for it.
     fn prepare_spare(&mut self, batches: &Batches) {
         let settings = &self.shared.settings;
         let half_full = batches.segment_used() >= settings.segment_bytes / 2;
@@ -372,7 +373,7 @@ impl Maintenance {
                 self.spare = SpareWork::Asked;
                 self.send(MaintenanceJob::PrepareSpare);
             }
-            // A disk that had no room gets another chance with the next segment.
+            // After a full disk, try again with the next segment.
             SpareWork::Failed if !wanted => self.spare = SpareWork::Idle,
             SpareWork::Idle | SpareWork::Asked | SpareWork::Failed => {}
         }
@@ -386,7 +387,7 @@ impl Maintenance {
     }
 
     fn send(&self, job: MaintenanceJob) {
-        // If the maintenance thread is gone, the next turn notices.
+        // If the maintenance thread has ended, the next turn notices.
         let _ = self.jobs.send(job);
     }
 }

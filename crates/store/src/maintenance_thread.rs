@@ -1,5 +1,6 @@
-//! The maintenance thread: file work that must not hold up the hub. It writes snapshots, copies events, deletes and
-//! reuses segments, and reads what cleaning moves. It runs on a thread of its own; the simulator lets it take turns.
+//! The maintenance thread: file work that must not block the hub. It writes snapshots, copies events, deletes
+//! and reuses segments, and reads the bytes that cleaning moves. It runs on its own thread; the simulator
+//! calls it in turns.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +19,7 @@ use crate::segment::{self, Past, Segment};
 use crate::shared::{Shared, SnapshotFile, Spare};
 use crate::snapshot::{NeededSegment, SnapshotWriter};
 
-/// What the hub's side asks for, in this order: begin, blocks, finish; the others at any time.
+/// Jobs from the hub's side. A snapshot is begin, blocks, finish, in this order; the others come at any time.
 #[derive(Debug)]
 pub(crate) enum MaintenanceJob {
     BeginSnapshot {
@@ -28,9 +29,9 @@ pub(crate) enum MaintenanceJob {
     Block(SnapshotBlock),
     FinishSnapshot(SnapshotFinish),
     PrepareSpare,
-    /// The disk needs the room of segments that wait to be used.
+    /// The disk needs the space of spare segments.
     DropSpares,
-    /// Find out whose bytes lie in a segment, from a position on.
+    /// List the blobs in a segment with their tasks, from a position on.
     ListBlobs {
         segment: u64,
         from: u64,
@@ -56,7 +57,7 @@ pub(crate) enum JobDone {
     Fetched(Result<Vec<(Candidate, Bytes)>, StoreError>),
 }
 
-/// Bytes that were a task's when their frame was written.
+/// Bytes that belonged to a task when their frame was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) task: TaskId,
@@ -67,7 +68,7 @@ pub(crate) struct Candidate {
 #[derive(Debug)]
 pub(crate) struct Listed {
     pub(crate) candidates: Vec<Candidate>,
-    /// Where to go on, unless the segment is through.
+    /// Where to continue, or `None` at the end of the segment.
     pub(crate) next: Option<u64>,
 }
 
@@ -76,10 +77,10 @@ pub struct MaintenanceThread {
     shared: Arc<Shared>,
     jobs: Receiver<MaintenanceJob>,
     done: Sender<JobDone>,
-    /// Blocks that wait to be written, in bytes.
+    /// The bytes of blocks that wait to be written.
     queued: Arc<AtomicUsize>,
     snapshot: Option<Result<SnapshotWriter, StoreError>>,
-    /// What a backup keeps from being deleted.
+    /// Segments that a backup keeps from being deleted.
     deferred: Vec<u64>,
 }
 
@@ -93,14 +94,14 @@ impl MaintenanceThread {
         MaintenanceThread { shared, jobs, done, queued, snapshot: None, deferred: Vec::new() }
     }
 
-    /// Works until the hub's side is gone.
+    /// Runs until the hub's side is dropped.
     pub fn run(mut self) {
         while let Ok(job) = self.jobs.recv() {
             self.work(job);
         }
     }
 
-    /// Does one thing that waits, if there is one.
+    /// Does one pending job, if there is one.
     pub fn turn(&mut self) -> bool {
         match self.jobs.try_recv() {
             Ok(job) => {
@@ -123,7 +124,7 @@ impl MaintenanceThread {
                     && let Err(error) = writer.add(&block)
                 {
                     self.snapshot = Some(Err(error));
-                    // The room is needed by the journal, which this snapshot would wait for.
+                    // The journal needs the space, and this snapshot would wait for the journal.
                     self.remove_unfinished();
                 }
                 return;
@@ -149,12 +150,12 @@ impl MaintenanceThread {
                 JobDone::Fetched(cleaning::fetch(&self.shared, candidates))
             }
         };
-        // A hub that is gone does not need to know.
+        // A hub that has ended does not need the result.
         let _ = self.done.send(done);
     }
 
-    /// First the events find a new home, then the snapshot becomes the one to start from, then what is not needed any
-    /// more goes. A crash between any two of them leaves files that are only superfluous.
+    /// First the events are copied, then the snapshot becomes the current one, then obsolete files are
+    /// deleted. A crash between any two of these steps leaves only superfluous files.
     fn finish(&mut self, finish: SnapshotFinish) -> Result<JobDone, StoreError> {
         let writer = self.snapshot.take().expect("a snapshot was begun")?;
         let disk = &*self.shared.disk;
@@ -186,8 +187,8 @@ impl MaintenanceThread {
         Ok(JobDone::Snapshot { file, deleted })
     }
 
-    /// The segments from before `start` that the snapshot needs: all but those that may go once it is there. A start
-    /// looks for them, because nothing else would miss them before a body is read.
+    /// The segments from before `start` that the snapshot needs: all but those that may be deleted after it.
+    /// A start checks that they exist; otherwise a missing one would go unnoticed until a body is read.
     fn needed_segments(&self, start: u64) -> Result<Vec<NeededSegment>, StoreError> {
         let files = self.shared.files.read().expect("no holder of the lock panics");
         let before = files.segments.range(..start).filter(|(segment, _)| !self.deferred.contains(segment));
@@ -199,7 +200,8 @@ impl MaintenanceThread {
             .collect()
     }
 
-    /// What was begun takes room that a full disk needs. Nobody but the maintenance thread has unfinished files.
+    /// Deletes unfinished files, because a full disk needs their space. Only the maintenance thread has such
+    /// files.
     fn remove_unfinished(&self) {
         for name in self.shared.disk.list().unwrap_or_default() {
             if files::named(&name) == Named::Unfinished {
@@ -208,7 +210,7 @@ impl MaintenanceThread {
         }
     }
 
-    /// Usually one; a backup may have kept more.
+    /// Usually there is one; a backup may have kept more.
     fn remove_old_snapshots(&self, newest: u64) -> Result<(), StoreError> {
         for name in self.shared.disk.list().doing("listing", "the directory")? {
             if let Named::Snapshot(start) = files::named(&name)
@@ -252,7 +254,7 @@ impl MaintenanceThread {
         Ok(())
     }
 
-    /// Drops files of events that are too many or too old. The newest stays.
+    /// Deletes event files beyond the limits of count and age, oldest first.
     fn trim_events(&self, now: Timestamp) -> Result<(), StoreError> {
         let settings = &self.shared.settings;
         let next = self.shared.progress.next_event();
@@ -274,8 +276,9 @@ impl MaintenanceThread {
         Ok(())
     }
 
-    /// Deletes a segment, or keeps its file to be used again: overwriting blocks that exist is cheaper to sync than
-    /// making new ones. Says no if a backup has begun meanwhile: it may have this very file on its list.
+    /// Deletes a segment, or keeps its file as a spare: overwriting existing blocks is cheaper to sync than
+    /// allocating new ones. Returns `false` if a backup has begun meanwhile, because the backup may include
+    /// this file.
     fn give_up(&self, start: u64) -> Result<bool, StoreError> {
         let removed = {
             let mut files = self.shared.files.write().expect("no holder of the lock panics");
@@ -290,7 +293,7 @@ impl MaintenanceThread {
             self.shared.disk.remove(&old.name).doing("removing", &old.name)?;
             return Ok(true);
         }
-        // The name goes first: under its old name the file must not bear a salt that its frames do not fit.
+        // Rename first: under its old name the file must not have a salt that its frames do not match.
         let name = self.shared.next_spare_name();
         self.shared.disk.rename(&old.name, &name).doing("renaming", &old.name)?;
         self.shared.disk.sync_dir().syncing("the directory")?;
@@ -301,7 +304,7 @@ impl MaintenanceThread {
         Ok(true)
     }
 
-    /// Makes a segment ahead of its use, full of zeros, so that appends to it change no metadata.
+    /// Creates a segment ahead of its use, filled with zeros, so that appends to it change no metadata.
     fn prepare_spare(&self) -> Result<(), StoreError> {
         let spare = self.shared.create_spare()?;
         let filled = HEADER_BYTES as u64 + self.shared.settings.longer_by();

@@ -1,6 +1,6 @@
-//! Numbers that look random and follow from a seed.
+//! Pseudorandom numbers from a seed.
 
-/// SplitMix64: one multiplication chain per number, good enough for salts and for telling crash stories.
+/// SplitMix64: fast, and good enough for salts and for crash simulations.
 #[derive(Clone, Debug)]
 pub(crate) struct Random {
     state: u64,

@@ -1,4 +1,4 @@
-//! The reader: bodies, results and events, for anybody on any thread. It never waits for the writer.
+//! The reader: bodies, results and events, usable from any thread. It never waits for the writer.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,7 +21,7 @@ pub struct Reader {
     ahead: Arc<Mutex<Ahead>>,
 }
 
-/// How much the store takes of the disk, and of what.
+/// The disk usage of the store, by kind of file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub journal_bytes: u64,
@@ -35,8 +35,8 @@ impl Reader {
         Reader { shared, ahead: Arc::default() }
     }
 
-    /// The bytes of a body or a result. They come from memory if they are new, else from the segment, where their
-    /// checksum is looked at.
+    /// The bytes of a body or a result. Recent ones come from memory, others from the segment, where their
+    /// checksum is verified.
     pub fn read(&self, blob: Blob) -> Result<Bytes, ReadError> {
         if let Some(bytes) = self.cached(blob) {
             return Ok(bytes);
@@ -53,7 +53,7 @@ impl Reader {
         {
             return Ok(bytes);
         }
-        // The segment may have been given up, and its file used again, since we looked.
+        // The segment may have been deleted, and its file reused, since the lookup.
         if self.is_gone(&segment) {
             return Err(ReadError::Gone { at });
         }
@@ -61,7 +61,7 @@ impl Reader {
             .into())
     }
 
-    /// The bytes, if they are in memory. Never touches a file.
+    /// The bytes, if they are in memory. Never reads a file.
     pub fn cached(&self, blob: Blob) -> Option<Bytes> {
         if blob.is_empty() {
             return Some(Bytes::new());
@@ -97,7 +97,7 @@ impl Reader {
         self.shared.progress.next_event()
     }
 
-    /// How much more the disk can hold.
+    /// The free space of the disk.
     pub fn free_bytes(&self) -> io::Result<u64> {
         self.shared.disk.free_bytes()
     }
@@ -111,7 +111,7 @@ impl Reader {
         let end = self.shared.progress.acknowledged();
         let ends = files.segments.keys().skip(1).copied().chain([end]);
         let lengths = files.segments.values().zip(ends).map(|(segment, end)| {
-            // Where a segment behind it was deleted, the file itself says where it ends.
+            // If the next segment was deleted, the file's own length gives its end.
             segment.file_end().unwrap_or(end).min(end).saturating_sub(segment.start)
         });
         Usage {
@@ -178,8 +178,8 @@ impl Reader {
         Ok(Events::Some { events, next })
     }
 
-    /// Reads a piece of a segment. Bodies that were submitted together are often delivered together: when one follows
-    /// the last, more is read than was asked for.
+    /// Reads a piece of a segment. Bodies that were submitted together are often delivered together, so
+    /// sequential reads read ahead.
     fn read_ahead(&self, segment: &Arc<Segment>, at: u64, wanted: usize) -> Result<Bytes, ReadError> {
         let mut ahead = self.ahead.lock().expect("no holder of the lock panics");
         if let Some(found) = ahead.find(at, wanted) {
@@ -218,7 +218,7 @@ const AHEAD_BYTES: usize = 128 << 10;
 const AHEAD_WITHIN_BYTES: u64 = 64 << 10;
 const AHEAD_PIECES: usize = 4;
 
-/// What was read ahead. A position never comes to mean something else, so nothing here grows wrong.
+/// The bytes read ahead. A position is never reused, so this buffer cannot become stale.
 #[derive(Debug, Default)]
 struct Ahead {
     pieces: VecDeque<(u64, Bytes)>,

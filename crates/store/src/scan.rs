@@ -1,4 +1,4 @@
-//! Walking over the frames of one segment, front to back. Whoever walks decides what a bad frame means.
+//! Scans the frames of one segment, front to back. The caller decides what a bad frame means.
 
 use crc32c::crc32c;
 
@@ -14,30 +14,30 @@ pub(crate) struct Scan<'a> {
     segment: &'a Segment,
     /// The position of the next frame.
     at: u64,
-    /// No frame reaches past here.
+    /// No frame extends past this position.
     end: u64,
     window: Vec<u8>,
     window_at: u64,
     window_bytes: usize,
 }
 
-/// What was found at a position.
+/// What a scan finds at a position.
 #[derive(Debug)]
 pub(crate) enum Found<'w> {
     Frame(FrameHeader, &'w [u8]),
-    /// Nothing but zeros, or the end.
+    /// Only zeros, or the end.
     End,
     Bad(&'static str),
 }
 
 impl<'a> Scan<'a> {
-    /// From `from`, which is where a frame begins, to `end` or the end of the file.
+    /// Scans from `from`, a frame boundary, to `end` or the end of the file.
     pub(crate) fn new(segment: &'a Segment, from: u64, end: u64) -> Result<Scan<'a>, StoreError> {
         let end = end.min(segment.file_end()?);
         Ok(Scan { segment, at: from, end, window: Vec::new(), window_at: from, window_bytes: WINDOW_BYTES })
     }
 
-    /// For whoever reads little: in smaller pieces.
+    /// Reads in smaller pieces, for callers that need little.
     pub(crate) fn in_small_pieces(self) -> Scan<'a> {
         Scan { window_bytes: SMALL_WINDOW_BYTES, ..self }
     }
@@ -46,7 +46,7 @@ impl<'a> Scan<'a> {
         self.at
     }
 
-    /// The next frame; after it the walk stands at the one behind. What is not a frame leaves the walk where it is.
+    /// The next frame; the scan then stands after it. Anything else leaves the scan where it is.
     pub(crate) fn next(&mut self) -> Result<Found<'_>, StoreError> {
         if self.at >= self.end {
             return Ok(Found::End);
@@ -76,12 +76,12 @@ impl<'a> Scan<'a> {
         Ok(Found::Frame(header, payload))
     }
 
-    /// Steps over bytes that are no frame.
+    /// Skips bytes that are not a frame.
     pub(crate) fn skip_to(&mut self, position: u64) {
         self.at = position;
     }
 
-    /// The next place at or after `from` that bears the mark of a frame.
+    /// The next position at or after `from` with the magic number of a frame.
     pub(crate) fn find_magic(&mut self, from: u64) -> Result<Option<u64>, StoreError> {
         self.at = from;
         loop {
@@ -100,13 +100,13 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Makes `count` bytes from where the walk stands lie in the window. The caller knows that they exist.
+    /// Loads `count` bytes from the current position into the window. The caller knows that they exist.
     fn fill(&mut self, count: usize) -> Result<(), StoreError> {
         let index = (self.at - self.window_at) as usize;
         if index + count <= self.window.len() {
             return Ok(());
         }
-        // What is left of the window moves to its front and the rest is read behind it.
+        // The rest of the window moves to its front, and the read appends to it.
         let kept = self.window.len().saturating_sub(index);
         if kept > 0 {
             self.window.copy_within(index.., 0);
@@ -129,8 +129,8 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Whether, behind a bad frame at `bad`, there is one that was written when the bad one was already synced. Then the
-/// bad one is damage; else it was still on its way when the power failed.
+/// Whether a frame after the bad one at `bad` was written when the bad one was already synced. Then the bad
+/// one is damage; else its write was still pending when the power failed.
 pub(crate) fn synced_frame_behind(segment: &Segment, bad: u64) -> Result<bool, StoreError> {
     let mut scan = Scan::new(segment, bad, u64::MAX)?;
     let mut from = bad + 1;
@@ -145,12 +145,12 @@ pub(crate) fn synced_frame_behind(segment: &Segment, bad: u64) -> Result<bool, S
     Ok(false)
 }
 
-/// The next good frame behind a bad one.
+/// The next valid frame after a bad one.
 pub(crate) fn next_frame_behind(segment: &Segment, bad: u64) -> Result<Option<FrameHeader>, StoreError> {
     frame_behind(segment, bad, |_| true)
 }
 
-/// The next good frame behind a bad one that is wanted.
+/// The next valid frame after a bad one that satisfies the condition.
 pub(crate) fn frame_behind(
     segment: &Segment,
     bad: u64,

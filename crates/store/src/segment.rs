@@ -1,5 +1,5 @@
-//! A segment of the journal: one file, named by the position of its first byte. The frames follow the header without
-//! gaps; behind the last one there may be zeros, or what an earlier use left there.
+//! A segment of the journal: one file, named by the position of its first byte. The frames follow the header
+//! without gaps; after the last one there may be zeros or bytes from an earlier use of the file.
 
 use std::io;
 use std::ops::Range;
@@ -17,18 +17,18 @@ pub(crate) struct Segment {
     pub(crate) salt: u32,
     pub(crate) past: Past,
     pub(crate) file: Arc<dyn DiskFile>,
-    /// Some of its frames by their first events, in order.
+    /// A sparse index of its frames by their first events, in order.
     marks: Mutex<Vec<FrameMark>>,
 }
 
-/// Where to begin looking for an event.
+/// A frame at which to start searching for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameMark {
     pub(crate) first_event: u64,
     pub(crate) position: u64,
 }
 
-/// One mark for so many bytes: a reader looks through this much to find an event.
+/// One mark per this many bytes: a reader scans up to this much to find an event.
 const MARK_EVERY_BYTES: u64 = 256 << 10;
 
 impl Segment {
@@ -56,11 +56,11 @@ impl Segment {
         Ok(Segment::named(name, start, header.salt, past, file))
     }
 
-    /// Cuts the file behind `position` and syncs what is before it.
+    /// Truncates the file at `position` and syncs what is before it.
     ///
-    /// What no later frame testifies to is written once more. It may be in the machine's memory only: if an earlier
-    /// process ended because a sync failed, the kernel believes those pages to be clean and would never write them
-    /// again.
+    /// Bytes that no later frame confirms as synced are written again. They may exist only in the page cache:
+    /// if an earlier process ended because a sync failed, the kernel considers those pages clean and would
+    /// never write them.
     pub(crate) fn settle(&self, synced: u64, position: u64) -> Result<(), StoreError> {
         let name = &self.name;
         self.file.set_len(self.offset(position)).doing("cutting", name)?;
@@ -75,12 +75,12 @@ impl Segment {
         self.file.sync().syncing(name)
     }
 
-    /// Where in the file a position lies.
+    /// The file offset of a position.
     pub(crate) fn offset(&self, position: u64) -> u64 {
         position - self.start + HEADER_BYTES as u64
     }
 
-    /// The position that would follow the last byte of the file.
+    /// The position after the last byte of the file.
     pub(crate) fn file_end(&self) -> Result<u64, StoreError> {
         let len = self.file.len().doing("measuring", &self.name)?;
         Ok(self.start + len.saturating_sub(HEADER_BYTES as u64))
@@ -101,16 +101,16 @@ impl Segment {
     }
 }
 
-/// What lies behind the frames of a segment.
+/// What follows the frames of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Past {
     /// Nothing, or zeros.
     Fresh,
-    /// What an earlier use of the file left there.
+    /// Bytes from an earlier use of the file.
     Used,
 }
 
-/// Writes the header of a segment that does not know yet where it will stand.
+/// Writes the header of a segment whose position is not known yet.
 pub(crate) fn write_header(file: &dyn DiskFile, salt: u32, past: Past) -> io::Result<()> {
     let numbers = [u64::from(past == Past::Used), 0];
     file.write_at(&Header { magic: JOURNAL_MAGIC, salt, numbers }.encode(), 0)
@@ -118,8 +118,8 @@ pub(crate) fn write_header(file: &dyn DiskFile, salt: u32, past: Past) -> io::Re
 
 const FILL_BYTES: u64 = 1 << 20;
 
-/// Writes zeros in pieces, each synced before the next, so that the journal's own syncs never wait behind all of
-/// them.
+/// Writes zeros in pieces and syncs each before the next, so that the journal's own syncs never wait for all
+/// of them.
 pub(crate) fn fill(file: &dyn DiskFile, name: &str, range: Range<u64>) -> Result<(), StoreError> {
     let zeros = vec![0; FILL_BYTES.min(range.end.saturating_sub(range.start)) as usize];
     let mut offset = range.start;
@@ -132,7 +132,7 @@ pub(crate) fn fill(file: &dyn DiskFile, name: &str, range: Range<u64>) -> Result
     Ok(())
 }
 
-/// Puts zeros behind the end of a file, if the disk has room for them.
+/// Appends zeros to a file, if the disk has room for them.
 pub(crate) fn lengthen(file: &dyn DiskFile, name: &str, end: u64, by: u64) -> Result<(), StoreError> {
     match fill(file, name, end..end + by) {
         Err(StoreError::Io { source, .. }) if is_full(&source) => {

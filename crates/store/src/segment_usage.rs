@@ -1,5 +1,5 @@
-//! How many bytes of bodies and results are alive in each segment. A segment without any is not needed after the next
-//! snapshot; one with few is worth cleaning.
+//! Live bytes of bodies and results per segment. A segment without any is not needed after the next snapshot;
+//! one with few is worth cleaning.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use tenure_engine::Blob;
 
 use crate::frame::BLOB_CRC_BYTES;
 
-/// What a blob brings along in its segment, roughly: its record, its share of the frame's header.
+/// The approximate overhead of a blob in its segment: its record and its share of the frame's header.
 const BESIDE_BYTES: u64 = 48;
 
 #[derive(Debug, Default)]
 pub(crate) struct SegmentUsage {
-    /// By the position at which the segment starts.
+    /// By the start position of the segment.
     segments: BTreeMap<u64, Account>,
 }
 
@@ -24,7 +24,7 @@ struct Account {
     live_blobs: u64,
 }
 
-/// One segment as the table sees it.
+/// The live bytes of one segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LiveBytes {
     pub(crate) start: u64,
@@ -63,7 +63,7 @@ impl SegmentUsage {
         }
     }
 
-    /// The same for a blob that was written earlier. Says no if it lies in no segment.
+    /// Counts a blob that was written earlier as live. Returns `false` if it is in no segment.
     pub(crate) fn still_alive(&mut self, blob: Blob) -> bool {
         let end = blob.at() + u64::from(blob.bytes()) + BLOB_CRC_BYTES as u64;
         let Some(account) = self.account(blob) else { return blob.is_empty() };
@@ -79,7 +79,7 @@ impl SegmentUsage {
         }
     }
 
-    /// Blobs of the open batch are taken back: so many of them, so many bytes with their checksums.
+    /// Subtracts blobs of the open batch that were rolled back: their number, and their bytes with checksums.
     pub(crate) fn take_back(&mut self, segment: u64, blobs: u64, bytes: u64) {
         if let Some(account) = self.segments.get_mut(&segment) {
             account.live_bytes = account.live_bytes.saturating_sub(bytes + blobs * BESIDE_BYTES);

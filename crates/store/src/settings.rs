@@ -1,44 +1,47 @@
-//! What the store is told at its start. Every number has a name and a unit.
+//! The settings of the store. Every number has a name and a unit.
 
 use std::time::Duration;
 
-/// When what was written is synced.
+/// When writes are synced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sync {
-    /// Before it is acknowledged.
+    /// Before they are acknowledged.
     #[default]
     Always,
-    /// Within this span. A power failure may lose what was acknowledged in the last one; a crash of the broker does
-    /// not.
+    /// Within this interval. A power failure may lose what was acknowledged in the last interval; a crash of
+    /// the broker loses nothing.
     Interval(Duration),
-    /// When the operating system likes. A power failure may lose half a minute; a crash of the broker loses nothing.
+    /// When the operating system decides. A power failure may lose half a minute; a crash of the broker loses
+    /// nothing.
     Os,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreSettings {
     pub sync: Sync,
-    /// A batch that begins past this size of its segment begins a new one.
+    /// A batch that would begin beyond this size of its segment begins a new segment.
     pub segment_bytes: u64,
-    /// Segments kept ready. One is prepared ahead, so that an append touches no metadata; so many are kept to be used
-    /// again when a snapshot lets them go. With zero, none of this is done.
+    /// The number of spare segments. One is prepared ahead, so that an append touches no metadata; up to this
+    /// many are kept for reuse when a snapshot releases them. Zero disables both.
     pub spare_segments: usize,
     /// A batch of this size should be sealed.
     pub batch_bytes: usize,
-    /// So much journal since the last snapshot (or the size of that snapshot, if it is larger) asks for the next one.
+    /// The next snapshot is due after this much journal since the last one, or after the size of the last one
+    /// if that is larger.
     pub snapshot_bytes: u64,
     /// How many tasks one turn adds to a snapshot.
     pub snapshot_slice: usize,
     /// A segment is cleaned when less than this share of it is alive.
     pub clean_below_percent: u64,
-    /// How many bytes one turn of cleaning moves, besides the one blob that passes the limit.
+    /// How many bytes one turn of cleaning moves, not counting the blob that exceeds the limit.
     pub clean_slice_bytes: usize,
-    /// The newest frames, kept in memory for the workers that get their tasks at once.
+    /// The memory for the newest frames, for workers that get their tasks at once.
     pub cache_bytes: usize,
     /// Events kept, by count and by age.
     pub events_kept: u64,
     pub events_kept_for: Duration,
-    /// Makes what marks a segment's frames unguessable; comes from outside, the store has no randomness.
+    /// Seeds the salts of segments, so that clients cannot forge frames. Passed in, because the store has no
+    /// randomness.
     pub seed: u64,
 }
 
@@ -61,20 +64,19 @@ impl Default for StoreSettings {
     }
 }
 
-/// A broker that has filled one part in so many of a segment since its start is a busy one.
+/// A broker counts as busy once it has filled one part in this many of a segment since its start.
 const BUSY_FROM_ONE_IN: u64 = 32;
 
 impl StoreSettings {
-    /// So much in a segment that is not prepared makes preparing one worth while.
+    /// Once an unprepared segment holds this much, preparing the next one is worthwhile.
     pub(crate) fn busy_bytes(&self) -> u64 {
         self.segment_bytes / BUSY_FROM_ONE_IN
     }
 
-    /// A segment that is not prepared is made longer by so many zeros: an append into blocks that exist has about half
-    /// as much to sync. It is not more, because a start waits for them to be written, and the next one looks through
-    /// them.
+    /// How many zeros extend an unprepared segment: an append into allocated blocks has about half as much to
+    /// sync. It is not more, because a start waits for them to be written, and the next start scans them.
     pub(crate) fn longer_by(&self) -> u64 {
-        // While the second half of them is used up, a prepared segment is made.
+        // A prepared segment is created while the second half of them is used up.
         2 * self.busy_bytes()
     }
 }

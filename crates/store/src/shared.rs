@@ -1,4 +1,4 @@
-//! What the parts of an open store have in common: the disk, which files there are, and how far the journal is.
+//! State shared by the parts of an open store: the disk, the files, and the progress of the journal.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,11 +23,11 @@ pub(crate) struct Shared {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) settings: StoreSettings,
     pub(crate) files: RwLock<Files>,
-    /// The files of the log of topics, oldest first.
+    /// The files of the topic log, oldest first.
     pub(crate) topics: Mutex<Vec<TopicFile>>,
-    /// What was read of it at the start, until it is opened.
+    /// What the start read of it, until the log is opened.
     topics_found: Mutex<Option<TopicsFound>>,
-    /// The same for the log of keys.
+    /// The same for the key log.
     pub(crate) keys: Mutex<Vec<TopicFile>>,
     keys_found: Mutex<Option<TopicsFound>>,
     pub(crate) tail: Tail,
@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     salts: Mutex<Random>,
     mark: Mutex<HighWaterFile>,
     spare_number: AtomicU64,
-    /// The disk is short of room.
+    /// The disk is low on space.
     short: AtomicBool,
     _lock: DiskLock,
 }
@@ -45,38 +45,38 @@ pub(crate) struct Shared {
 /// The files that are in use.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
-    /// By the position at which they start.
+    /// By start position.
     pub(crate) segments: BTreeMap<u64, Arc<Segment>>,
     pub(crate) snapshot: Option<SnapshotFile>,
-    /// Oldest first, without holes from each to the next.
+    /// Oldest first, without gaps between them.
     pub(crate) events: Vec<Arc<EventFile>>,
-    /// Backups that are being taken: as long as there is one, nothing is deleted.
+    /// The number of backups in progress: while there is one, no file is deleted.
     pub(crate) pins: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SnapshotFile {
-    /// From here on the journal continues it.
+    /// The position at which the journal continues the snapshot.
     pub(crate) start: u64,
     /// The number of the first event at or after `start`.
     pub(crate) first_event: u64,
     pub(crate) bytes: u64,
 }
 
-/// How far the journal is. Positions only grow.
+/// The progress of the journal. Positions only grow.
 #[derive(Debug, Default)]
 pub(crate) struct JournalProgress {
-    /// Everything before it may be spoken of.
+    /// Everything before this position may be acknowledged to clients and workers.
     acknowledged: AtomicU64,
-    /// The number of the first event that may not be spoken of yet.
+    /// The number of the first event that is not acknowledged yet.
     next_event: AtomicU64,
     /// Everything before it survives a power failure.
     synced: AtomicU64,
-    /// Somebody waits until the journal is synced up to here.
+    /// A snapshot waits until the journal is synced up to here.
     wanted: AtomicU64,
 }
 
-/// A segment that waits to be used: its header is written and synced.
+/// A segment for later use: its header is written and synced.
 #[derive(Debug)]
 pub(crate) struct Spare {
     pub(crate) name: String,
@@ -85,7 +85,7 @@ pub(crate) struct Spare {
     pub(crate) file: Arc<dyn DiskFile>,
 }
 
-/// What was in the data directory at the start.
+/// What a start found in the data directory.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) files: Files,
@@ -125,13 +125,13 @@ impl Shared {
         }
     }
 
-    /// The segment that a position lies in, if it is still there.
+    /// The segment that contains a position, if it still exists.
     pub(crate) fn segment_of(&self, position: u64) -> Option<Arc<Segment>> {
         let files = self.files.read().expect("no holder of the lock panics");
         files.segments.range(..=position).next_back().map(|(_, segment)| segment.clone())
     }
 
-    /// Where a segment ends: where the next one starts, or where the journal ends.
+    /// The end of a segment: the start of the next one, or the end of the journal.
     pub(crate) fn end_of_segment(&self, start: u64) -> u64 {
         let files = self.files.read().expect("no holder of the lock panics");
         files
@@ -165,7 +165,7 @@ impl Shared {
         files::spare(self.spare_number.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// A salt that differs from the one an earlier use of the same file had.
+    /// A salt that differs from that of the file's earlier use.
     pub(crate) fn new_salt(&self, not: u32) -> u32 {
         let mut salts = self.salts.lock().expect("no holder of the lock panics");
         loop {
@@ -176,7 +176,7 @@ impl Shared {
         }
     }
 
-    /// Makes a new, empty spare whose header is synced.
+    /// Creates an empty spare with a synced header.
     pub(crate) fn create_spare(&self) -> Result<Spare, StoreError> {
         let name = self.next_spare_name();
         let file = self.disk.create(&name).doing("creating", &name)?;
@@ -190,7 +190,8 @@ impl Shared {
         Ok(Spare { name, salt, past: Past::Fresh, file })
     }
 
-    /// Gives a spare its place in the journal. A named segment always has a synced header, because a spare has.
+    /// Gives a spare its place in the journal. A named segment always has a synced header, because every
+    /// spare has one.
     pub(crate) fn place_spare(&self, spare: Spare, start: u64) -> Result<Arc<Segment>, StoreError> {
         let Spare { name, salt, past, file } = spare;
         let segment = Arc::new(Segment::new(start, salt, past, file));
@@ -205,7 +206,7 @@ impl Shared {
         self.short.store(short, Ordering::Release);
     }
 
-    /// How many segments may be kept to be used again.
+    /// How many segments may be kept for reuse.
     pub(crate) fn spares_wanted(&self) -> usize {
         if self.short.load(Ordering::Acquire) { 0 } else { self.settings.spare_segments }
     }
@@ -218,7 +219,7 @@ impl Shared {
         found.lock().expect("no holder of the lock panics").take()
     }
 
-    /// Everything before `position` is synced.
+    /// Notes that everything before `position` is synced.
     pub(crate) fn raise_high_water(&self, mark: HighWater) -> Result<(), StoreError> {
         self.mark.lock().expect("no holder of the lock panics").write(mark)
     }
@@ -255,7 +256,7 @@ impl JournalProgress {
         self.synced.store(position, Ordering::Release);
     }
 
-    /// Asks the writer to sync up to `position` even if its settings are in no hurry.
+    /// Asks the writer to sync up to `position`, even if its settings would sync later.
     pub(crate) fn want_certain(&self, position: u64) {
         self.wanted.fetch_max(position, Ordering::AcqRel);
     }

@@ -1,8 +1,8 @@
-//! Snapshots: every task and every setting as of a walk over the engine that went on while the engine did. That is
-//! allowed because a record is a whole state and the last one wins: the journal from `start` on brings every task to
-//! where it belongs, and it is known to reach at least to `end`, where the walk ended.
+//! Snapshots: every task and every setting, as seen by a walk over the engine while the engine keeps running.
+//! That is safe because a record is a whole state and the last one wins: the journal from `start` on brings
+//! every task up to date, and it is known to reach at least to `end`, where the walk ended.
 //!
-//! The file is written under another name and takes its own when it is complete and synced.
+//! The file is written under a temporary name and renamed when it is complete and synced.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::files;
 use crate::header::{HEADER_BYTES, Header, SNAPSHOT_MAGIC};
 use crate::shared::SnapshotFile;
 
-/// What the blocks of a snapshot add up to.
+/// The totals of a snapshot's blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum {
     pub(crate) tasks: u64,
@@ -25,8 +25,8 @@ pub(crate) struct Sum {
     /// The journal reaches at least to here.
     pub(crate) end: u64,
     pub(crate) taken_at: Timestamp,
-    /// The segments from before the snapshot that it needs, in order: each has at least so many bytes of journal.
-    /// `None` if the snapshot was written before this list existed.
+    /// The segments from before the snapshot that it needs, in order, with the minimum length of each. `None`
+    /// if the snapshot was written before this list existed.
     pub(crate) segments: Option<Vec<NeededSegment>>,
 }
 
@@ -78,7 +78,7 @@ impl Sum {
     }
 }
 
-/// Makes a block of the next `max` tasks. Says where to go on.
+/// Builds a block of the next `max` tasks. Returns where to continue.
 pub(crate) fn task_block(
     engine: &Engine,
     from: Option<Slot>,
@@ -160,7 +160,7 @@ impl SnapshotWriter {
         self.put(block)
     }
 
-    /// Syncs the file and gives it its name. The journal must be synced up to `end`.
+    /// Syncs the file and renames it to its final name. The journal must be synced up to `end`.
     pub(crate) fn finish(
         mut self,
         disk: &dyn Disk,
@@ -186,7 +186,7 @@ impl SnapshotWriter {
     }
 }
 
-/// Reads one snapshot, block by block, in large strides.
+/// Reads one snapshot, block by block, with large reads.
 #[derive(Debug)]
 pub(crate) struct SnapshotReader {
     pub(crate) name: String,
@@ -212,8 +212,8 @@ impl SnapshotReader {
         Ok(SnapshotReader { name, start, first_event, bytes, file, offset, found, sum })
     }
 
-    /// The next block with its offset, `None` after the last. The last one says what all of them must add up to, and
-    /// that is checked here.
+    /// The next block with its offset, `None` after the last. The last one holds the totals of all blocks,
+    /// which are checked here.
     pub(crate) fn next(&mut self) -> Result<Option<(BlockHeader, Vec<u8>, u64)>, StoreError> {
         let offset = self.offset;
         if self.sum.is_some() {

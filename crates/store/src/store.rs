@@ -24,7 +24,7 @@ use crate::shared::{Files, Found, JournalProgress, Shared};
 use crate::topic_log::{LogFamily, TopicsFound};
 use crate::writer::Writer;
 
-/// An open store, before it is split into the parts that work on their own.
+/// An open store, before it is split into parts that work independently.
 #[derive(Debug)]
 pub struct Store {
     parts: Parts,
@@ -37,26 +37,26 @@ pub struct Opened {
     pub report: OpenReport,
 }
 
-/// The parts of a store: each goes to whoever does that work.
+/// The parts of a store, each for a different thread or component.
 #[derive(Debug)]
 pub struct Parts {
     /// For the hub's turn.
     pub batches: Batches,
     /// For the thread that waits for the disk.
     pub writer: Writer,
-    /// For everybody.
+    /// For any thread.
     pub reader: Reader,
     /// For the hub, between its turns.
     pub maintenance: Maintenance,
-    /// For a thread in the background.
+    /// For a background thread.
     pub maintenance_thread: MaintenanceThread,
 }
 
 impl Store {
-    /// Opens the store in a directory, or begins one there. Keeps other processes out as long as any part lives.
+    /// Opens the store in a directory, or creates one there. Keeps other processes out while any part lives.
     ///
-    /// A torn tail is cut off. Damage anywhere else is an error that names the file and the offset, and nothing is
-    /// changed.
+    /// A torn tail is cut off. Damage anywhere else is an error that names the file and the offset; then
+    /// nothing is changed.
     pub fn open(
         disk: Arc<dyn Disk>,
         settings: StoreSettings,
@@ -70,7 +70,7 @@ impl Store {
         let segment_usage = count_live(&recovered)?;
         let topics = TopicsFound::read(&*disk, LogFamily::Topics)?;
         let keys = key_log::read(&*disk)?;
-        // Nothing has been changed so far. From here on only the disk itself can fail.
+        // Nothing is changed up to here. From here on only the disk itself can fail.
         clear_away(&*disk, &inventory, &recovered)?;
         settle_tail(&recovered, settings.longer_by())?;
         assemble(disk, settings, recovered, segment_usage, (topics, keys), lock, now)
@@ -81,7 +81,7 @@ impl Store {
     }
 }
 
-/// Events that were copied must be events of this journal.
+/// Checks that the copied events belong to this journal.
 fn check_events(recovered: &Recovered) -> Result<(), StoreError> {
     match recovered.events.last() {
         Some(last) if last.end > recovered.end.next_event => {
@@ -96,7 +96,7 @@ fn check_events(recovered: &Recovered) -> Result<(), StoreError> {
     }
 }
 
-/// Removes what an earlier process did not finish, and snapshots that a newer one has replaced.
+/// Deletes unfinished files of an earlier process, and snapshots that a newer one has replaced.
 fn clear_away(disk: &dyn Disk, inventory: &Inventory, recovered: &Recovered) -> Result<(), StoreError> {
     let newest = recovered.snapshot.map(|snapshot| snapshot.start);
     let old = inventory
@@ -111,7 +111,7 @@ fn clear_away(disk: &dyn Disk, inventory: &Inventory, recovered: &Recovered) -> 
     if names.is_empty() { Ok(()) } else { disk.sync_dir().syncing("the directory") }
 }
 
-/// Cuts the last segment behind its last good frame and syncs it.
+/// Truncates the last segment after its last valid frame and syncs it.
 fn settle_tail(recovered: &Recovered, longer_by: u64) -> Result<(), StoreError> {
     let JournalEnd { position, segment, synced, .. } = recovered.end;
     let Some(last) = recovered.segments.last().filter(|last| last.start == segment) else { return Ok(()) };
@@ -136,7 +136,7 @@ fn assemble(
     files.segments = segments.into_iter().map(|segment| (segment.start, segment)).collect();
     files.events = events.into_iter().map(Arc::new).collect();
     let mut salts = Random::new(settings.seed);
-    // Time and position keep the salts of this run apart from those of the last, should the seed be the same.
+    // Time and position make the salts of this run differ from those of the last, even with the same seed.
     let mut salts = Random::new(salts.next() ^ now.0.rotate_left(32) ^ end.position);
     salts.next();
     let progress = JournalProgress::new(end.position, end.next_event);
@@ -155,7 +155,7 @@ fn assemble(
     Ok(Opened { engine, store: Store { parts }, report })
 }
 
-/// Counts anew which bytes are somebody's. All of them must lie in a segment.
+/// Counts the live bytes. All of them must be in a segment.
 fn count_live(recovered: &Recovered) -> Result<SegmentUsage, StoreError> {
     let (segments, last) = (&recovered.segments, recovered.end.segment);
     let mut segment_usage = SegmentUsage::default();

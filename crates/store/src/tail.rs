@@ -1,5 +1,5 @@
-//! The newest frames, in memory. A worker that waits gets its task a moment after the submission, so most bodies are
-//! read from here: the writer puts the frame in as it is, without touching any body.
+//! A cache of the newest frames. A waiting worker gets its task right after the submission, so most bodies
+//! are read from here. The writer adds each frame as it is, without copying any body.
 
 use std::collections::VecDeque;
 use std::sync::RwLock;
@@ -15,13 +15,13 @@ pub(crate) struct Tail {
 
 #[derive(Debug, Default)]
 struct Frames {
-    /// In the order of their positions.
+    /// Ordered by position.
     frames: VecDeque<(u64, Bytes)>,
     bytes: usize,
 }
 
-/// A body that makes up less than one part in so many of its frame is copied, so that a slow reader of a small body
-/// does not keep a large frame alive.
+/// A body that makes up less than one part in this many of its frame is copied, so that a slow reader of a
+/// small body does not keep a large frame alive.
 const SHARED_IF_ONE_IN: usize = 4;
 
 impl Tail {
@@ -29,7 +29,7 @@ impl Tail {
         Tail { limit_bytes, frames: RwLock::default() }
     }
 
-    /// Adds the newest frame. Hands back the buffer of one that fell out and that nobody reads any more.
+    /// Adds the newest frame. Returns the buffer of an evicted frame if no reader uses it any more.
     pub(crate) fn push(&self, position: u64, frame: Bytes) -> Option<BytesMut> {
         let mut frames = self.frames.write().expect("no holder of the lock panics");
         let mut spent = None;

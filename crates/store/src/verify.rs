@@ -1,4 +1,4 @@
-//! Looking at every byte of a store that nobody uses, and telling everything that is wrong instead of the first thing.
+//! Checks every byte of a store that no process has open, and reports all damage instead of the first.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::segment::Segment;
 use crate::snapshot::SnapshotReader;
 use crate::topic_log::{LogFamily, check_file};
 
-/// What was found.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verification {
     pub segments: u64,
@@ -26,27 +26,29 @@ pub struct Verification {
     pub records: u64,
     pub snapshot_blocks: u64,
     pub events: u64,
-    /// Frames in the log of topics.
+    /// Frames in the topic log.
     pub topic_frames: u64,
-    /// Frames in the log of keys.
+    /// Frames in the key log.
     pub key_frames: u64,
-    /// Tasks that would be there after a start.
+    /// Tasks that a start would restore.
     pub tasks: u64,
-    /// Everything that is wrong. Empty means that the store can be started and every body can be read.
+    /// All damage. Empty means that the store can be started and every body is readable.
     pub damages: Vec<Damage>,
-    /// The last frame is incomplete or damaged, and nothing shows that it was ever synced: the next start cuts it off.
+    /// The last frame is incomplete or damaged, and there is no evidence that it was ever synced: the next
+    /// start cuts it off.
     pub torn: Option<Cut>,
     /// Where the journal ends.
     pub position: u64,
-    /// Up to where the high-water mark knows it to have been synced. Without a mark, a missing end cannot be noticed.
+    /// The high-water mark: how far the journal is known to have been synced. Without a mark, a missing end
+    /// cannot be detected.
     pub high_water: Option<u64>,
-    /// The same in the log of topics.
+    /// The same in the topic log.
     pub torn_topics: Option<Cut>,
-    /// The same in the log of keys.
+    /// The same in the key log.
     pub torn_keys: Option<Cut>,
 }
 
-/// Checks a store that no process has open; changes nothing. `settings` say which ended tasks are kept.
+/// Checks a store that no process has open; changes nothing. `settings` determine which ended tasks are kept.
 pub fn verify(disk: &dyn Disk, settings: Settings, now: Timestamp) -> Result<Verification, StoreError> {
     let _lock = disk.lock()?;
     let inventory = Inventory::take(disk)?;
@@ -80,12 +82,12 @@ pub fn verify(disk: &dyn Disk, settings: Settings, now: Timestamp) -> Result<Ver
 }
 
 impl Verification {
-    /// Whether nothing is wrong.
+    /// Whether there is no damage.
     pub fn is_sound(&self) -> bool {
         self.damages.is_empty()
     }
 
-    /// Notes a damage; any other error ends the verification.
+    /// Adds damage to the report; any other error ends the verification.
     fn damage(&mut self, error: StoreError) -> Result<(), StoreError> {
         match error {
             StoreError::Damaged(damage) => {
@@ -98,7 +100,7 @@ impl Verification {
         }
     }
 
-    /// Walks over all frames; behind a bad one it goes on with the next good one.
+    /// Scans all frames; after a bad one it continues with the next valid one.
     fn segment(&mut self, segment: &Segment, is_last: bool) -> Result<(), StoreError> {
         let end = segment.file_end()?;
         let mut scan = Scan::new(segment, segment.start, u64::MAX)?;
@@ -123,7 +125,8 @@ impl Verification {
                 Found::End => "frames are missing here",
                 Found::Bad(why) => why,
             };
-            // Only the last segment may have a tail that is no frame. Whether that is torn is found by starting.
+            // Only the last segment may have a tail that is not a frame. Recovery decides whether that tail
+            // is torn.
             if position == end || (is_last && !synced_frame_behind(segment, position)?) {
                 return Ok(());
             }
@@ -188,7 +191,7 @@ impl Verification {
         }
     }
 
-    /// All segments from before the snapshot that are missing, not only the first.
+    /// Reports all missing segments from before the snapshot, not only the first.
     fn needed_segments(&mut self, disk: &dyn Disk, inventory: &Inventory) -> Result<(), StoreError> {
         let segments: Vec<Arc<Segment>> = inventory
             .segments
@@ -206,7 +209,7 @@ impl Verification {
         Ok(())
     }
 
-    /// Starts in memory, as the broker would, and reads every body and result that is needed.
+    /// Recovers in memory, as the broker would, and reads every live body and result.
     fn start(
         &mut self,
         disk: &dyn Disk,
@@ -250,7 +253,7 @@ fn missing_bytes(file: &str, offset: u64, task: tenure_engine::TaskId, state: St
     Damage::new(file, offset, format!("the body or result of task {task}, which is {state}, cannot be read"))
 }
 
-/// Decodes everything in a frame. Says how many records it has.
+/// Decodes everything in a frame. Returns the number of records.
 pub(crate) fn check_frame(header: &FrameHeader, payload: &[u8], names: &mut Names) -> Result<u64, Malformed> {
     if header.page_bytes == 0 {
         return Ok(0);

@@ -1,5 +1,5 @@
-//! The writer: appends sealed batches and syncs them, one sync for all that wait. It runs on a thread of its
-//! own; the simulator calls it directly.
+//! The writer: appends sealed batches and syncs them, with one sync for all pending batches. It runs on its
+//! own thread; the simulator calls it directly.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,18 +17,19 @@ use crate::shared::Shared;
 pub struct Writer {
     shared: Arc<Shared>,
     segment: Option<Arc<Segment>>,
-    /// Where the next frame must stand.
+    /// The position that the next frame must have.
     position: u64,
     next_event: u64,
     last_sync: Timestamp,
-    /// Small frames that are written at once.
+    /// Small frames that are written together.
     gathered: Vec<u8>,
     failed: bool,
 }
 
-/// Frames are copied together up to so many bytes, because a write of its own for each costs more than the copy.
+/// Frames are copied together up to this many bytes, because a separate write for each costs more than the
+/// copy.
 const GATHERED_BYTES_MAX: usize = 64 << 10;
-/// How soon a writer that has something to sync looks whether a snapshot waits for it.
+/// How soon a writer with unsynced bytes checks whether a snapshot waits for it.
 const LOOK_FOR_SNAPSHOT: Duration = Duration::from_millis(50);
 
 impl Writer {
@@ -49,11 +50,11 @@ impl Writer {
         }
     }
 
-    /// Appends the frames in their order and takes those out that are done. Returns the position up to which
-    /// everything may be acknowledged.
+    /// Appends the frames in order and removes the finished ones from the list. Returns the position up to
+    /// which everything may be acknowledged.
     ///
-    /// When the disk is full, the frames that did not fit stay where they are, to be tried again. After any other
-    /// error the writer takes nothing more: what the disk holds is uncertain, and the process must end.
+    /// On a full disk, the frames that did not fit stay in the list, to be tried again. After any other error
+    /// the writer accepts nothing more: the content of the disk is unknown, and the process must end.
     pub fn append(&mut self, frames: &mut Vec<JournalFrame>, now: Timestamp) -> Result<u64, WriteError> {
         if self.failed {
             return Err(StoreError::Failed.into());
@@ -63,8 +64,8 @@ impl Writer {
         result.map(|()| self.position)
     }
 
-    /// Syncs what waits for it, if the settings leave that to the clock or a snapshot asks for it. To be called when
-    /// there is nothing to append; says after how long to call again.
+    /// Syncs pending bytes if the sync interval has passed or a snapshot asks for it. The caller calls it
+    /// when there is nothing to append. Returns after how long to call again.
     pub fn tick(&mut self, now: Timestamp) -> Result<Option<Duration>, StoreError> {
         if self.failed {
             return Err(StoreError::Failed);
@@ -84,8 +85,8 @@ impl Writer {
         Ok(Some(due.min(LOOK_FOR_SNAPSHOT)))
     }
 
-    /// The clean end: syncs what is not synced yet, and notes how far the journal reaches. Whatever is missing of it
-    /// later was lost by the disk, not by a crash.
+    /// Closes the journal cleanly: syncs pending bytes and stores how far the journal reaches. If part of it
+    /// is missing later, the disk lost it, not a crash.
     pub fn close(&mut self, now: Timestamp) -> Result<(), StoreError> {
         if self.failed {
             return Err(StoreError::Failed);
@@ -95,7 +96,7 @@ impl Writer {
         self.shared.raise_high_water(HighWater { position: self.position, segment })
     }
 
-    /// Whether everything that is appended is synced then.
+    /// Whether every append is synced before it returns.
     pub fn syncs_always(&self) -> bool {
         self.shared.settings.sync == Sync::Always
     }
@@ -105,7 +106,7 @@ impl Writer {
         self.shared.progress.acknowledged()
     }
 
-    /// Frames of one segment are one group: written one after the other, synced together. A segment is made
+    /// The frames of one segment form a group: written one after the other, synced together. A segment is
     /// synced before the next one begins, so only the last can have a torn tail.
     fn append_groups(&mut self, frames: &mut Vec<JournalFrame>, now: Timestamp) -> Result<(), WriteError> {
         while let Some(first) = frames.first() {
@@ -138,8 +139,8 @@ impl Writer {
         Ok(self.shared.raise_high_water(HighWater { position: start, segment: Some(start) })?)
     }
 
-    /// A file that was made or used before may be longer than what it holds now: the rest goes, so that the end of the
-    /// file is the end of the segment.
+    /// A prepared or reused file may be longer than its content: truncates it, so that the end of the file is
+    /// the end of the segment.
     fn cut_segment(&mut self) -> Result<(), StoreError> {
         let Some(segment) = &self.segment else { return Ok(()) };
         let end = segment.offset(self.position);
@@ -150,7 +151,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes all of a group or, on a full disk, nothing.
+    /// Writes a whole group or, on a full disk, nothing.
     fn write_group(&mut self, frames: &mut [JournalFrame]) -> Result<(), WriteError> {
         let segment = self.segment.clone().expect("a segment was begun");
         let (start, first_event) = (self.position, self.next_event);
@@ -183,14 +184,15 @@ impl Writer {
         Ok(())
     }
 
-    /// Frames one after the other, as they stand in the file.
+    /// Copies frames one after the other, as they are in the file.
     fn gather(&mut self, frames: &[JournalFrame]) -> &[u8] {
         self.gathered.clear();
         frames.iter().for_each(|frame| self.gathered.extend_from_slice(&frame.bytes));
         &self.gathered
     }
 
-    /// If it fails, nobody knows what the disk holds, and asking again would be told "yes": so nobody asks again.
+    /// If a sync fails, the content of the disk is unknown, and a second sync could wrongly succeed. So a
+    /// failed sync is never repeated.
     fn sync(&mut self, now: Timestamp) -> Result<(), StoreError> {
         if let Some(segment) = &self.segment
             && self.shared.progress.synced() < self.position
@@ -202,7 +204,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The frames may be spoken of: readers find their bodies and events.
+    /// Makes the frames visible: readers find their bodies and events.
     fn publish(&mut self, frames: impl Iterator<Item = JournalFrame>) {
         let segment = self.segment.as_ref().expect("a segment was begun");
         for frame in frames {
@@ -215,7 +217,7 @@ impl Writer {
     }
 }
 
-/// A disk without room for a new segment is full; anything else is fatal.
+/// No room for a new segment means a full disk; anything else is fatal.
 fn full_or_fatal(error: StoreError, needed: u64) -> WriteError {
     match error {
         StoreError::Io { source, .. } if is_full(&source) => WriteError::Full { needed },
@@ -223,7 +225,7 @@ fn full_or_fatal(error: StoreError, needed: u64) -> WriteError {
     }
 }
 
-/// How many of the frames are written at once.
+/// How many of the frames are written together.
 fn gathered(frames: &[JournalFrame]) -> usize {
     let ends = frames.iter().scan(0, |bytes, frame| {
         *bytes += frame.bytes.len();

@@ -1,4 +1,4 @@
-//! The total of all ring buffers, and who goes first when it is too much.
+//! The total size of all ring buffers, and which messages are evicted first when it is over the limit.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use crate::message::Message;
 use crate::topic::TopicIndex;
 use crate::topics::TopicTable;
 
-/// Entries whose message is gone already are swept out when they outnumber the rest by this much.
+/// Stale entries (their message is gone) are removed when they outnumber the others by this much.
 const STALE_SLACK: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
-    /// Every kept message, oldest first. Entries stay behind when a message leaves early.
+    /// Every kept message, oldest first. An entry stays when its message leaves early.
     kept: VecDeque<Kept>,
     pub(crate) messages: usize,
     pub(crate) bytes: usize,
@@ -25,7 +25,7 @@ struct Kept {
 }
 
 impl Buffer {
-    /// Puts a message into its topic's ring, and evicts what is over the limits.
+    /// Adds a message to its topic's ring, and evicts what exceeds the limits.
     pub(crate) fn keep(
         &mut self,
         topics: &mut TopicTable,
@@ -50,7 +50,7 @@ impl Buffer {
         }
     }
 
-    /// Counts messages out that left by expiring or with their topic.
+    /// Subtracts messages that expired or left with their topic.
     pub(crate) fn released(&mut self, messages: usize, bytes: usize) {
         self.messages -= messages;
         self.bytes -= bytes;
@@ -79,7 +79,7 @@ impl Buffer {
     }
 }
 
-/// A topic's place may have been given to another topic meanwhile, but an order is never reused.
+/// A topic's index may have been reused, but an order number never is.
 fn is_kept(topics: &TopicTable, kept: Kept) -> bool {
     let hot = topics.get(kept.topic.0 as usize).and_then(|topic| topic.hot());
     hot.is_some_and(|hot| hot.ring.holds(kept.order))

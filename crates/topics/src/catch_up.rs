@@ -1,4 +1,4 @@
-//! What a subscriber still has to hear before it is live: retained values, then replays.
+//! What a subscriber receives before it is live: retained values, then replays.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -7,30 +7,30 @@ use crate::message::{Message, Sequence};
 
 #[derive(Debug, Default)]
 pub(crate) struct CatchUp {
-    /// Retained values of topics that were asked for by name.
+    /// Retained values of topics that the subscriber named exactly.
     pub(crate) retained: VecDeque<Arc<Message>>,
-    /// Patterns whose retained values are still to be looked for.
+    /// Patterns whose retained values have not been searched yet.
     pub(crate) sweeps: VecDeque<RetainedSweep>,
-    /// By topic name, so that the order is the same every time.
+    /// By topic name, so that the order is deterministic.
     pub(crate) replays: BTreeMap<Arc<str>, Replay>,
-    /// Retained values that are younger than this came live already.
+    /// Retained values newer than this were already delivered live.
     pub(crate) joined: u64,
 }
 
-/// A walk through all retained values, a slice at a time.
+/// A walk through all retained values, one slice at a time.
 #[derive(Debug)]
 pub(crate) struct RetainedSweep {
-    /// Which of the subscription's filters.
+    /// The index of the subscription's filter.
     pub(crate) filter: usize,
-    /// The topic the last slice ended with.
+    /// The last topic of the previous slice.
     pub(crate) after: Option<Arc<str>>,
 }
 
-/// The rest of one topic's replay. The messages stay in the ring until they are taken.
+/// The rest of one topic's replay. The messages stay in the ring until the subscriber takes them.
 #[derive(Debug)]
 pub(crate) struct Replay {
     pub(crate) next: Sequence,
-    /// The latest number when the subscriber came back; what is later comes live.
+    /// The latest number when the subscriber resumed; later messages come live.
     pub(crate) until: Sequence,
     pub(crate) replayed: u64,
 }

@@ -1,4 +1,4 @@
-//! The list of what has to be saved. It names what changed; the data is looked up when asked for.
+//! The list of changes to save. It holds names only; the data is looked up when it is collected.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::subscription::SubscriptionId;
 use crate::topic::{Topic, TopicIndex};
 
-/// Numbers of a topic are reserved on disk, at most so many at a time unless told otherwise, so that a busy topic is not
-/// written with every message. After an unclean stop a topic goes on after its reservation.
+/// The default for how many numbers of a topic are reserved on disk at a time, at most, so that a busy topic
+/// is not written with every message. After an unclean stop a topic continues after its reservation.
 pub const SEQUENCE_BLOCK: u64 = 1 << 20;
-/// Names of gone topics and subscriptions that are remembered until somebody asks.
+/// How many names of removed topics and subscriptions are kept until they are collected.
 const GONE_MAX: usize = 1_000_000;
 
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct ChangeLog {
     pub(crate) topics: Vec<TopicIndex>,
     pub(crate) forgotten: Vec<Arc<str>>,
     pub(crate) subscriptions: BTreeSet<SubscriptionId>,
-    /// Changed too, but so large that they are not saved with every change.
+    /// Also changed, but too large to be saved with every change.
     later: BTreeSet<SubscriptionId>,
     pub(crate) overflowed: bool,
 }
@@ -43,7 +43,7 @@ impl ChangeLog {
             && !self.overflowed
     }
 
-    /// A topic gave a number.
+    /// A topic has assigned a number.
     #[inline]
     pub(crate) fn counted(&mut self, index: TopicIndex, topic: &mut Topic) {
         if topic.runs_out() {
@@ -51,7 +51,7 @@ impl ChangeLog {
         }
     }
 
-    /// A topic has to be saved.
+    /// Marks a topic to be saved.
     pub(crate) fn touched(&mut self, index: TopicIndex, topic: &mut Topic) {
         if self.enabled && !topic.dirty {
             topic.dirty = true;
@@ -66,7 +66,7 @@ impl ChangeLog {
         }
     }
 
-    /// A subscription began, changed or ended.
+    /// Marks a subscription that began, changed or ended.
     pub(crate) fn subscription(&mut self, id: &SubscriptionId) {
         if self.enabled {
             self.subscriptions.insert(id.clone());
@@ -74,14 +74,14 @@ impl ChangeLog {
         }
     }
 
-    /// A subscription changed, and is to be saved with the next round of the reaper at the latest.
+    /// Marks a changed subscription to be saved with the reaper's next round at the latest.
     pub(crate) fn subscription_later(&mut self, id: &SubscriptionId) {
         if self.enabled && !self.later.contains(id) {
             self.later.insert(id.clone());
         }
     }
 
-    /// What was put off is to be saved now.
+    /// Moves the deferred subscriptions to those to be saved now.
     pub(crate) fn catch_up(&mut self) {
         for id in std::mem::take(&mut self.later) {
             self.subscription(&id);

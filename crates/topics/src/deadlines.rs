@@ -1,7 +1,7 @@
-//! When something is due: expiring messages in topics and queues, and paused subscriptions.
+//! Deadlines: expiring messages in topics and queues, and paused subscriptions.
 //!
-//! Every owner has at most one entry, so this never grows beyond topics and subscriptions.
-//! An entry may be early, never late: the owner looks again when it fires.
+//! Every owner has at most one entry, so the table never outgrows topics and subscriptions. An entry may be
+//! early, never late: the owner checks again when it fires.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ impl Deadlines {
         self.set.first().copied()
     }
 
-    /// Moves the owner's deadline forward if `to` is earlier than what it has.
+    /// Sets the owner's deadline to `to` if that is earlier.
     #[inline]
     pub(crate) fn advance(&mut self, current: &mut Timestamp, to: Timestamp, owner: Owner) {
         if to < *current {
@@ -33,7 +33,7 @@ impl Deadlines {
         }
     }
 
-    /// Sets the owner's deadline; [`Timestamp::NEVER`] takes it out.
+    /// Sets the owner's deadline; [`Timestamp::NEVER`] removes it.
     pub(crate) fn replace(&mut self, current: &mut Timestamp, to: Timestamp, owner: Owner) {
         if *current != Timestamp::NEVER {
             self.set.remove(&(*current, owner));

@@ -1,11 +1,11 @@
-//! What a subscriber takes out: messages, and the truth about those it does not get.
+//! Deliveries to a subscriber: messages, and reports about messages that it does not get.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::message::{Message, Sequence};
 
-/// One item of a subscriber's stream, in the order in which it is to be sent.
+/// One item of a subscriber's stream, in sending order.
 #[derive(Clone, Debug)]
 pub enum Delivery {
     Message { kind: DeliveryKind, message: Arc<Message> },
@@ -14,38 +14,38 @@ pub enum Delivery {
     Warning(Box<Warning>),
 }
 
-/// Why a message comes.
+/// Why a message is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryKind {
-    /// It was published while the subscriber was there.
+    /// Published while the subscriber was connected.
     Live,
-    /// It is the last known value of its topic.
+    /// The retained value of its topic.
     Retained,
-    /// The subscriber was away when it was published.
+    /// Published while the subscriber was away.
     Replay,
 }
 
-/// Messages that will not come: they are no longer kept, or a full queue dropped them.
+/// Messages that the subscriber will not get: they are no longer kept, or a full queue dropped them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
     pub topic: Arc<str>,
     pub first_missed: Sequence,
     pub last_missed: Sequence,
-    /// The next number that is kept, or will be given if nothing is kept.
+    /// The next number that is kept, or the next to be assigned if nothing is kept.
     pub oldest_kept: Sequence,
     pub reason: GapReason,
 }
 
-/// Why messages will not come.
+/// Why messages are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GapReason {
-    /// The ring buffer has moved on.
+    /// The ring buffer has evicted them.
     NotKept,
     /// The subscriber's queue was full.
     QueueFull,
     /// The broker restarted, and the topic is not durable.
     Restarted,
-    /// The broker restarted after a crash. Some of the numbers, or all, may never have been used.
+    /// The broker restarted after a crash. Some or all of the numbers may never have been used.
     Crashed,
 }
 
@@ -60,22 +60,22 @@ impl GapReason {
     }
 }
 
-/// The replay of one topic is over; what follows is live.
+/// The replay of one topic has ended; live messages follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayComplete {
     pub topic: Arc<str>,
     pub replayed: u64,
-    /// The number the subscriber is up to date with.
+    /// The last number that the replay covers.
     pub latest: Sequence,
 }
 
-/// The subscriber does not keep up. At most one comes per [`crate::WARNING_INTERVAL`].
+/// The subscriber does not keep up. At most one per [`crate::WARNING_INTERVAL`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     pub reason: WarningReason,
-    /// Dropped for want of room since the last warning.
+    /// Dropped from a full queue since the last warning.
     pub dropped: u64,
-    /// Expired while waiting since the last warning.
+    /// Expired in the queue since the last warning.
     pub expired: u64,
     pub depth: u32,
     pub limit: u32,
@@ -86,8 +86,8 @@ pub struct Warning {
 pub enum WarningReason {
     /// The queue has not been empty for a while.
     SlowConsumer,
-    /// The queue was empty a moment ago: too much came at once.
+    /// The queue was empty a moment ago: too many messages came at once.
     Burst,
-    /// Nothing was dropped for want of room, but messages expired while they waited.
+    /// No message was dropped from a full queue, but some expired while they waited.
     TtlExpired,
 }

@@ -1,4 +1,4 @@
-//! What a subscription asks for: an exact topic name, or a pattern with wildcards.
+//! A subscription's filter: an exact topic name, or a pattern with wildcards.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::name::{ONE_LEVEL, REPLY_PREFIX, REST, check_shape, check_visible, levels_of, shard_of};
 use crate::refusal::TopicRefusal;
 
-/// A topic name, or a pattern: `*` stands for one level, `>` at the end for one or more.
+/// A topic name or a pattern: `*` matches one level, `>` at the end one or more.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicFilter {
     text: Arc<str>,
@@ -19,7 +19,7 @@ impl TopicFilter {
         TopicFilter::parse_saved(text)
     }
 
-    /// One that was accepted before.
+    /// Parses a filter that was accepted before.
     pub(crate) fn parse_saved(text: &str) -> Result<TopicFilter, TopicRefusal> {
         check_shape(text)?;
         if text.starts_with(REPLY_PREFIX) {
@@ -45,7 +45,7 @@ impl TopicFilter {
         &self.text
     }
 
-    /// True for a pattern, false for an exact name.
+    /// Whether this is a pattern, not an exact name.
     pub fn is_wild(&self) -> bool {
         self.wild
     }
@@ -67,12 +67,12 @@ impl TopicFilter {
         names.next().is_none()
     }
 
-    /// True if shard `index` of `shards` needs this filter: patterns go to all, a name to its own.
+    /// Whether shard `index` of `shards` needs this filter: patterns go to all shards, a name to its own.
     pub fn belongs_to(&self, index: usize, shards: usize) -> bool {
         self.wild || shard_of(&self.text, shards) == index
     }
 
-    /// What every matching name begins with: the levels before the first wildcard.
+    /// The common prefix of all matching names: the levels before the first wildcard.
     pub(crate) fn literal_prefix(&self) -> &str {
         let end = self.text.find(['*', '>']).unwrap_or(self.text.len());
         &self.text[..end]

@@ -1,4 +1,4 @@
-//! Queue groups: of all members that match a message, one gets it.
+//! Queue groups: one of all matching members gets a message.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub(crate) struct Groups {
     slots: Vec<Group>,
     free: Vec<GroupIndex>,
     by_name: BTreeMap<Arc<str>, GroupIndex>,
-    /// The groups the current message came by.
+    /// The groups that match the current message.
     touched: Vec<GroupIndex>,
 }
 
@@ -21,12 +21,12 @@ pub(crate) struct Groups {
 struct Group {
     name: Arc<str>,
     members: Vec<SubscriptionIndex>,
-    /// The message the choice below is about.
+    /// The message that the choice below is for.
     about: u64,
     best: Option<(MemberRank, SubscriptionIndex)>,
 }
 
-/// See [`crate::subscription::Subscription::rank`]; the lowest gets the message.
+/// See [`crate::subscription::Subscription::rank`]; the member with the lowest rank gets the message.
 pub(crate) type MemberRank = (bool, u32, u64);
 
 impl Groups {
@@ -49,7 +49,7 @@ impl Groups {
         &self.slots[index.0 as usize].members
     }
 
-    /// Puts a member forward for the message with this order.
+    /// Nominates a member for the message with this order number.
     pub(crate) fn nominate(
         &mut self,
         index: GroupIndex,
@@ -62,13 +62,13 @@ impl Groups {
             (group.about, group.best) = (message, None);
             self.touched.push(index);
         }
-        // Equal ranks go by index, so that the choice does not depend on the order of asking.
+        // Equal ranks are decided by index, so that the choice does not depend on the order of nominations.
         if group.best.is_none_or(|best| (rank, member) < best) {
             group.best = Some((rank, member));
         }
     }
 
-    /// The members that were chosen for the current message, group by group.
+    /// The next member chosen for the current message, group by group.
     pub(crate) fn next_chosen(&mut self) -> Option<SubscriptionIndex> {
         let index = self.touched.pop()?;
         self.slots[index.0 as usize].best.map(|(_, member)| member)

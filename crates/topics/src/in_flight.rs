@@ -1,5 +1,5 @@
-//! What was sent to a member of a group that acknowledges what it reads, and that it has not acknowledged. If the
-//! member goes away, another one gets it.
+//! Messages that were sent to a group member and not acknowledged, if the member acknowledges at all. If the
+//! member leaves, another one gets them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use crate::delivery::Delivery;
 use crate::message::{Message, Sequence};
 use crate::unconfirmed::UNREAD_BYTES_MAX;
 
-/// Messages that one member may have been sent and not acknowledged. Beyond that, or beyond [`UNREAD_BYTES_MAX`], the
-/// oldest count as read.
+/// The maximum number of unacknowledged messages of one member. Beyond that, or beyond [`UNREAD_BYTES_MAX`],
+/// the oldest count as read.
 pub const IN_FLIGHT_MESSAGES_MAX: usize = 65_536;
 
-/// Messages in the order in which they were sent.
+/// Messages in sending order.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     messages: VecDeque<Arc<Message>>,
@@ -32,8 +32,8 @@ impl InFlight {
         }
     }
 
-    /// The member read these numbers last. What another member left behind comes late and has a lower number, so the
-    /// order in which messages were sent counts, and a number that is not here says nothing.
+    /// The member has last read these numbers. A message taken over from another member comes late and has a
+    /// lower number, so the sending order counts, and a number that is not here has no meaning.
     pub(crate) fn confirm(&mut self, last_read: &BTreeMap<&str, Sequence>) {
         let mut confirmed = BTreeSet::new();
         let mut kept = VecDeque::new();

@@ -1,9 +1,9 @@
 //! Pub/sub for the broker: topics, sequences, ring buffers, retained values, subscriber queues, TTL.
 //!
-//! Pure: no clock, no I/O, no randomness, no logging. Time and ids are arguments, and everything a
-//! runtime has to do comes back as data: whom to wake, who blocks, what expired, what to save.
+//! Pure: no clock, no I/O, no randomness, no logging. Time and ids are arguments, and everything the runtime has to do
+//! comes back as data: which subscribers to wake, which of them block, what expired, what to save.
 //!
-//! # The way of a message
+//! # The path of a message
 //! ```text
 //!   publish ─▶ topic: next number ─▶ ring buffer ─┬▶ exact subscribers (a list in the topic)
 //!                       │                         └▶ patterns (a tree by level)
@@ -11,32 +11,30 @@
 //!                                                             ▼
 //!   take ◀─ warning, retained values, replay from the ring ◀─ queue of each subscriber
 //! ```
-//! A message is one allocation, shared by the ring, the retained value and all queues. A delivery
-//! is a reference count and a push; nothing is allocated for it.
+//! A message is one allocation, shared by the ring, the retained value and all queues. A delivery is a reference count
+//! and a push; it allocates nothing.
 //!
 //! # Where to look
-//! [`Shard`] is the whole thing, one file per verb under `shard/`. `topics` finds topics by name,
-//! `patterns` finds wildcard subscribers, `queue` knows the three policies, `catch_up` is what a
-//! subscriber hears before it is live, `deadlines` tells when the reaper has work. [`Requests`]
-//! stands beside the shards.
+//! [`Shard`] is the entry point, with one file per verb under `shard/`. `topics` finds topics by name, `patterns` finds
+//! wildcard subscribers, `queue` implements the three policies, `catch_up` is what a subscriber receives before it is
+//! live, `deadlines` says when the reaper has work. [`Requests`] is independent of the shards.
 //!
 //! # Several shards
-//! A shard has no global state, and two shards share nothing, so a runtime may hold any number of
-//! them, each behind its own lock or task, and give a topic to shard [`shard_of`]`(name, n)`:
+//! A shard has no global state, and two shards share nothing, so a runtime may hold any number of them, each behind its
+//! own lock or task, and assign a topic to shard [`shard_of`]`(name, n)`:
 //!
 //! - Publishing, and everything else about one topic, goes to that topic's shard alone.
-//! - A subscription is split with [`TopicFilter::belongs_to`]: an exact name goes to the shard of its
-//!   topic, a pattern goes to every shard, because any shard may hold a topic that matches. The
-//!   parts have the same id, and a queue each; the subscriber takes from all of them. Order is
-//!   promised within a topic only, so nothing is lost by that.
-//! - Numbers of the parts are added with [`SubscriptionStats::add`] and [`Resumed::add`].
-//! - Limits "in all" are divided with [`Settings::for_one_of`]. The limit of a queue is for each
-//!   part. A group chooses its member by what it sees in the shard of the topic.
-//! - What the shards saved is put together with [`Snapshot::join`] and dealt out with
-//!   [`Snapshot::part`], so their number may change between two runs. Rows of [`Changes`] about
-//!   subscriptions are kept per shard, because each shard speaks only of its own part.
+//! - A subscription is split with [`TopicFilter::belongs_to`]: an exact name goes to the shard of its topic, a pattern
+//!   goes to every shard, because any shard may hold a matching topic. The parts have the same id and a queue each; the
+//!   subscriber takes from all of them. Order is guaranteed only within a topic, so the split does not weaken it.
+//! - The statistics of the parts are added with [`SubscriptionStats::add`] and [`Resumed::add`].
+//! - Limits on totals are divided with [`Settings::for_one_of`]. The limit of a queue applies to each part. A group
+//!   chooses its member by the state in the topic's shard.
+//! - What the shards saved is merged with [`Snapshot::join`] and split with [`Snapshot::part`], so the number of shards
+//!   may change between two runs. Rows of [`Changes`] about subscriptions are kept per shard, because each shard knows
+//!   only its own part.
 //!
-//! Namespaces are kept apart by giving each its own set of shards.
+//! Each namespace has its own set of shards.
 
 mod buffer;
 mod catch_up;

@@ -1,14 +1,14 @@
-//! What a full queue dropped, as ranges per topic, until the subscriber can be told.
+//! What a full queue dropped, as ranges per topic, until it is reported to the subscriber.
 
 use std::sync::Arc;
 
 use crate::delivery::{Gap, GapReason};
 use crate::message::{Message, Sequence};
 
-/// How many ranges one subscriber's queue remembers. Beyond that drops are only counted.
+/// How many ranges one subscriber's queue keeps. Beyond that, drops are only counted.
 pub const GAPS_MAX: usize = 64;
 
-/// Ranges of dropped numbers, in the order in which they were dropped.
+/// Ranges of dropped numbers, in the order of the drops.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
     ranges: Vec<Range>,
@@ -30,10 +30,10 @@ impl Losses {
         self.ranges.is_empty()
     }
 
-    /// Adds a message to the range it continues, or begins a new one if `room` is left.
+    /// Extends the range that ends before this message, or adds a new one if there is `room`.
     pub(crate) fn record(&mut self, message: &Message, room: bool) {
         let (topic, number) = (&message.topic, message.sequence);
-        // A topic's name is one allocation for as long as the topic lives.
+        // A topic's name is one allocation as long as the topic lives, so comparing pointers is enough.
         let same = self.ranges.iter_mut().rev().find(|range| Arc::ptr_eq(&range.topic, topic));
         if let Some(range) = same
             && range.last.next() == number
@@ -44,12 +44,12 @@ impl Losses {
         }
     }
 
-    /// Where each range begins.
+    /// The first number of each range.
     pub(crate) fn beginnings(&self) -> impl Iterator<Item = (&Arc<str>, Sequence)> {
         self.ranges.iter().map(|range| (&range.topic, range.first))
     }
 
-    /// Everything recorded, as what the subscriber is told.
+    /// Removes all ranges and returns them as gaps for the subscriber.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Gap> {
         self.ranges.drain(..).map(|range| Gap {
             topic: range.topic,

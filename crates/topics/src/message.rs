@@ -10,13 +10,13 @@ use crate::time::Timestamp;
 
 /// The longest content type, correlation id, source, client id or group name, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1024;
-/// How many encoded forms of one message can be shared, one per protocol.
+/// How many encodings of one message can be shared, one per protocol.
 pub const ENCODINGS_MAX: usize = 4;
-/// What one kept message costs beyond its own texts and payload: itself, its reference counts, and
-/// its places in the ring buffer and in the order of all kept messages.
+/// The memory of one kept message besides its texts and payload: the struct, its reference counts, and its
+/// entries in the ring buffer and in the list of all kept messages.
 pub const MESSAGE_OVERHEAD_BYTES: usize = size_of::<Message>() + 16 + 8 + 16;
 
-/// The number of a message within its topic, from 1. It never goes back.
+/// The number of a message within its topic, from 1. It never decreases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Sequence(pub u64);
 
@@ -33,26 +33,26 @@ impl Sequence {
     }
 }
 
-/// Names a message everywhere. The caller makes it, usually a UUID.
+/// A globally unique message id. The caller generates it, usually as a UUID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MessageId(pub u128);
 
 /// How long a message may be delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ttl {
-    /// What the topic's rule says, else the broker's default, else for ever.
+    /// The topic's rule, else the broker's default, else without limit.
     #[default]
     Default,
-    /// For ever, whatever the defaults say.
+    /// No limit, whatever the defaults are.
     Never,
-    /// Until this long after publishing.
+    /// Until this long after the publish.
     After(Duration),
 }
 
-/// What a publisher hands in.
+/// A message to publish.
 ///
-/// The payload is kept as it is. A slice of a large read buffer keeps the whole buffer alive, so a
-/// door copies small payloads out of its buffer before it publishes them.
+/// The payload is kept as it is. A slice of a large read buffer keeps the whole buffer alive, so a door
+/// copies small payloads out of its buffer before it publishes them.
 #[derive(Clone, Debug)]
 pub struct Publish<'a> {
     pub topic: &'a str,
@@ -60,10 +60,10 @@ pub struct Publish<'a> {
     pub payload: Bytes,
     pub content_type: Option<Arc<str>>,
     pub correlation_id: Option<Arc<str>>,
-    /// Who published it, as others see it.
+    /// The publisher's name, as subscribers see it.
     pub source: Option<Arc<str>>,
     pub ttl: Ttl,
-    /// Keep it as the topic's last known value. An empty payload clears that value.
+    /// Keep the message as the topic's retained value. An empty payload clears that value.
     pub retain: bool,
 }
 
@@ -91,7 +91,7 @@ impl<'a> Publish<'a> {
         self
     }
 
-    /// What the message will cost, see [`Message::cost`].
+    /// The message's size for all limits, see [`Message::cost`].
     pub(crate) fn cost(&self) -> usize {
         let length = |text: &Option<Arc<str>>| text.as_ref().map_or(0, |text| text.len());
         let texts = length(&self.content_type) + length(&self.correlation_id) + length(&self.source);
@@ -106,15 +106,15 @@ pub struct Message {
     pub sequence: Sequence,
     pub id: MessageId,
     pub published_at: Timestamp,
-    /// [`Timestamp::NEVER`] if it lives for ever.
+    /// [`Timestamp::NEVER`] if it does not expire.
     pub expires_at: Timestamp,
     pub payload: Bytes,
     pub content_type: Option<Arc<str>>,
     pub correlation_id: Option<Arc<str>>,
     pub source: Option<Arc<str>>,
-    /// Where the answer goes, if this is a request.
+    /// The reply topic, if this is a request.
     pub reply_to: Option<Arc<str>>,
-    /// Its place among all messages of the shard.
+    /// Its order number among all messages of the shard.
     pub(crate) order: u64,
     cost: usize,
     encodings: OnceLock<Box<Encodings>>,
@@ -140,7 +140,7 @@ impl Message {
         }
     }
 
-    /// A message that no shard has numbered: for a runtime that has messages from elsewhere.
+    /// A message with a number from outside: for a runtime that has messages from another source.
     pub fn numbered(publish: Publish<'_>, sequence: Sequence, published_at: Timestamp) -> Message {
         let stamp = Stamp {
             topic: Arc::from(publish.topic),
@@ -158,14 +158,14 @@ impl Message {
         self.expires_at <= now
     }
 
-    /// The bytes it counts for in every limit. Encoded forms are not counted.
+    /// Its size for all limits. Shared encodings are not counted.
     pub fn cost(&self) -> usize {
         self.cost
     }
 
-    /// The message in a protocol's own bytes: encoded by the first who asks, shared by the rest.
+    /// The message in a protocol's own bytes: the first caller encodes it, the others share the result.
     ///
-    /// `protocol` is a number below [`ENCODINGS_MAX`] that the runtime gives to each door.
+    /// `protocol` is a number below [`ENCODINGS_MAX`] that the runtime assigns to each door.
     pub fn encoded(&self, protocol: usize, encode: impl FnOnce(&Message) -> Bytes) -> Bytes {
         let encodings = self.encodings.get_or_init(Box::default);
         encodings[protocol].get_or_init(|| encode(self)).clone()

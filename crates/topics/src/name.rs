@@ -1,4 +1,4 @@
-//! Topic names: levels between dots, checked once, hashed the same way everywhere.
+//! Topic names: levels separated by dots. Names are validated once and hashed the same way everywhere.
 
 use crate::refusal::TopicRefusal;
 
@@ -6,16 +6,16 @@ use crate::refusal::TopicRefusal;
 pub const NAME_BYTES_MAX: usize = 512;
 /// The most levels in a topic name or filter. It also bounds the walk through the wildcard index.
 pub const NAME_LEVELS_MAX: usize = 32;
-/// What separates levels. A slash is an ordinary character.
+/// The level separator. A slash is an ordinary character.
 pub const LEVEL_SEPARATOR: char = '.';
-/// Stands for exactly one level in a filter.
+/// Matches exactly one level in a filter.
 pub const ONE_LEVEL: &str = "*";
-/// Stands for one or more levels at the end of a filter.
+/// Matches one or more levels at the end of a filter.
 pub const REST: &str = ">";
-/// Names under this prefix are answers to requests and never become topics.
+/// Names with this prefix are reply topics of requests and never become topics.
 pub const REPLY_PREFIX: &str = "_reply.";
 
-/// Checks a name that is to be published to.
+/// Validates a name to publish to.
 pub fn check_name(name: &str) -> Result<(), TopicRefusal> {
     check_shape(name)?;
     check_visible(name)?;
@@ -28,14 +28,14 @@ pub fn check_name(name: &str) -> Result<(), TopicRefusal> {
     Ok(())
 }
 
-/// Which of `shards` shards holds the topic. Stable across restarts and versions.
+/// The shard, of `shards`, that holds the topic. Stable across restarts and versions.
 pub fn shard_of(name: &str, shards: usize) -> usize {
     assert!(shards > 0, "there is at least one shard");
     let spread = stable_hash(name) >> 32;
     usize::try_from(spread).unwrap_or(0) % shards
 }
 
-/// Length, levels and characters: what names and filters have in common.
+/// The common rules of names and filters: length, levels and characters.
 pub(crate) fn check_shape(name: &str) -> Result<(), TopicRefusal> {
     if name.is_empty() {
         return Err(TopicRefusal::NameEmpty);
@@ -59,13 +59,14 @@ pub(crate) fn check_shape(name: &str) -> Result<(), TopicRefusal> {
     Ok(())
 }
 
-/// Names that look alike are alike. What was saved before this rule is not held to it.
+/// Refuses invisible characters, so that names that look alike are equal. Names saved before this rule are
+/// exempt.
 pub(crate) fn check_visible(name: &str) -> Result<(), TopicRefusal> {
     if name.chars().any(is_invisible) { Err(TopicRefusal::ControlCharacter) } else { Ok(()) }
 }
 
-/// Characters that show nothing and change how others are shown. The same as in all other names of the broker: this
-/// crate stands alone, so the hub has a test that both agree.
+/// Characters that are invisible or change how others are displayed. The same set as for all other names of
+/// the broker: this crate has no dependency on the engine, so a test in the hub checks that both agree.
 pub fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}'
@@ -78,8 +79,8 @@ pub(crate) fn levels_of(name: &str) -> std::str::Split<'_, char> {
     name.split(LEVEL_SEPARATOR)
 }
 
-/// FNV-1a with a final mix. Written out here because saved floors depend on it: a hash from a
-/// library may change with its version, and then a number could go back.
+/// FNV-1a with a final mix. Implemented here because saved floors depend on it: a library's hash may change
+/// with its version, and then a number could decrease.
 pub(crate) fn stable_hash(name: &str) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in name.bytes() {

@@ -1,4 +1,4 @@
-//! The index of wildcard filters: a tree by level, so that a publish visits only what can match.
+//! The index of wildcard filters: a tree by level, so that a publish visits only possible matches.
 
 use std::collections::HashMap;
 
@@ -72,7 +72,7 @@ impl Patterns {
         self.prune(&path);
     }
 
-    /// Adds the subscribers of every filter that matches. One that matches twice is there twice.
+    /// Adds the subscribers of every matching filter. One that matches twice appears twice.
     pub(crate) fn find(&self, name: &str, found: &mut Vec<SubscriptionIndex>) {
         if self.is_empty() {
             return;
@@ -80,7 +80,7 @@ impl Patterns {
         let mut levels = [""; NAME_LEVELS_MAX];
         let mut count = 0;
         for level in levels_of(name) {
-            // A name with more levels than are allowed is no topic, so nobody hears of it.
+            // A name with too many levels is not a valid topic, so it has no subscribers.
             let Some(place) = levels.get_mut(count) else { return };
             *place = level;
             count += 1;
@@ -125,7 +125,7 @@ impl Patterns {
         child
     }
 
-    /// Takes nodes without filters and children out, from the end of the path upwards.
+    /// Removes nodes without filters and children, from the end of the path upwards.
     fn prune(&mut self, path: &[(u32, &str)]) {
         for pair in path.windows(2).rev() {
             let ((parent, _), (child, level)) = (pair[0], pair[1]);
@@ -197,7 +197,7 @@ mod tests {
             .prop_map(|levels| levels.join("."))
     }
 
-    /// What a wildcard means, said as plainly as possible: compare level by level.
+    /// A reference implementation for the tests: compares level by level.
     fn plainly_matches(filter: &[&str], name: &[&str]) -> bool {
         match (filter, name) {
             ([], []) => true,

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   head losses │ entries: message, message, gap, message … │ tail losses │ waiting
-//!   told first  │ at most `limit` messages                  │ told after  │ of blocked publishers
+//!   sent first  │ at most `limit` messages                  │ sent after  │ of blocked publishers
 //! ```
-//! Drop-oldest loses at the front, so its losses are told before the entries. Drop-newest loses at
-//! the back, so its losses become entries as soon as another message gets in behind them. Only a
-//! queue with the block policy has anybody waiting.
+//! Drop-oldest loses messages at the front, so its gaps are sent before the entries. Drop-newest loses messages at the
+//! back, so its gaps become entries as soon as another message enters behind them. Only a queue with the block policy
+//! has waiting messages.
 
 mod full;
 mod leaving;
@@ -22,10 +22,10 @@ use crate::settings::Policy;
 use crate::stats::{Dropped, SubscriptionStats};
 use crate::time::Timestamp;
 
-/// An empty queue gives memory back if it has room for more entries than this.
+/// An empty queue releases its memory if its capacity is larger than this.
 const CAPACITY_KEPT: usize = 1024;
 
-/// Names a publish that waits for blocking subscribers.
+/// Identifies a publish that waits for blocking subscribers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub(crate) u64);
 
@@ -40,7 +40,7 @@ pub(crate) struct SubscriptionQueue {
     policy: Policy,
     enqueued: u64,
     delivered: u64,
-    /// What is not usual: losses, waiting publishers. While it is there, the slow path is taken.
+    /// Rare state: losses and waiting publishers. While it is present, the slow path is taken.
     unusual: Option<Box<Unusual>>,
     dropped: Dropped,
     blocked: Duration,
@@ -67,16 +67,16 @@ struct BlockedMessage {
     ticket: Ticket,
 }
 
-/// What became of a message that came to the queue.
+/// What the queue did with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
     Accepted,
     /// Accepted after this many older ones were dropped.
     DroppedOldest(u64),
     DroppedNewest,
-    /// It waits, and so does its publisher.
+    /// The message and its publisher wait.
     Blocked,
-    /// It waits in the place of an older one, which went in by force.
+    /// The message waits in place of an older one, which was forced into the queue.
     BlockedAndForced(Ticket),
 }
 
@@ -107,7 +107,7 @@ impl SubscriptionQueue {
         self.offer_unusually(message, waiting_limit, now)
     }
 
-    /// Moves up to `max` items out. Returns the tickets of publishers whose message got in.
+    /// Moves up to `max` items out. Returns the tickets of publishers whose message entered the queue.
     pub(crate) fn take(&mut self, max: usize, now: Timestamp, out: &mut Vec<Delivery>) -> Vec<Ticket> {
         let end = out.len().saturating_add(max);
         let mut released = Vec::new();
@@ -191,7 +191,7 @@ impl SubscriptionQueue {
         self.depth >= self.limit || self.bytes >= self.bytes_limit || self.first_waiting().is_some()
     }
 
-    /// True if a take would find nothing.
+    /// Whether a take would find nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.unusual.is_none()
     }
@@ -205,18 +205,18 @@ impl SubscriptionQueue {
         Duration::ZERO
     }
 
-    /// Messages that went to the subscriber without waiting here.
+    /// Counts messages that went to the subscriber without passing through this queue.
     pub(crate) fn count_caught_up(&mut self, messages: usize) {
         self.delivered += messages as u64;
     }
 
-    /// Messages that were taken but never reached the subscriber.
+    /// Counts messages that were taken but never reached the subscriber.
     pub(crate) fn count_unsent(&mut self, messages: usize) {
         self.delivered = self.delivered.saturating_sub(messages as u64);
         self.dropped.disconnect += messages as u64;
     }
 
-    /// Topics and numbers the subscriber has neither got nor been told about.
+    /// Visits the topics and numbers that the subscriber has neither received nor got a gap for.
     pub(crate) fn for_each_untaken(&self, mut tell: impl FnMut(&Arc<str>, Sequence)) {
         for entry in &self.entries {
             match entry {

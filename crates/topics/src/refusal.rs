@@ -1,8 +1,8 @@
-//! Every "no" of the core, by name. A refusal changes nothing.
+//! Every refusal of this crate, by name. A refused call changes nothing.
 
 use thiserror::Error;
 
-/// Why a call was refused. [`TopicRefusal::code`] is stable and is what doors put on their wires.
+/// Why a call was refused. [`TopicRefusal::code`] is stable; doors send it to their peers.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TopicRefusal {
     #[error("a topic name is empty")]

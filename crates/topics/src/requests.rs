@@ -1,8 +1,8 @@
-//! Open requests and where their answers go. There is one of these, beside all shards.
+//! Open requests and the destinations of their answers. One instance serves all shards.
 //!
-//! An answer is published to a name of its own, `_reply.<id>`, so that every protocol that can
-//! publish can answer. Such names never become topics: the runtime asks [`is_reply`] first and
-//! brings them here. The first answer closes the request.
+//! An answer is published to its own name, `_reply.<id>`, so that every protocol that can publish can answer.
+//! Such names never become topics: the runtime checks [`is_reply`] first and passes them here. The first
+//! answer closes the request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::name::REPLY_PREFIX;
 use crate::refusal::TopicRefusal;
 use crate::time::Timestamp;
 
-/// How many requests may be open at once, unless told otherwise.
+/// The default maximum of open requests.
 pub const REQUESTS_MAX: usize = 100_000;
 
-/// Names a request. The caller makes it, and should make it hard to guess.
+/// Identifies a request. The caller generates it, and should make it hard to guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u128);
 
-/// True for names that answers are published to.
+/// Whether answers are published to this name.
 pub fn is_reply(topic: &str) -> bool {
     topic.starts_with(REPLY_PREFIX)
 }
@@ -44,8 +44,8 @@ impl Requests {
         self.open.is_empty()
     }
 
-    /// Opens a request and returns the name its answer is to be published to. If the request then
-    /// cannot be published, [`Requests::close`] it.
+    /// Opens a request and returns its reply topic. If the request then cannot be published,
+    /// [`Requests::close`] it.
     pub fn open(
         &mut self,
         id: RequestId,
@@ -64,7 +64,7 @@ impl Requests {
         Ok(Arc::from(format!("{REPLY_PREFIX}{:032x}", id.0)))
     }
 
-    /// Something was published to the name of an answer: tells whose answer it is, and closes it.
+    /// Handles a message published to a reply topic: returns the request it answers, and closes it.
     pub fn answer(&mut self, topic: &str, now: Timestamp) -> Result<RequestId, TopicRefusal> {
         let digits = topic.strip_prefix(REPLY_PREFIX).ok_or(TopicRefusal::UnknownRequest)?;
         let id = u128::from_str_radix(digits, 16).map(RequestId).map_err(|_| TopicRefusal::UnknownRequest)?;
@@ -76,14 +76,14 @@ impl Requests {
         Ok(id)
     }
 
-    /// Ends a request without an answer. Returns false if it was not open.
+    /// Closes a request without an answer. Returns false if it was not open.
     pub fn close(&mut self, id: RequestId) -> bool {
         let Some(deadline) = self.open.remove(&id) else { return false };
         self.deadlines.remove(&(deadline, id));
         true
     }
 
-    /// Closes requests whose time is over, at most `max` of them, and returns them.
+    /// Closes up to `max` expired requests and returns them.
     pub fn expire(&mut self, max: usize, now: Timestamp) -> Vec<RequestId> {
         let mut expired = Vec::new();
         while let Some(&(deadline, id)) = self.deadlines.first() {

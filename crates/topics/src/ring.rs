@@ -1,6 +1,6 @@
-//! The ring buffer of one topic: its latest messages, in order of their numbers.
+//! The ring buffer of one topic: its latest messages, ordered by number.
 //!
-//! Numbers rise by one, but there are holes where messages expired before their neighbours.
+//! Numbers increase by one, but there are holes where messages expired before their neighbours.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -43,18 +43,18 @@ impl Ring {
         self.messages.iter().map(|message| message.cost()).sum()
     }
 
-    /// The messages from a number on, expired ones included.
+    /// The messages from a number on, including expired ones.
     pub(crate) fn from(&self, first: Sequence) -> impl Iterator<Item = &Arc<Message>> {
         let start = self.messages.partition_point(|message| message.sequence < first);
         self.messages.range(start..)
     }
 
-    /// True if the message with this place in the order of the shard is here.
+    /// Whether the message with this order number is here.
     pub(crate) fn holds(&self, order: u64) -> bool {
         self.messages.binary_search_by_key(&order, |message| message.order).is_ok()
     }
 
-    /// Removes what is expired and tells how much that was and when the next one expires.
+    /// Removes expired messages. Returns how many, and when the next one expires.
     pub(crate) fn expire(&mut self, now: Timestamp) -> Expired {
         let mut expired = Expired { messages: 0, bytes: 0, next: Timestamp::NEVER };
         self.messages.retain(|message| {

@@ -1,4 +1,4 @@
-//! What survives a restart, as plain data. A runtime writes it down in whatever format it likes.
+//! The state that survives a restart, as plain data. The runtime chooses the format in which it stores it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::subscription::SubscriptionId;
 use crate::time::Timestamp;
 use crate::unconfirmed::LastRead;
 
-/// Everything that survives, or a part of it.
+/// The saved state, or a part of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     pub topics: Vec<SavedTopic>,
@@ -25,10 +25,10 @@ pub struct Snapshot {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedTopic {
     pub name: String,
-    /// The latest number given, or a number above it that is reserved.
+    /// The latest assigned number, or a reserved number above it.
     pub sequence: Sequence,
     pub retained: Option<SavedMessage>,
-    /// Numbers up to this one may never have been given.
+    /// Numbers up to this one may never have been assigned.
     #[serde(default)]
     pub skipped_to: Sequence,
 }
@@ -38,21 +38,21 @@ pub struct SavedMessage {
     pub sequence: Sequence,
     pub id: MessageId,
     pub published_at: Timestamp,
-    /// [`Timestamp::NEVER`] if it lives for ever.
+    /// [`Timestamp::NEVER`] if it does not expire.
     pub expires_at: Timestamp,
     pub payload: Bytes,
     pub content_type: Option<String>,
     pub correlation_id: Option<String>,
     pub source: Option<String>,
-    /// It is or was the last known value of its topic, or cleared it.
+    /// It is or was the retained value of its topic, or cleared it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retain: bool,
-    /// Its place among all messages that a runtime wrote down, if it counts them.
+    /// Its place among all messages that the runtime stored, if the runtime counts them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub place: u64,
 }
 
-/// A subscription. After a restart it is paused, whether it was before or not.
+/// A subscription. After a restart it is paused, even if it was live before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedSubscription {
     pub id: SubscriptionId,
@@ -61,22 +61,22 @@ pub struct SavedSubscription {
     pub group: Option<String>,
     pub queue_limit: u32,
     pub policy: Policy,
-    /// The first number of each topic that it has not taken yet.
+    /// For each topic, the first number that it has not taken yet.
     pub missed: Vec<(String, Sequence)>,
-    /// The list above is not the whole truth.
+    /// The list above is incomplete.
     pub incomplete: bool,
     /// What was sent to it and may not have been read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unconfirmed: Vec<SavedSegment>,
-    /// What it may have read last when the oldest of these was sent.
+    /// What the subscriber may have read last when the oldest of these was sent.
     #[serde(default, skip_serializing_if = "LastRead::is_plain")]
     pub unconfirmed_after: LastRead,
 }
 
-/// A part of what was sent to a subscriber, older parts first.
+/// A part of what was sent to a subscriber. Older parts come first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedSegment {
-    /// The ranges are in the order in which they were sent; otherwise there is one for each topic.
+    /// Whether the ranges are in sending order; otherwise there is one per topic.
     pub in_order: bool,
     pub ranges: Vec<SavedRange>,
 }
@@ -88,30 +88,30 @@ pub struct SavedRange {
     pub last: Sequence,
 }
 
-/// Topics that were forgotten go on above this number.
+/// Forgotten topics continue above this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedFloor {
     pub floor: u32,
     pub sequence: Sequence,
 }
 
-/// What changed since the last time somebody asked.
+/// The changes since the last collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Topics to delete. This comes before `saved`, which may have the same name again.
+    /// Topics to delete. Apply this before `saved`, which may contain the same name again.
     pub forgotten: Vec<Arc<str>>,
     /// Subscriptions to delete.
     pub ended: Vec<SubscriptionId>,
     /// Rows to write.
     pub saved: Snapshot,
-    /// There is more: ask again.
+    /// There is more: collect again.
     pub more: bool,
-    /// Nobody asked for so long that changes were lost: write a whole [`Snapshot`].
+    /// Changes were lost because they were not collected for too long: write a whole [`Snapshot`].
     pub overflowed: bool,
 }
 
 impl Snapshot {
-    /// Adds what another shard saved. Parts of one subscription become one again.
+    /// Adds what another shard saved. Merges the parts of a subscription.
     pub fn join(&mut self, other: Snapshot) {
         self.topics.extend(other.topics);
         self.floors.extend(other.floors);
@@ -127,7 +127,7 @@ impl Snapshot {
         }
     }
 
-    /// The part of it that shard `index` of `shards` restores.
+    /// The part that shard `index` of `shards` restores.
     pub fn part(&self, index: usize, shards: usize) -> Snapshot {
         let here = |name: &str| shard_of(name, shards) == index;
         let wanted =
@@ -163,7 +163,7 @@ impl SavedSubscription {
             self.unconfirmed_after = LastRead::AfterAny;
         }
         if self.unconfirmed.len() > 1 {
-            // What two shards sent has no order.
+            // There is no common order between two shards.
             let ranges = self.unconfirmed.drain(..).flat_map(|segment| segment.ranges).collect();
             self.unconfirmed.push(SavedSegment { in_order: false, ranges });
         }
@@ -212,7 +212,7 @@ impl SavedMessage {
             published_at: self.published_at,
             expires_at: self.expires_at,
             reply_to: None,
-            // It is older than everything that will be published.
+            // It is older than every message to come.
             order: 0,
         };
         Message::new(publish, stamp)

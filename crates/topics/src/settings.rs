@@ -1,4 +1,4 @@
-//! Everything that can be set, with its default, and every named limit.
+//! All settings with their defaults, and all named limits.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 use crate::changes::SEQUENCE_BLOCK;
 use crate::filter::TopicFilter;
 
-/// What happens when a message comes to a full queue.
+/// What happens when a message arrives at a full queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// The oldest waiting message makes room: the latest value matters.
+    /// Drop the oldest waiting message: for subscribers that need the latest value.
     #[default]
     DropOldest,
-    /// The new message is dropped: the history matters.
+    /// Drop the new message: for subscribers that need the history.
     DropNewest,
-    /// The publisher waits for room, at most [`Settings::block_timeout`], then as drop-oldest.
+    /// The publisher waits for room, at most [`Settings::block_timeout`]; then as drop-oldest.
     Block,
 }
 
@@ -34,53 +34,54 @@ impl Policy {
     }
 }
 
-/// The settings of one shard. Byte limits and the number of topics are for this shard alone:
-/// see [`Settings::for_one_of`].
+/// The settings of one shard. Byte limits and the number of topics apply to this shard alone: see
+/// [`Settings::for_one_of`].
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Messages in the ring buffer of one topic.
     pub ring_messages: usize,
-    /// Other limits for the topics that match; the first match counts.
+    /// Other limits for matching topics; the first match counts.
     pub ring_rules: Vec<(TopicFilter, usize)>,
-    /// Bytes in all ring buffers together. Over it, the oldest messages anywhere go first.
+    /// Bytes in all ring buffers together. Beyond it, the oldest messages of all topics are evicted.
     pub ring_bytes: usize,
-    /// Messages in the queue of one subscriber. A subscriber may ask for less.
+    /// Messages in the queue of one subscriber. A subscriber may ask for fewer.
     pub queue_messages: u32,
     /// Bytes in the queue of one subscriber. A single message always fits.
     pub queue_bytes: usize,
-    /// What happens to subscribers that do not choose.
+    /// The policy of subscribers that do not choose one.
     pub policy: Policy,
     /// How long the runtime lets a publisher wait for a blocking subscriber.
     pub block_timeout: Duration,
-    /// Publishers' messages that may wait for one blocking subscriber before it drops after all.
+    /// How many messages may wait for one blocking subscriber before its queue drops messages after all.
     pub waiting_messages: usize,
-    /// How long messages live that do not say so themselves and that no rule covers.
+    /// The time to live of messages without one of their own and without a matching rule.
     pub default_ttl: Option<Duration>,
-    /// Defaults for the topics that match; the first match counts.
+    /// Defaults for matching topics; the first match counts.
     pub ttl_rules: Vec<(TopicFilter, Duration)>,
     /// The pause between two rounds of the reaper.
     pub reap_interval: Duration,
     /// How long a paused subscription is kept.
     pub paused_ttl: Duration,
-    /// Topics of which a paused subscription remembers what it missed first, and of which a
-    /// subscriber that comes back may say what it saw last.
+    /// For how many topics a paused subscription remembers the first missed number, and for how many a
+    /// resuming subscriber may give its last seen number.
     pub missed_topics: usize,
-    /// The largest payload. The default is what a gRPC client accepts without being told otherwise.
+    /// The largest payload. The default is what a gRPC client accepts without configuration.
     pub payload_bytes: usize,
-    /// Bytes in all retained values together. Over it, retaining is refused.
+    /// Bytes in all retained values together. Beyond it, retaining is refused.
     pub retained_bytes: usize,
-    /// Topics the shard remembers. Over it, idle topics are forgotten; numbers still never go back.
+    /// Topics that the shard remembers. Beyond it, idle topics are forgotten; their numbers still never
+    /// decrease.
     pub topics: usize,
     pub subscriptions: usize,
     /// Names and patterns of one subscription.
     pub filters: usize,
     /// Names and patterns of all subscriptions together.
     pub filters_in_all: usize,
-    /// Collect what changed for [`crate::Shard::changes`].
+    /// Collect changes for [`crate::Shard::changes`].
     pub track_changes: bool,
     /// How many numbers of a topic are reserved on disk at a time. A runtime that saves slowly needs more.
     pub sequence_block: u64,
-    /// Seed of the hash of topic names. A random one keeps strangers from choosing names that collide.
+    /// The seed of the hash of topic names. A random one keeps clients from choosing names that collide.
     pub hash_seed: u64,
 }
 
@@ -114,7 +115,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The same promises kept by one of `shards` shards: what is "in all" is divided among them.
+    /// The settings for one of `shards` shards: limits on totals are divided among them.
     pub fn for_one_of(&self, shards: usize) -> Settings {
         assert!(shards > 0, "there is at least one shard");
         Settings {
@@ -130,7 +131,7 @@ impl Settings {
         rule.map_or(self.ring_messages, |(_, messages)| *messages)
     }
 
-    /// Whether somebody chose how much of this topic is kept.
+    /// Whether a rule sets how much of this topic is kept.
     pub fn is_kept_by_choice(&self, topic: &str) -> bool {
         self.ring_rules.iter().any(|(filter, _)| filter.matches(topic))
     }

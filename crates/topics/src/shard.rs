@@ -1,4 +1,4 @@
-//! A shard: some of the topics, and everybody's subscriptions to them. One file per verb.
+//! A shard: a part of the topics, and all subscriptions to them. One file per verb.
 
 mod block;
 mod confirm;
@@ -41,13 +41,14 @@ use crate::time::Timestamp;
 use crate::topic::{Topic, TopicIndex};
 use crate::topics::TopicTable;
 
-/// Topics and the subscriptions to them. It does nothing on its own: every call brings the time.
+/// Topics and the subscriptions to them. It runs nothing by itself: the caller passes the time with every
+/// call.
 #[derive(Debug)]
 pub struct Shard {
     settings: Settings,
     topics: TopicTable,
     buffer: Buffer,
-    /// Topics with a retained value, by name, so that a pattern walks only its own part.
+    /// Topics with a retained value, by name, so that a pattern visits only its own prefix.
     retained: BTreeMap<Arc<str>, TopicIndex>,
     retained_bytes: usize,
     patterns: Patterns,
@@ -56,11 +57,11 @@ pub struct Shard {
     deadlines: Deadlines,
     tickets: Tickets,
     changes: ChangeLog,
-    /// How many messages were ever published here; each message's place among all.
+    /// The number of messages ever published here, which is also the order number of the last one.
     order: u64,
     filters: usize,
     paused: usize,
-    /// The numbers of subscriptions that are gone.
+    /// The statistics of ended subscriptions.
     ended: SubscriptionStats,
     reaped_at: Timestamp,
     /// Reused by every publish.
@@ -99,8 +100,8 @@ impl Shard {
         self.subscriptions.find(id).map(|index| self.subscriptions.key(index))
     }
 
-    /// Drops a topic with its counter, buffer and retained value. Only for names that never come
-    /// back, such as those of ended tasks: if this one did, it would begin at 1 again.
+    /// Removes a topic with its counter, buffer and retained value. Only for names that never come back, such
+    /// as those of ended tasks: a new topic of that name would begin at 1 again.
     pub fn forget(&mut self, topic: &str) -> Result<(), TopicRefusal> {
         let index = self.topics.find(topic).ok_or(TopicRefusal::UnknownTopic)?;
         if !self.topics[index].subscribers().is_empty() {
@@ -143,13 +144,13 @@ impl Shard {
         }
     }
 
-    /// Opens a topic. If there are too many, an idle one is forgotten for it.
+    /// Opens a topic. If there are too many, an idle one is forgotten.
     fn open(&mut self, name: &str, now: Timestamp) -> Result<TopicIndex, TopicRefusal> {
         match self.topics.open(name, now) {
             Err(full @ TopicRefusal::TooManyTopics { .. }) => {
                 let settings = &self.settings;
                 let idle = self.topics.longest_idle(|topic| is_idle(topic, settings)).ok_or(full)?;
-                // Whoever still wants what it kept is told that it is gone.
+                // Subscribers that still want its messages will get a gap.
                 self.empty(idle);
                 let forgotten = self.topics.forget(idle);
                 self.changes.forgot(&forgotten);
@@ -159,7 +160,7 @@ impl Shard {
         }
     }
 
-    /// Gives back what an idle topic does not need, and the topic itself if it has no number yet.
+    /// Releases what an idle topic does not need, and the topic itself if it has no number yet.
     fn cool(&mut self, index: TopicIndex) {
         self.topics[index].cool();
         if self.topics.is_bare(index) {
@@ -168,7 +169,7 @@ impl Shard {
         }
     }
 
-    /// Takes buffer, retained value and deadline out of a topic without subscribers.
+    /// Removes buffer, retained value and deadline of a topic without subscribers.
     fn empty(&mut self, index: TopicIndex) {
         self.clear_retained(index);
         let topic = &mut self.topics[index];
@@ -188,8 +189,8 @@ impl Shard {
     }
 }
 
-/// Nobody is subscribed to it by its name, and nothing of it is kept that somebody asked to keep. What its buffer holds
-/// for a replay may go.
+/// Whether no subscription names the topic exactly, and nothing of it is kept by a rule or as retained value.
+/// The content of its replay buffer may be dropped.
 fn is_idle(topic: &Topic, settings: &Settings) -> bool {
     topic.hot().is_none_or(|hot| {
         let is_kept = !hot.ring.is_empty() && settings.is_kept_by_choice(&topic.name);

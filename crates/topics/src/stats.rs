@@ -1,17 +1,17 @@
-//! Numbers about a subscriber and about a shard.
+//! Statistics of a subscriber and of a shard.
 
 use std::time::Duration;
 
-/// Messages a subscriber did not get, by reason.
+/// Messages that a subscriber did not get, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Made room for newer ones.
+    /// Dropped to make room for newer ones.
     pub oldest: u64,
-    /// Came to a full queue that keeps its history.
+    /// Arrived at a full queue with the drop-newest policy.
     pub newest: u64,
-    /// Expired while they waited.
+    /// Expired in the queue.
     pub ttl: u64,
-    /// Waited when the stream broke or the subscription ended.
+    /// In the queue when the stream broke or the subscription ended.
     pub disconnect: u64,
 }
 
@@ -28,13 +28,13 @@ impl Dropped {
     }
 }
 
-/// One subscriber's queue.
+/// The statistics of one subscriber's queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubscriptionStats {
     pub depth: u32,
     pub limit: u32,
     pub bytes: usize,
-    /// The deepest the queue ever was.
+    /// The maximum depth of the queue so far.
     pub high_watermark: u32,
     pub enqueued: u64,
     pub delivered: u64,
@@ -44,7 +44,7 @@ pub struct SubscriptionStats {
 }
 
 impl SubscriptionStats {
-    /// The numbers of a subscription that lives in several shards.
+    /// Adds the statistics of another shard's part of the subscription.
     pub fn add(&mut self, part: SubscriptionStats) {
         self.depth += part.depth;
         self.limit = self.limit.max(part.limit);
@@ -57,12 +57,12 @@ impl SubscriptionStats {
     }
 }
 
-/// One shard.
+/// The statistics of one shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShardStats {
     pub topics: usize,
     pub subscriptions: usize,
-    /// Of these, how many are paused.
+    /// How many of these are paused.
     pub paused: usize,
     /// Names and patterns of all subscriptions.
     pub filters: usize,
@@ -72,14 +72,14 @@ pub struct ShardStats {
     pub retained_messages: usize,
     pub retained_bytes: usize,
     pub published: u64,
-    /// Messages put into queues, over all subscribers that ever were.
+    /// Messages put into queues, including those of ended subscriptions.
     pub enqueued: u64,
     pub delivered: u64,
     pub dropped: Dropped,
 }
 
 impl ShardStats {
-    /// The numbers of two shards together.
+    /// Adds the statistics of another shard.
     pub fn add(&mut self, other: ShardStats) {
         self.topics += other.topics;
         self.subscriptions += other.subscriptions;

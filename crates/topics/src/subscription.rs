@@ -1,4 +1,4 @@
-//! One subscription: what it asks for, its queue, and where it stands.
+//! One subscription: its filters, its queue, and its state.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,10 +21,10 @@ use crate::unconfirmed::Unconfirmed;
 
 /// The longest id of a subscription, in bytes.
 pub const SUBSCRIPTION_ID_BYTES_MAX: usize = 256;
-/// The shortest time between two warnings to one subscriber.
+/// The minimum interval between two warnings to one subscriber.
 pub const WARNING_INTERVAL: Duration = Duration::from_millis(1000);
 
-/// Names a subscription for clients, across reconnects and restarts.
+/// A subscription's id for clients, stable across reconnects and restarts.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SubscriptionId(Arc<str>);
@@ -72,7 +72,7 @@ impl fmt::Display for SubscriptionId {
     }
 }
 
-/// What a new subscriber asks for.
+/// The request of a new subscriber.
 #[derive(Clone, Debug)]
 pub struct Subscribe {
     pub id: SubscriptionId,
@@ -80,11 +80,11 @@ pub struct Subscribe {
     pub filters: Vec<TopicFilter>,
     /// Share the messages with the other members of this group.
     pub group: Option<Arc<str>>,
-    /// Begin with the last known values. A member of a group gets none.
+    /// Begin with the retained values. A group member gets none.
     pub retained: bool,
-    /// The broker's limit if absent or zero, else the smaller of the two.
+    /// `None` or zero means the broker's limit; else the smaller of the two.
     pub queue_limit: Option<u32>,
-    /// The broker's policy if absent.
+    /// `None` means the broker's policy.
     pub policy: Option<Policy>,
 }
 
@@ -105,23 +105,23 @@ impl Subscribe {
 #[derive(Debug)]
 pub(crate) struct Subscription {
     pub(crate) queue: SubscriptionQueue,
-    /// The last message that came by, so that one that matches twice is delivered once.
+    /// The last message offered to it, so that a message that matches twice is delivered once.
     pub(crate) seen: u64,
-    /// The last message its group gave to it.
+    /// The last message that its group gave to it.
     pub(crate) given: u64,
     pub(crate) group: Option<GroupIndex>,
-    /// The last take left nothing, so the next message wakes the subscriber.
+    /// The last take emptied the queue, so the next message must wake the subscriber.
     pub(crate) idle: bool,
-    /// When the reaper looks here, [`Timestamp::NEVER`] if it need not.
+    /// When the reaper checks this subscription; [`Timestamp::NEVER`] if it need not.
     pub(crate) deadline: Timestamp,
-    /// Present while the stream is broken.
+    /// Present while there is no stream.
     pub(crate) paused: Option<Box<Paused>>,
     /// Present until the subscriber has caught up.
     pub(crate) catch_up: Option<Box<CatchUp>>,
     pub(crate) details: Box<Details>,
 }
 
-/// What is not touched by a delivery.
+/// Fields that a delivery does not touch.
 #[derive(Debug)]
 pub(crate) struct Details {
     pub(crate) id: SubscriptionId,
@@ -130,7 +130,7 @@ pub(crate) struct Details {
     pub(crate) group: Option<Arc<str>>,
     /// What was sent and may not have been read.
     pub(crate) unconfirmed: Unconfirmed,
-    /// The same for a member of a group, from the first time that it acknowledges something.
+    /// The same for a group member, from its first acknowledgement on.
     pub(crate) in_flight: Option<InFlight>,
     warned_at: Option<Timestamp>,
     warned_dropped: u64,
@@ -138,18 +138,18 @@ pub(crate) struct Details {
     empty_at: Timestamp,
 }
 
-/// What a subscription that is away remembers.
+/// The state of a paused subscription.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Paused {
     pub(crate) until: Timestamp,
-    /// The first number of each topic that it missed.
+    /// The first missed number of each topic.
     pub(crate) missed: BTreeMap<Arc<str>, Sequence>,
-    /// There was more to remember than fits, or the broker did not stop cleanly.
+    /// There was more than fits, or the broker did not stop cleanly.
     pub(crate) incomplete: bool,
 }
 
 impl Paused {
-    /// Says whether that is something new to remember.
+    /// Returns whether this is a new entry.
     pub(crate) fn miss(&mut self, topic: &Arc<str>, sequence: Sequence, limit: usize) -> bool {
         if let Some(first) = self.missed.get_mut(topic) {
             let is_new = sequence < *first;
@@ -171,7 +171,7 @@ impl Subscription {
             seen: 0,
             given: 0,
             group,
-            // A new subscriber looks at its queue without being woken.
+            // A new subscriber takes from its queue without being woken.
             idle: false,
             deadline: Timestamp::NEVER,
             paused: None,
@@ -188,12 +188,13 @@ impl Subscription {
         self.details.filters.iter().any(|filter| filter.matches(topic))
     }
 
-    /// What a group compares: room first, then the shortest queue, then who waited longest.
+    /// The rank in a group: members with room first, then the shortest queue, then the one that waited
+    /// longest.
     pub(crate) fn rank(&self) -> (bool, u32, u64) {
         (self.queue.is_full(), self.queue.depth(), self.given)
     }
 
-    /// The warning that is due, if the last one is long enough ago.
+    /// The warning that is due, if the last one is old enough.
     pub(crate) fn warning(&mut self, now: Timestamp) -> Option<Warning> {
         let dropped = self.queue.dropped();
         let details = &mut self.details;
@@ -245,7 +246,7 @@ impl Details {
         }
     }
 
-    /// What a member of a group was sent and has not acknowledged, if it acknowledges.
+    /// What a group member was sent and has not acknowledged, if it acknowledges.
     pub(crate) fn take_in_flight(&mut self) -> Vec<Arc<Message>> {
         self.in_flight.as_mut().map(InFlight::take).unwrap_or_default()
     }

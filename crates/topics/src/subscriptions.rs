@@ -1,4 +1,4 @@
-//! All subscriptions of a shard, found by their id or by the key that a runtime holds on to.
+//! All subscriptions of a shard, by id or by the key that the runtime holds.
 
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
@@ -6,11 +6,11 @@ use std::ops::{Index, IndexMut};
 use crate::refusal::TopicRefusal;
 use crate::subscription::{Subscription, SubscriptionId};
 
-/// Where a subscription is in [`Subscriptions`].
+/// The index of a subscription in [`Subscriptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SubscriptionIndex(pub(crate) u32);
 
-/// A cheap name for a subscription within its shard. It is never given to another subscription.
+/// A cheap handle for a subscription within its shard. It is never reused for another subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubscriptionKey {
     index: u32,
@@ -18,7 +18,7 @@ pub struct SubscriptionKey {
 }
 
 impl SubscriptionKey {
-    /// A small number that no other living subscription of the shard has: for tables of wakers.
+    /// A small number that is unique among the live subscriptions of the shard: for tables of wakers.
     pub fn slot(self) -> usize {
         self.index as usize
     }
@@ -42,7 +42,7 @@ impl Subscriptions {
         self.by_id.len()
     }
 
-    /// One past the highest slot in use or once in use.
+    /// One past the highest slot ever in use.
     pub(crate) fn end(&self) -> usize {
         self.slots.len()
     }
@@ -66,7 +66,7 @@ impl Subscriptions {
         let slot = &mut self.slots[index.0 as usize];
         let subscription = slot.subscription.take().expect("a subscription that is removed exists");
         self.by_id.remove(&subscription.details.id);
-        // A slot whose generations are used up is never used again.
+        // A slot whose generations are used up is retired.
         if slot.generation < u32::MAX {
             self.free.push(index);
         }
@@ -98,7 +98,7 @@ impl Subscriptions {
         self.slots.iter().filter_map(|slot| slot.subscription.as_ref())
     }
 
-    /// The subscription with its key, in one look.
+    /// The subscription with its key, in one lookup.
     #[inline]
     pub(crate) fn with_key(&mut self, index: SubscriptionIndex) -> (SubscriptionKey, &mut Subscription) {
         let slot = &mut self.slots[index.0 as usize];

@@ -16,7 +16,7 @@ impl Tickets {
         self.open.entry(ticket).or_default().push(on);
     }
 
-    /// The subscriber has room for the message, or will never want it.
+    /// The subscriber has room for the message, or will never take it.
     pub(crate) fn release(&mut self, ticket: Ticket, from: SubscriptionIndex) {
         let Some(waiting_for) = self.open.get_mut(&ticket) else { return };
         if let Some(position) = waiting_for.iter().position(|&other| other == from) {

@@ -1,4 +1,4 @@
-//! A point in time as the caller sees it. The core reads no clock.
+//! A point in time, passed in by the caller. This crate reads no clock.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// Later than everything: what "never" compares as.
+    /// Later than every other time.
     pub const NEVER: Timestamp = Timestamp(u64::MAX);
 
-    /// The time after `duration`, or [`Timestamp::NEVER`] if that is beyond counting.
+    /// The time after `duration`, or [`Timestamp::NEVER`] on overflow.
     pub fn after(self, duration: Duration) -> Timestamp {
         let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Timestamp(self.0.saturating_add(millis))
     }
 
-    /// How long ago `earlier` was. A clock that stepped back gives zero.
+    /// The duration since `earlier`. Zero if the clock stepped back.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }

@@ -1,4 +1,4 @@
-//! One topic. An idle topic is a name and two numbers; the rest is boxed and comes and goes.
+//! One topic. An idle topic is a name and two numbers; the rest is boxed and allocated on use.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ const RESERVATION_MIN: u8 = 6;
 const RESERVATION_MAX: u8 = 20;
 const RESERVATION_SHRINKS_AFTER_S: u32 = 60;
 
-/// Where a topic is in [`crate::topics::TopicTable`].
+/// The index of a topic in [`crate::topics::TopicTable`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TopicIndex(pub(crate) u32);
 
@@ -21,34 +21,34 @@ pub(crate) struct Topic {
     pub(crate) name: Arc<str>,
     /// The number of the latest message.
     pub(crate) sequence: Sequence,
-    /// The highest number that left the ring buffer for want of room. What expired does not count:
-    /// nobody wants it back.
+    /// The highest number evicted from the ring buffer for lack of room. Expired messages do not count,
+    /// because they are no loss.
     pub(crate) evicted_to: Sequence,
-    /// Numbers up to this one may never have been given: they were reserved when the broker crashed, or
-    /// another topic with the same floor had them.
+    /// Numbers up to this one may never have been assigned: they were reserved when the broker crashed, or
+    /// belong to another topic with the same floor.
     pub(crate) skipped_to: Sequence,
-    /// Numbers up to this one were given before the broker restarted, or skipped when it did.
+    /// Numbers up to this one were assigned before the broker restarted, or skipped by the restart.
     pub(crate) restarted_to: Sequence,
-    /// Numbers up to this one are reserved by what was saved; zero if nothing was.
+    /// Numbers up to this one are reserved on disk; zero if none are.
     pub(crate) reserved_to: Sequence,
     hot: Option<Box<Hot>>,
-    /// Seconds, for choosing which idle topic to forget.
+    /// In seconds, for choosing which idle topic to forget.
     pub(crate) used_at: u32,
-    /// In the list of topics to be saved.
+    /// Already in the list of topics to save.
     pub(crate) dirty: bool,
     /// How many numbers are reserved at a time, as a power of two.
     reservation: u8,
-    /// Seconds, for choosing how many.
+    /// In seconds, for choosing how many to reserve.
     saved_at: u32,
 }
 
-/// What only a topic in use has.
+/// Fields that only a topic in use has.
 #[derive(Debug)]
 pub(crate) struct Hot {
     pub(crate) ring: Ring,
     pub(crate) subscribers: Vec<SubscriptionIndex>,
     pub(crate) retained: Option<Arc<Message>>,
-    /// When the reaper looks here, [`Timestamp::NEVER`] if it need not.
+    /// When the reaper checks this topic; [`Timestamp::NEVER`] if it need not.
     pub(crate) deadline: Timestamp,
 }
 
@@ -69,13 +69,13 @@ impl Topic {
         }
     }
 
-    /// Whether it is time to reserve more numbers: half of them are used.
+    /// Whether to reserve more numbers: half of them are used.
     #[inline]
     pub(crate) fn runs_out(&self) -> bool {
         self.sequence.0 + (1 << self.reservation >> 1) > self.reserved_to.0
     }
 
-    /// Reserves numbers, more of them if the last ones did not last for a second, less if they lasted for a minute.
+    /// Reserves numbers: more if the last reservation did not last a second, fewer if it lasted a minute.
     /// Returns the last one.
     pub(crate) fn reserve(&mut self, limit: u64, now: u32) -> Sequence {
         if self.reserved_to > Sequence::ZERO {
@@ -110,7 +110,7 @@ impl Topic {
         })
     }
 
-    /// Gives the memory back if there is nothing left in it. A deadline must be taken out first.
+    /// Releases the memory if it is empty. The caller must remove the deadline first.
     pub(crate) fn cool(&mut self) {
         let Some(hot) = &self.hot else { return };
         let empty = hot.ring.is_empty() && hot.subscribers.is_empty() && hot.retained.is_none();

@@ -1,12 +1,12 @@
 //! All topics of a shard: found by name, counted, and forgotten when there are too many.
 //!
-//! A topic that is forgotten leaves its number behind in a *floor*: a table of a few thousand
-//! numbers, chosen by the hash of the name. When the name comes back it goes on above the floor,
-//! so its numbers never go back although nobody remembers it. The price is that another topic
-//! with the same floor begins above 1.
+//! A forgotten topic leaves its number in a *floor*: a table of a few thousand numbers, indexed by the hash
+//! of the name. When the name is used again it continues above the floor, so its numbers never decrease
+//! although the topic itself was forgotten. The price is that another topic with the same floor begins above
+//! 1.
 //!
-//! After a crash a topic that is not known may have been in use and not written down, so it begins above a *restart
-//! floor*. A topic whose numbers are all written down before they are given is exempt: if it is not known, it has had
+//! After a crash an unknown topic may have been in use without being saved, so it begins above a *restart
+//! floor*. A topic whose numbers are on disk before they are assigned is exempt: if it is unknown, it had
 //! none.
 
 use std::hash::BuildHasher;
@@ -26,7 +26,7 @@ use crate::topic::{Topic, TopicIndex};
 
 /// The size of the table of floors. Saved state depends on it.
 pub const FLOORS: usize = 4096;
-/// How many topics are looked at to find an idle one to forget.
+/// How many topics are examined to find an idle one to forget.
 const FORGET_SCAN_MAX: usize = 256;
 
 #[derive(Debug)]
@@ -35,17 +35,17 @@ pub(crate) struct TopicTable {
     slots: Vec<Option<Topic>>,
     free: Vec<TopicIndex>,
     floors: Vec<Sequence>,
-    /// What is not known begins above this number since the broker crashed, except what `exact` matches.
+    /// Since a crash, unknown topics begin above this number, except those that `exact` matches.
     restart_floor: Sequence,
     /// Topics whose numbers are all known.
     exact: Vec<TopicFilter>,
     hash: FixedState,
     limit: usize,
-    /// Where the search for an idle topic goes on.
+    /// Where the search for an idle topic continues.
     hand: usize,
 }
 
-/// The hash is kept beside the index, so that growing the table does not visit every name.
+/// Keeps the hash beside the index, so that growing the table does not read every name.
 #[derive(Clone, Copy, Debug)]
 struct TableEntry {
     hash: u32,
@@ -62,7 +62,7 @@ impl TopicTable {
             restart_floor: Sequence::ZERO,
             exact: Vec::new(),
             hash: FixedState::with_seed(hash_seed),
-            // An index is a u32.
+            // An index is a `u32`.
             limit: limit.min(u32::MAX as usize),
             hand: 0,
         }
@@ -72,7 +72,7 @@ impl TopicTable {
         self.table.len()
     }
 
-    /// One past the highest index in use or once in use.
+    /// One past the highest index ever in use.
     pub(crate) fn end(&self) -> usize {
         self.slots.len()
     }
@@ -91,7 +91,7 @@ impl TopicTable {
         self.slots.get_mut(index.0 as usize)?.as_mut()
     }
 
-    /// Finds the topic or creates it, if there is room. A new name is checked, a known one was checked before.
+    /// Finds the topic, or creates it if there is room. A new name is validated; a known one already was.
     pub(crate) fn open(&mut self, name: &str, now: Timestamp) -> Result<TopicIndex, TopicRefusal> {
         if let Some(index) = self.find(name) {
             self[index].used_at = seconds(now);
@@ -106,7 +106,7 @@ impl TopicTable {
         Ok(self.insert(topic))
     }
 
-    /// Among the next few, in the manner of a clock's hand, the idle topic that was unused for longest.
+    /// The longest unused idle topic among the next few, in the manner of the clock algorithm.
     pub(crate) fn longest_idle(&mut self, is_idle: impl Fn(&Topic) -> bool) -> Option<TopicIndex> {
         let mut longest: Option<(u32, TopicIndex)> = None;
         for _ in 0..FORGET_SCAN_MAX.min(self.slots.len()) {
@@ -121,14 +121,14 @@ impl TopicTable {
         longest.map(|(_, index)| index)
     }
 
-    /// Drops the topic and leaves its number behind. The caller has emptied it.
+    /// Removes the topic and leaves its number in the floor. The caller has emptied it.
     pub(crate) fn forget(&mut self, index: TopicIndex) -> Arc<str> {
         let topic = self.remove(index);
         self.raise_floor(floor_index(&topic.name), topic.sequence);
         topic.name
     }
 
-    /// Drops the topic without a trace. The caller has emptied it.
+    /// Removes the topic completely. The caller has emptied it.
     pub(crate) fn remove(&mut self, index: TopicIndex) -> Topic {
         let topic = self.slots[index.0 as usize].take().expect("a topic that is removed exists");
         debug_assert!(topic.hot().is_none());
@@ -139,7 +139,7 @@ impl TopicTable {
         topic
     }
 
-    /// True if forgetting the topic loses nothing, not even its number.
+    /// Whether forgetting the topic loses nothing, not even its number.
     pub(crate) fn is_bare(&self, index: TopicIndex) -> bool {
         let topic = &self[index];
         topic.hot().is_none() && topic.sequence <= self.floor_of(&topic.name)
@@ -155,12 +155,12 @@ impl TopicTable {
         if is_exact { Sequence::ZERO } else { self.restart_floor }
     }
 
-    /// Whether a topic that is not known, whatever its name, may have had this number or a later one.
+    /// Whether an unknown topic of any name may have had this number or a later one.
     pub(crate) fn hide(&self, first: Sequence) -> bool {
         self.restart_floor >= first || self.floors.iter().any(|floor| *floor >= first)
     }
 
-    /// The table of floors that forgotten topics left, empty if there was none.
+    /// The table of floors of forgotten topics; empty if there were none.
     pub(crate) fn floors(&self) -> &[Sequence] {
         &self.floors
     }
@@ -172,7 +172,7 @@ impl TopicTable {
         }
     }
 
-    /// Lets every topic that is not known begin above this number, except those that match `exact`.
+    /// Makes every unknown topic begin above this number, except those that match `exact`.
     pub(crate) fn raise_restart_floor(&mut self, to: Sequence, exact: &[TopicFilter]) {
         self.restart_floor = self.restart_floor.max(to);
         self.exact = exact.to_vec();
@@ -221,7 +221,7 @@ pub(crate) fn floor_index(name: &str) -> usize {
     usize::try_from(stable_hash(name) % FLOORS as u64).expect("smaller than the table")
 }
 
-/// Fills the 64 bits the table wants from the 32 that are kept.
+/// Expands the stored 32 bits to the 64 that the table needs.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

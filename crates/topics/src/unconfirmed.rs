@@ -1,16 +1,16 @@
-//! What was sent to a subscriber and may not have been read: a socket takes more than its reader does.
+//! What was sent to a subscriber and may not have been read: a socket buffers more than its reader has taken.
 //!
 //! ```text
 //!   oldest ─▶ [ ranges by topic ] [ ranges by topic ] … [ in order ] [ in order ] ◀─ newest
 //!              a segment covers up to a mebibyte         256 messages each
 //! ```
-//! A subscriber that comes back with one number is found by it: the oldest place that fits counts, so nothing after it
-//! is missed, whichever topic the number belongs to. Recent segments keep the order of the messages, so the place is
+//! A subscriber that resumes with one number is located by it: the oldest matching place counts, so nothing after it is
+//! missed, whichever topic the number belongs to. Recent segments keep the order of the messages, so the place is
 //! exact; older ones keep a range per topic, so the replay begins with their first message.
 //!
-//! The memory is bounded. What is followed by [`UNREAD_BYTES_MAX`] was read: no connection holds that much. Beyond
-//! [`UNCONFIRMED_RANGES_MAX`] ranges the oldest are forgotten, and the subscriber is told that it may have lost
-//! messages.
+//! The memory is bounded. A message that is followed by [`UNREAD_BYTES_MAX`] counts as read: no connection buffers that
+//! much. Beyond [`UNCONFIRMED_RANGES_MAX`] ranges the oldest are dropped, and the subscriber learns that it may have
+//! lost messages.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,17 +21,18 @@ use crate::delivery::{Delivery, DeliveryKind};
 use crate::message::{MESSAGE_OVERHEAD_BYTES, Sequence};
 use crate::saved::{SavedRange, SavedSegment};
 
-/// What a connection holds at most between the broker and the program that reads: sockets, windows, libraries.
+/// The most that a connection buffers between the broker and the reading program: sockets, windows,
+/// libraries.
 pub const UNREAD_BYTES_MAX: u64 = 32 << 20;
-/// Ranges of numbers that are remembered of one subscriber.
+/// How many ranges of numbers are kept per subscriber.
 pub const UNCONFIRMED_RANGES_MAX: usize = 16_384;
-/// Messages of a segment that keeps their order, and how many such segments there are.
+/// The messages of a segment that keeps their order, and the number of such segments.
 const SEGMENT_MESSAGES: u64 = 256;
 const SEGMENTS_IN_ORDER: usize = 16;
-/// How much a segment covers, and how many ranges it has if it has one per topic.
+/// The bytes that a segment covers, and its number of ranges if it has one per topic.
 const SEGMENT_BYTES: u64 = 1 << 20;
 const SEGMENT_RANGES: usize = 1_024;
-/// What a message costs on a wire besides its payload and texts, at the least.
+/// The minimum size of a message on a wire besides its payload and texts.
 const WIRE_OVERHEAD_BYTES: u64 = 16;
 
 impl LastRead {
@@ -40,13 +41,13 @@ impl LastRead {
     }
 }
 
-/// Deliveries of one subscriber, from the oldest that it may not have read.
+/// The deliveries of one subscriber, from the oldest that it may not have read.
 #[derive(Debug, Default)]
 pub struct Unconfirmed {
     segments: VecDeque<Segment>,
     ranges: usize,
     bytes: u64,
-    /// How many bytes were sent after the last range that was forgotten for want of room.
+    /// How many bytes were sent after the last range that was dropped for lack of room.
     since_forgotten: Option<u64>,
     begins: LastRead,
 }
@@ -54,12 +55,12 @@ pub struct Unconfirmed {
 /// What the subscriber may have read last when the oldest of these was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LastRead {
-    /// No message, or one that it has read for certain.
+    /// No message, or one that it has certainly read.
     #[default]
     Plain,
-    /// It came back with this number, and has read nothing since if it says the same again.
+    /// It resumed with this number. If it gives the same number again, it has read nothing since.
     After(Sequence),
-    /// It came back without a number, so any number it says may be from before.
+    /// It resumed without a number, so any number it gives may be from before.
     AfterAny,
 }
 
@@ -71,29 +72,29 @@ struct Segment {
     bytes: u64,
 }
 
-/// Numbers of a topic that were sent one after the other.
+/// Consecutive numbers of a topic that were sent in sequence.
 #[derive(Debug)]
 struct Range {
     topic: Arc<str>,
     first: Sequence,
     last: Sequence,
-    /// A last known value: the subscriber may name its number, and need not get it again.
+    /// A retained value: the subscriber may name its number, and need not get it again.
     is_retained: bool,
 }
 
-/// Where a subscriber that comes back has to go on.
+/// Where a resuming subscriber has to continue.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Unread {
-    /// The first number of each topic that it may not have read.
+    /// For each topic, the first number that it may not have read.
     pub first: BTreeMap<Arc<str>, Sequence>,
-    /// It has read none of these, for certain.
+    /// It has certainly read none of these.
     pub is_exact: bool,
-    /// There may be more that it has not read, and that is not remembered.
+    /// There may be more unread messages that are no longer remembered.
     pub is_incomplete: bool,
 }
 
 impl Unconfirmed {
-    /// Forgets everything: the subscriber has come back, and goes on after the number it said.
+    /// Clears everything: the subscriber has resumed, and continues after the number it gave.
     pub fn begin(&mut self, after: Option<Sequence>) {
         let begins = after.map_or(LastRead::AfterAny, LastRead::After);
         *self = Unconfirmed { begins, ..Unconfirmed::default() };
@@ -107,7 +108,7 @@ impl Unconfirmed {
                     let number = message.sequence;
                     self.add(&message.topic, number, number, bytes, *kind == DeliveryKind::Retained);
                 }
-                // Who did not read about a gap has to be told again.
+                // A gap that the subscriber did not read has to be sent again.
                 Delivery::Gap(gap) => {
                     self.add(&gap.topic, gap.first_missed, gap.last_missed, WIRE_OVERHEAD_BYTES, false);
                 }
@@ -135,7 +136,7 @@ impl Unconfirmed {
         }
     }
 
-    /// What a subscriber may not have read that says this number, or none.
+    /// What a subscriber that gives this number, or none, may not have read.
     pub fn unread(&self, last_read: Option<Sequence>) -> Unread {
         let mut places = self.places(last_read);
         let found = places.next();
@@ -165,7 +166,7 @@ impl Unconfirmed {
         unread
     }
 
-    /// Where the subscriber may be that read this number last, the oldest place first.
+    /// The places where a subscriber that read this number last may be, oldest first.
     fn places(&self, last_read: Option<Sequence>) -> impl Iterator<Item = SentPlace> + '_ {
         let is_beginning = match self.begins {
             LastRead::Plain => false,
@@ -179,7 +180,7 @@ impl Unconfirmed {
         let fitting = ranges.filter_map(move |(segment, number, one, range)| {
             let last = last_read.filter(|last| range.contains(*last))?;
             Some(if one.in_order {
-                // Behind the range if it ends here.
+                // After the range if the number is its last.
                 let is_over = range.last == last;
                 SentPlace { segment, range: number + usize::from(is_over), within: !is_over, is_exact: true }
             } else {
@@ -189,11 +190,11 @@ impl Unconfirmed {
         beginning.into_iter().chain(fitting)
     }
 
-    /// Everything as ranges, for the case that the broker stops: in order as far as that is known, or by topic.
     pub(crate) fn begins(&self) -> LastRead {
         self.begins
     }
 
+    /// Everything as ranges, for a restart: in sending order as far as it is known, or by topic.
     pub(crate) fn save(&self, with_order: bool) -> Vec<SavedSegment> {
         let save = |range: &Range| SavedRange {
             topic: range.topic.as_ref().to_owned(),
@@ -218,7 +219,7 @@ impl Unconfirmed {
         vec![SavedSegment { in_order: false, ranges: ranges.iter().map(save).collect() }]
     }
 
-    /// What was saved. The number of bytes is not known, so that it stays until the subscriber comes back.
+    /// Restores what was saved. The number of bytes is unknown, so it stays until the subscriber resumes.
     pub(crate) fn restore(saved: Vec<SavedSegment>, begins: LastRead) -> Unconfirmed {
         let mut unconfirmed = Unconfirmed { begins, ..Unconfirmed::default() };
         for SavedSegment { in_order, ranges } in saved {
@@ -309,7 +310,7 @@ impl Unconfirmed {
     }
 }
 
-/// A place in what was sent: everything from here on may not have been read.
+/// A position in what was sent: everything after it may be unread.
 #[derive(Clone, Copy, Debug, Default)]
 struct SentPlace {
     segment: usize,
@@ -335,7 +336,8 @@ impl Range {
     }
 }
 
-/// One range for each topic, from its first number to its last. What is retained only counts for the numbers before it.
+/// Merges into one range per topic, from its first number to its last. A retained value counts only for the
+/// numbers before it.
 fn by_topic(ranges: Vec<Range>) -> Vec<Range> {
     let mut topics: BTreeMap<Arc<str>, Range> = BTreeMap::new();
     for range in ranges.into_iter().filter(|range| !range.is_retained) {

@@ -1,5 +1,5 @@
-//! Abandon: the submitter is gone and cannot come back, so nobody waits for its tasks. Those that have not started
-//! expire.
+//! Abandon: the client that submitted the tasks is gone and cannot come back, so no client waits for them.
+//! Tasks that have not started expire.
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
@@ -28,7 +28,8 @@ impl Engine {
         Reply::Done
     }
 
-    /// Gives a task that has not started and has an `abandon_after` an expiry, unless it has one. Says whether it did.
+    /// Sets the expiry of a task that has an `abandon_after`, has not started and has no expiry yet. Returns
+    /// whether it did.
     pub(crate) fn set_abandoned(&mut self, now: Timestamp, slot: Slot) -> bool {
         let task = self.tasks.at(slot);
         let Some(after) = self.terms.get(task.terms).abandon_after else { return false };

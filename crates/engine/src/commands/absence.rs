@@ -1,5 +1,5 @@
-//! Absence: the broker could not hear or speak for a while, or its clock was set. No worker is believed dead for that, and
-//! what is measured in seconds stays as long as it was.
+//! Absence: the broker could not receive or send for a while, or its clock was set. No worker counts as dead
+//! because of that, and every duration keeps its length.
 
 use crate::engine::Engine;
 use crate::id::{Slot, WorkerKey};
@@ -9,17 +9,18 @@ use crate::timers::Timer;
 use crate::workers::Presence;
 
 impl Engine {
-    /// Between these two moments nobody could be heard or spoken to: the process was stopped, or the disk kept every
-    /// answer back. Silence, leases and acceptance are measured as if the clock had stood still. The rest goes on:
-    /// workers that run tasks did so meanwhile.
+    /// Between `from` and `to` the broker could not receive or send: the process was stopped, or the disk
+    /// delayed every answer. Silence, leases and acceptance timeouts are measured as if the clock had stood
+    /// still. Other deadlines continue, because workers kept running their tasks.
     pub fn was_away(&mut self, from: Timestamp, to: Timestamp) {
         self.carry_workers(from, to);
         self.carry_held(from, to, |state| matches!(state, TaskState::Assigned(_)));
     }
 
-    /// The clock was set from `from` to `to`, forward or back, or the machine slept. Every span of time is as long as it
-    /// was: besides what [`Engine::was_away`] measures, these are run limits, the time a worker has to cancel, delays
-    /// before a retry, quarantines, and how long tasks are ready. What is promised for a time of day (`not_before`, `expires_at`) is not touched.
+    /// The clock was set from `from` to `to`, forward or back, or the machine slept. Every duration keeps its
+    /// length: besides those in [`Engine::was_away`], these are run limits, cancel timeouts, retry delays,
+    /// quarantines, and how long tasks have been ready. Absolute times (`not_before`, `expires_at`) do not
+    /// change.
     pub fn clock_set(&mut self, from: Timestamp, to: Timestamp) {
         self.carry_workers(from, to);
         self.carry_held(from, to, |_| true);
@@ -36,8 +37,8 @@ impl Engine {
                 Presence::Lost { lease_until, .. } => *lease_until = lease_until.carried(from, to),
                 Presence::Live { .. } => {}
             }
-            // Whoever has not been heard of since a restart has no such moment. Whoever was heard of while the disk stood
-            // still was not heard of later than now.
+            // A worker not heard from since a restart has no `last_seen` to shift. One heard from during the
+            // absence must not end up with a `last_seen` in the future.
             if worker.last_seen != Timestamp::ZERO {
                 worker.last_seen = worker.last_seen.carried(from, to).min(to);
             }
@@ -45,7 +46,7 @@ impl Engine {
         }
     }
 
-    /// Carries the deadlines of held tasks in these states.
+    /// Shifts the deadlines of held tasks in the chosen states.
     fn carry_held(&mut self, from: Timestamp, to: Timestamp, is_meant: impl Fn(&TaskState) -> bool) {
         let held: Vec<Slot> =
             self.workers.iter().flat_map(|(_, worker)| worker.held.iter().copied()).collect();
@@ -65,7 +66,7 @@ impl Engine {
         self.prune_timers();
     }
 
-    /// A delay that is not the task's own `not_before` is one before a retry.
+    /// Shifts retry delays: a delayed task whose due time is not its own `not_before` waits for a retry.
     fn carry_retries(&mut self, from: Timestamp, to: Timestamp) {
         for (until, slot) in self.timers.due() {
             if self.tasks.at(slot).not_before() == Some(until) {

@@ -1,5 +1,5 @@
-//! Ask: a worker that fetches for itself has a free hand. It gets one task, from the first of its queues that has one
-//! for it now, else whichever comes first.
+//! Ask: a pulling worker has a free slot. It gets one task, from the first of its queues that has one now,
+//! else the first task to arrive in any of them.
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
@@ -67,7 +67,8 @@ impl Engine {
         }
     }
 
-    /// Whoever asks for a queue serves it. One that asks for ever new queues leaves those it asked for first.
+    /// A worker that asks for a queue also serves it. Beyond the limit, the queues it asked for longest ago
+    /// are dropped.
     fn serve_also(&mut self, now: Timestamp, key: WorkerKey, queues: &[Name], out: &mut dyn Output) {
         let worker = self.workers.at(key);
         if queues.iter().all(|queue| worker.queues.contains(queue)) {
@@ -82,8 +83,8 @@ impl Engine {
         self.workers.at_mut(key).queues = all;
     }
 
-    /// The most urgent ready queue of the first queue that has one for this worker. Here the order of the queues counts
-    /// for more than priority: that is what naming them in order asks for.
+    /// The most urgent ready queue of the first queue that has a task for this worker. The order of the
+    /// queues takes precedence over priority, because the worker chose that order.
     fn first_ready_queue_in_order(
         &self,
         peer: &Peer,

@@ -1,5 +1,6 @@
-//! Who gets which task. Work is driven by events: a ready queue that got a task looks for a free worker, a worker that
-//! got a free slot looks for a ready queue. Neither looks at the backlog behind the first task of a ready queue.
+//! Assignment: which worker gets which task. Events drive it: a ready queue that got a task looks for a free
+//! worker, and a worker that got a free slot looks for a ready queue. Neither looks past the first task of a
+//! ready queue.
 
 use crate::blob::Which;
 use crate::classes::{ClassKey, WorkerRank};
@@ -14,18 +15,17 @@ use crate::tags::TagKey;
 use crate::terms::OnLost;
 use crate::time::Timestamp;
 
-/// How many unconfirmed tasks a free worker looks at before it stays idle.
+/// How many unconfirmed tasks a free worker examines before it stays idle.
 const TAKE_BACK_LOOKS: usize = 16;
 
 impl Engine {
-    /// Brings tasks and workers together until nothing moves.
+    /// Matches tasks and workers until no further assignment is possible.
     pub(crate) fn settle(&mut self, now: Timestamp, out: &mut dyn Output) {
         loop {
-            // What was marked dirty may be gone by now, or its place taken by another: looking once too often is
-            // harmless.
+            // A dirty entry may be gone by now or its slot reused. A superfluous check is harmless.
             let mut ready_queues = std::mem::take(&mut self.dirty.ready_queues);
             ready_queues.retain(|ready_queue| self.ready_queues.has(*ready_queue));
-            // Everybody is in place before anything is handed out, so that the most urgent task goes first, and to
+            // Index all workers before assigning anything, so that the most urgent task goes first, and to
             // the least loaded worker, whatever the order in which they were marked dirty.
             for index in 0..self.dirty.workers.len() {
                 let worker = self.dirty.workers[index];
@@ -56,9 +56,9 @@ impl Engine {
         }
     }
 
-    /// Lists the ready queues that waited for a tag that has room again. All of them, because the most urgent may be
-    /// blocked by another tag or have no worker; those that find the tag full are parked again when a worker meets
-    /// them.
+    /// Lists the ready queues that waited for a tag that has room again. It lists all of them, because the
+    /// most urgent may be blocked by another tag or have no worker. Those that find the tag full are parked
+    /// again when a worker reaches them.
     fn list_parked(&mut self, ready_queues: &mut Vec<ReadyQueueKey>) {
         for tag in std::mem::take(&mut self.dirty.tags) {
             if !self.tags.has(tag) || !self.tags.at(tag).has_room() {
@@ -72,7 +72,7 @@ impl Engine {
         }
     }
 
-    /// Finds workers for a ready queue until it is empty, blocked, or nobody is free.
+    /// Finds workers for a ready queue until it is empty, blocked, or no worker is free.
     fn serve(&mut self, now: Timestamp, ready_queue: ReadyQueueKey, out: &mut dyn Output) {
         while let ReadyOffer::Listed(_) = self.ready_queues.at(ready_queue).offer {
             let Some(worker) = self.best_worker(ready_queue, &[]) else { return };
@@ -85,29 +85,29 @@ impl Engine {
         }
     }
 
-    /// Gives a worker work until it is full or there is none for it.
+    /// Assigns tasks to a worker until it is full or no task is left for it.
     fn fill(&mut self, now: Timestamp, worker: WorkerKey, out: &mut dyn Output) {
         while self.take_one(now, worker, out) {}
         self.reindex_worker(worker);
         self.take_back_for(now, worker, out);
     }
 
-    /// Assigns one task because this worker is free. Says whether one was assigned. The worker's place among the free
-    /// ones is not updated yet: it may take more.
+    /// Assigns one task to this free worker. Returns whether it did. The worker's place among the free
+    /// workers is not updated yet: it may take more.
     fn take_one(&mut self, now: Timestamp, worker: WorkerKey, out: &mut dyn Output) -> bool {
         let Some((ready_queue, slot)) = self.most_urgent(worker) else { return false };
         let better = self.prefer(ready_queue, slot, worker);
         if better == worker {
             self.assign(now, slot, worker, out);
         } else if let Some((_, slot)) = self.most_urgent(better) {
-            // It takes the most urgent task it can, which may be another one.
+            // The worker takes its most urgent task, which may be a different one.
             self.assign(now, slot, better, out);
             self.reindex_worker(better);
         }
         true
     }
 
-    /// The first task a worker could take. Ready queues that wait for a tag are parked on the way.
+    /// The first task the worker could take. Parks the ready queues that it finds waiting for a tag.
     fn most_urgent(&mut self, worker: WorkerKey) -> Option<(ReadyQueueKey, Slot)> {
         let class = self.class_to_serve(worker)?;
         loop {
@@ -135,7 +135,7 @@ impl Engine {
         let next_event = self.next_event;
         let entry = self.workers.at_mut(worker);
         entry.last_assigned = next_event;
-        // One ask is good for one task.
+        // Each ask is good for one task.
         let asked = entry.asking.take();
         let name = entry.name().clone();
         let session = entry.session().expect("a free worker has a session");
@@ -156,7 +156,7 @@ impl Engine {
             started_at: None,
             intent: None,
             progress: None,
-            // The event that tells of the assignment. The clock starts when the notice leaves (`spoken.rs`).
+            // The number of the assignment's event. The timeout starts when the notice leaves (`spoken.rs`).
             waits_for: self.next_event,
             told_at: Timestamp::NEVER,
             check_at: Timestamp::NEVER,
@@ -193,7 +193,7 @@ impl Engine {
         }
     }
 
-    /// The worker to send this task to: the free one, unless the task crashed on it and another is free as well.
+    /// The worker to send this task to: the given one, unless the task crashed on it and another is free.
     fn prefer(&self, ready_queue: ReadyQueueKey, slot: Slot, worker: WorkerKey) -> WorkerKey {
         let Some(extras) = &self.tasks.at(slot).extras else { return worker };
         if !extras.crashed_on.contains(self.workers.at(worker).name()) {
@@ -202,7 +202,7 @@ impl Engine {
         self.best_worker(ready_queue, &extras.crashed_on).unwrap_or(worker)
     }
 
-    /// The free worker to choose first for a ready queue, leaving out some names.
+    /// The best free worker for a ready queue, except the named ones.
     fn best_worker(&self, ready_queue: ReadyQueueKey, without: &[crate::Name]) -> Option<WorkerKey> {
         let classes = &self.groups.at(self.ready_queues.at(ready_queue).group).classes;
         let allowed = |worker_rank: &&WorkerRank| {
@@ -223,7 +223,7 @@ impl Engine {
         self.set_offer(ready_queue, ReadyOffer::Parked(tag, self.rank_of(first)));
     }
 
-    /// Updates a ready queue's offer after its first task.
+    /// Updates a ready queue's offer after its first task changed.
     pub(crate) fn reindex_ready_queue(&mut self, key: ReadyQueueKey) {
         let ready_queue = self.ready_queues.at(key);
         let paused = self.queues.at(ready_queue.queue).setting.paused;
@@ -259,7 +259,7 @@ impl Engine {
         }
     }
 
-    /// Updates a worker's rank among the free ones after its load and its requests.
+    /// Updates a worker's rank among the free workers after its load or its asks changed.
     pub(crate) fn reindex_worker(&mut self, key: WorkerKey) {
         let worker_rank = self.worker_rank_of(key);
         let before = self.workers.at(key).worker_rank;
@@ -275,7 +275,7 @@ impl Engine {
         self.workers.at_mut(key).worker_rank = worker_rank;
     }
 
-    /// Where a worker stands among the free ones: nowhere, if it has no free slot or does not ask.
+    /// A worker's rank among the free workers, or `None` if it has no free slot or does not ask.
     pub(crate) fn worker_rank_of(&self, key: WorkerKey) -> Option<(ClassKey, WorkerRank)> {
         let class = self.class_to_serve(key)?;
         let worker = self.workers.at(key);
@@ -288,7 +288,7 @@ impl Engine {
         Some((class, worker_rank))
     }
 
-    /// The class in which a worker may be given a task now.
+    /// The class in which a worker may get a task now.
     fn class_to_serve(&self, key: WorkerKey) -> Option<ClassKey> {
         let worker = self.workers.at(key);
         let is_free = worker.may_work() && worker.slots_in_use() < worker.slots as usize;
@@ -296,8 +296,9 @@ impl Engine {
         class.filter(|_| is_free)
     }
 
-    /// Takes a task back that another holds unconfirmed, so that this idle worker may have it. It waits again
-    /// like any other: if it frees a tag that somebody more urgent waits for, that one goes first.
+    /// Takes back a task that another worker holds unconfirmed, so that this idle worker may have it. The
+    /// task becomes ready like any other: if that frees a tag for which a more urgent task waits, the more
+    /// urgent task goes first.
     fn take_back_for(&mut self, now: Timestamp, worker: WorkerKey, out: &mut dyn Output) {
         let Some((class, _)) = self.workers.at(worker).worker_rank else { return };
         let candidates = self.overdue.iter().take(TAKE_BACK_LOOKS).copied();
@@ -315,7 +316,8 @@ impl Engine {
             .extras
             .as_ref()
             .is_some_and(|extras| extras.crashed_on.contains(self.workers.at(worker).name()));
-        // The task leaves its tags and joins them again; where a limit was lowered meanwhile, it waits.
+        // The task leaves its tags and joins them again. If a limit was lowered meanwhile, the task has to
+        // wait.
         let has_room = |tag: &TagKey| {
             let tag = self.tags.at(*tag);
             tag.limit.is_none_or(|limit| tag.in_use <= limit)

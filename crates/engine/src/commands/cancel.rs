@@ -1,5 +1,5 @@
-//! Cancel: one verb in every state. A waiting task ends at once; a running one is asked to stop, and the wish is
-//! remembered until its worker confirms or its lease ends. It goes down to the children.
+//! Cancel: one verb for every state. A waiting task ends at once. A running one is asked to stop, and the
+//! intent is stored until its worker confirms or its lease ends. Children are cancelled as well.
 
 use crate::blob::Blob;
 use crate::command::{Peer, Reply};
@@ -47,7 +47,8 @@ impl Engine {
                 self.want(now, slot, Wanted::Cancel, reason, kind, out);
             }
             StateName::Assigned => {
-                // Not confirmed: it need not be waited for. If it has started meanwhile, the worker is told to stop.
+                // The attempt is unconfirmed, so there is nothing to wait for. If it has started meanwhile,
+                // the notice stops it.
                 self.order_stop(slot, StopWhy::Cancelled, out);
                 self.end_cancelled_because(now, slot, reason, Blob::EMPTY, false, out);
             }
@@ -57,7 +58,7 @@ impl Engine {
         }
     }
 
-    /// Remembers what is wanted of a running task and tells its worker, if it is there to hear.
+    /// Stores the intent for a running task and notifies its worker if it is connected.
     pub(crate) fn want(
         &mut self,
         now: Timestamp,
@@ -70,7 +71,7 @@ impl Engine {
         let TaskState::Running(holding) = &mut self.tasks.at_mut(slot).state else {
             unreachable!("intents are for running tasks")
         };
-        // A wish to cancel stands above a wish to pause and is not taken back.
+        // Cancel overrides pause and cannot be withdrawn.
         let known = holding.intent.as_ref().map(|intent| intent.wanted);
         if known == Some(wanted) || known == Some(Wanted::Cancel) {
             return;
@@ -80,7 +81,8 @@ impl Engine {
         self.deliver_intent(now, slot, out);
     }
 
-    /// Tells a worker that is there what is wanted of its task. For one that is away, this waits until it is back.
+    /// Sends the intent to the task's worker if it is connected. A disconnected worker gets it when it
+    /// returns.
     pub(crate) fn deliver_intent(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
         let task = self.tasks.at(slot);
         let TaskState::Running(holding) = &task.state else { return };
@@ -98,7 +100,7 @@ impl Engine {
             unreachable!("as above")
         };
         if is_timed {
-            // Its time to stop starts when this notice leaves (`spoken.rs`); a reminder does not prolong it.
+            // The cancel timeout starts when this notice leaves (`spoken.rs`); a reminder does not extend it.
             holding.waits_for = if was_delivered { next_event - 1 } else { next_event };
             self.unspoken.push_back((holding.waits_for, slot));
         }
@@ -111,14 +113,14 @@ impl Engine {
         self.tell_task(now, slot, EventData::IntentDelivered { wanted, worker: name }, out);
     }
 
-    /// A worker that was told to cancel has not done so in time: the attempt is over, whatever the worker does.
+    /// The worker did not cancel within the timeout: the attempt is over, whatever the worker does.
     pub(crate) fn enforce_cancel(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
         self.order_stop(slot, StopWhy::Cancelled, out);
         self.note_stopping(slot);
         self.end_cancelled(now, slot, Blob::EMPTY, true, out);
     }
 
-    /// Tells the holder, if it is connected, that its attempt is over.
+    /// Notifies the holder, if connected, that its attempt is over.
     pub(crate) fn order_stop(&mut self, slot: Slot, why: StopWhy, out: &mut dyn Output) {
         let task = self.tasks.at(slot);
         let Some(holding) = task.state.holding() else { return };
@@ -127,7 +129,7 @@ impl Engine {
         }
     }
 
-    /// Ends a held task whose cancellation was asked for. `forced` means that nobody confirmed it.
+    /// Ends a held task that a client cancelled. `forced` means that the worker did not confirm.
     pub(crate) fn end_cancelled(
         &mut self,
         now: Timestamp,

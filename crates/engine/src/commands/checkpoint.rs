@@ -1,5 +1,5 @@
-//! Checkpoint: a worker saves a checkpoint. It stays with the task, whatever becomes of the worker and of the
-//! broker, until the task is completed or forgotten, and the next attempt is given it.
+//! Checkpoint: a worker saves a checkpoint. It survives the worker and a restart of the broker until the task
+//! is completed or forgotten, and the next attempt receives it.
 
 use crate::blob::{Blob, Which};
 use crate::command::{Held, Peer, Reply};
@@ -21,7 +21,7 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         let slot = self.held_by(peer, held)?;
-        // Whoever has got somewhere has started.
+        // A worker that saves a checkpoint has started.
         self.mark_started(now, slot, out);
         self.drop_checkpoint(slot, out);
         if !blob.is_empty() {
@@ -32,7 +32,7 @@ impl Engine {
         Ok(Reply::Done)
     }
 
-    /// Nobody needs it any more. What is told of the task next is told without it.
+    /// Removes a checkpoint that is no longer needed. The task's next record omits it.
     pub(crate) fn drop_checkpoint(&mut self, slot: Slot, out: &mut dyn Output) {
         let before = Which::Checkpoint.of(self.tasks.at(slot));
         if !before.is_empty() {

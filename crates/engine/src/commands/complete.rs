@@ -1,4 +1,4 @@
-//! Complete: the work is done.
+//! Complete: the worker reports that the work is done.
 
 use crate::command::{Completion, Peer, Reply};
 use crate::engine::Engine;
@@ -34,7 +34,7 @@ impl Engine {
         Ok(reply)
     }
 
-    /// How a task ends now. The event that tells of it is the next one.
+    /// The end of a task, now. Its event number is the next one.
     pub(crate) fn end_of(
         &self,
         now: Timestamp,

@@ -1,4 +1,4 @@
-//! Confirm: the worker has wound down a task as it was asked to.
+//! Confirm: the worker has stopped a task as requested.
 
 use crate::blob::Blob;
 use crate::command::{Held, Peer, Reply};
@@ -27,7 +27,8 @@ impl Engine {
                     out.freed(result);
                 }
             }
-            // Paused while somebody decided to cancel: it has stopped, and cancelling is what is wanted now.
+            // The worker paused the task, but a client has cancelled it meanwhile. It has stopped, so it ends
+            // as cancelled.
             (Wanted::Pause, Some(Wanted::Cancel)) => self.end_cancelled(now, slot, result, false, out),
             (Wanted::Cancel, _) => {
                 return Err(self.wrong_state(slot, "confirm the cancellation, which nobody asked for, of"));

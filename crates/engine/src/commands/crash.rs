@@ -1,5 +1,5 @@
-//! Crash: an attempt is over without a report. The task's own policy says what happens next, and crashes are counted
-//! apart from failures.
+//! Crash: an attempt ends without a report. The task's `on_lost` policy decides what happens next. Crashes
+//! are counted separately from failures.
 
 use super::fail::delay;
 use crate::blob::Blob;
@@ -13,7 +13,7 @@ use crate::terms::OnLost;
 use crate::time::Timestamp;
 
 impl Engine {
-    /// `said` is what the worker itself told of it, if it could.
+    /// `said` is the worker's own report of the crash, if any.
     pub(crate) fn crash(
         &mut self,
         now: Timestamp,
@@ -23,10 +23,10 @@ impl Engine {
         out: &mut dyn Output,
     ) {
         match reason {
-            // It knows best itself that the attempt is over.
+            // The worker itself knows that the attempt is over.
             LostReason::WorkerSaidSo | LostReason::Forgotten => {}
             LostReason::RunLimit => self.order_stop(slot, StopWhy::RunLimit, out),
-            // A holder that is still connected should not go on with an attempt that is over.
+            // A holder that is still connected must not continue an attempt that is over.
             LostReason::ConnectionClosed | LostReason::HeartbeatMissed | LostReason::NotBackAfterRestart => {
                 self.order_stop(slot, StopWhy::Stale, out);
             }

@@ -1,4 +1,5 @@
-//! Drain: a worker takes nothing new, finishes what runs, and leaves by itself. And clear: its crashes are forgiven.
+//! Drain: a worker takes nothing new, finishes what runs, and leaves by itself. Clear: resets a worker's
+//! crash record.
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
@@ -13,7 +14,7 @@ use crate::timers::Timer;
 use crate::workers::Presence;
 
 impl Engine {
-    /// Asked for by the worker itself.
+    /// The worker itself asked to drain.
     pub(crate) fn drain_self(
         &mut self,
         now: Timestamp,
@@ -25,7 +26,7 @@ impl Engine {
         Ok(Reply::Done)
     }
 
-    /// Asked for by somebody else; the worker is told.
+    /// Another peer asked to drain the worker, so the worker gets a notice.
     pub(crate) fn drain_worker(
         &mut self,
         now: Timestamp,
@@ -52,7 +53,7 @@ impl Engine {
         self.recount(now, key, out);
     }
 
-    /// Lifts a quarantine and forgets the crashes that led to it.
+    /// Lifts a quarantine and resets the crashes that led to it.
     pub(crate) fn clear_worker(
         &mut self,
         now: Timestamp,
@@ -63,7 +64,7 @@ impl Engine {
         let key = self.worker_named(peer, worker)?;
         let is_gone = matches!(self.workers.at(key).presence, Presence::Gone { .. });
         if is_gone {
-            // Nobody is there whose record could matter any more.
+            // The worker is gone, so its record no longer matters.
             let health = &mut self.workers.at_mut(key).health;
             (health.crashes, health.last_crash, health.profile) = (0, None, None);
         }

@@ -35,7 +35,7 @@ impl Engine {
         self.retire_ended(now, out);
     }
 
-    /// A held task is looked at: is it confirmed, has it run too long?
+    /// Checks a held task: it may be unconfirmed or past its run limit.
     fn check_held(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
         if self.state_name(slot) == StateName::Running {
             if self.wanted_of(slot) == Some(Wanted::Cancel) && !self.is_at_run_limit(now, slot) {
@@ -55,7 +55,7 @@ impl Engine {
         let holding = task.state.holding().expect("only held tasks have this timer");
         let accept_until = holding.told_at + timeout;
         if now >= accept_until {
-            // Whoever does not confirm is no better a choice than whoever crashes.
+            // A worker that does not confirm is as bad a choice for the next attempt as one that crashes.
             self.take_back_blaming(now, slot, out);
             return;
         }
@@ -65,7 +65,7 @@ impl Engine {
         }
         self.timers.arm(accept_until, Timer::Held(slot));
         self.overdue.insert(slot);
-        // A freer worker may be idle already.
+        // A worker with more free slots may be idle already.
         for class in &self.groups.at(self.ready_queues.at(ready_queue).group).classes {
             let free = self.classes.at(*class).free.first();
             self.dirty.workers.extend(free.map(|worker_rank| worker_rank.worker));

@@ -1,4 +1,4 @@
-//! Fail: the worker reports that the work failed. It is tried again as often as the task allows.
+//! Fail: the worker reports that the work failed. The task is retried as often as its terms allow.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl Engine {
         }
         name::check_text("bytes in a failure message", failure.message.as_deref(), MESSAGE_BYTES_MAX)?;
         if self.wanted_of(slot) == Some(Wanted::Cancel) {
-            // It was told to stop and stopped badly: that is what was asked for.
+            // The worker had to stop the task and reported a failure: it still ends as cancelled.
             self.end_cancelled(now, slot, failure.result, false, out);
             return Ok(Reply::Done);
         }
@@ -46,7 +46,8 @@ impl Engine {
         Ok(Reply::Done)
     }
 
-    /// The attempt ran into its limit, and the task's terms take that as a failure. The worker is told to stop.
+    /// The attempt exceeded its run limit, and the task's terms count that as a failure. The worker gets a
+    /// stop notice.
     pub(super) fn fail_overrun(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
         self.order_stop(slot, StopWhy::RunLimit, out);
         if self.wanted_of(slot) == Some(Wanted::Cancel) {
@@ -73,7 +74,7 @@ impl Engine {
         let worker = task.state.holding().map(|holding| holding.worker.clone());
         if tries_again {
             let (next, state) = match self.wanted_of(slot) {
-                // It was asked to pause: that comes true before the next attempt does.
+                // A client asked to pause the task, so it is paused instead of retried.
                 Some(_) => (Next::Paused, self.paused_as_asked(now, slot)),
                 None => {
                     let until = now + delay(terms.backoff, task.failures, task.id);
@@ -97,17 +98,17 @@ impl Engine {
     }
 }
 
-/// How an attempt went wrong.
+/// How an attempt failed.
 struct Outcome {
     exit_code: i32,
     message: Option<Box<str>>,
     result: Blob,
 }
 
-/// The exit code of an attempt that ran into its limit, as `timeout` of the GNU tools gives it.
+/// The exit code of an attempt that exceeded its run limit, the same as that of GNU `timeout`.
 const EXIT_OVERRUN: i32 = 124;
 
-/// What an exit code means that is not a worker's to give.
+/// The meaning of an exit code that only the broker gives.
 fn meaning(exit_code: i32) -> Option<&'static str> {
     match exit_code {
         0 => Some("is 0, which means completed"),
@@ -118,8 +119,8 @@ fn meaning(exit_code: i32) -> Option<&'static str> {
     }
 }
 
-/// Doubles with every failure or crash; up to a fifth is taken off, by a hash of the task, so that tasks that failed
-/// together do not come back together.
+/// Doubles with every failure or crash. A hash of the task takes up to a fifth off, so that tasks that failed
+/// together are not retried together.
 pub(super) fn delay(backoff: Backoff, failures: u16, task: TaskId) -> Duration {
     let doubled = backoff.first.saturating_mul(1u32 << failures.min(20)).min(backoff.max);
     let mut hash = u64::from(failures).wrapping_add(0x9e37_79b9_7f4a_7c15);

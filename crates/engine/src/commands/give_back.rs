@@ -1,5 +1,6 @@
-//! Give back: the worker returns a task unfinished; nobody is to blame. What was started and must not run twice by
-//! itself is paused. And take back: the broker asks for an unconfirmed one.
+//! Give back: the worker returns a task unfinished, which is neither a failure nor a crash. A started task
+//! that must not run twice by itself is paused. Take back: the broker withdraws an unconfirmed task from its
+//! worker.
 
 use crate::command::{Held, Peer, Reply};
 use crate::engine::Engine;
@@ -29,7 +30,7 @@ impl Engine {
         Ok(Reply::Done)
     }
 
-    /// Nobody has seen the task, so nothing of it was done.
+    /// The worker never received the task, so no part of it was done.
     pub(crate) fn undelivered(
         &mut self,
         now: Timestamp,
@@ -44,7 +45,8 @@ impl Engine {
         Ok(Reply::Done)
     }
 
-    /// The attempt is over without a crash. What was asked of it meanwhile comes true instead of another attempt.
+    /// Ends the attempt without a crash. A pending intent (cancel or pause) takes effect instead of another
+    /// attempt.
     pub(crate) fn hand_back(
         &mut self,
         now: Timestamp,
@@ -71,7 +73,7 @@ impl Engine {
         match holding.intent.as_ref().map(|intent| intent.wanted) {
             Some(Wanted::Cancel) => self.end_cancelled(now, slot, crate::Blob::EMPTY, false, out),
             Some(Wanted::Pause) => self.pause_as_asked(now, slot, out),
-            // Some of the work may be done: whether it is done again is for a human to say.
+            // Some of the work may be done, so a person decides whether it runs again.
             None if started && pauses => self.enter_paused(now, slot, PauseCause::WorkerLost, reason, out),
             None => self.become_state(
                 now,
@@ -83,8 +85,8 @@ impl Engine {
         }
     }
 
-    /// Takes an unconfirmed task from a holder that had time to confirm: it is the last choice for the next attempt,
-    /// or two workers that do not confirm would pass the task to and fro.
+    /// Takes an unconfirmed task from a holder that had time to confirm. That holder becomes the last choice
+    /// for the next attempt, or two workers that do not confirm would pass the task back and forth.
     pub(crate) fn take_back_blaming(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
         let task = self.tasks.at_mut(slot);
         let worker = task.state.holding().expect("only an assigned task is taken back").worker.clone();
@@ -92,7 +94,7 @@ impl Engine {
         self.take_back(now, slot, out);
     }
 
-    /// Takes an unconfirmed task from its holder and lets it wait again, in its old place.
+    /// Takes an unconfirmed task from its holder. It becomes ready again, in its old place.
     pub(crate) fn take_back(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
         let task = self.tasks.at(slot);
         let holding = task.state.holding().expect("only an assigned task is taken back");

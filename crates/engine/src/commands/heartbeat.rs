@@ -11,7 +11,7 @@ use crate::state::StateName;
 use crate::time::Timestamp;
 
 impl Engine {
-    /// The sign of life itself is noted for every command (`presence.rs`); here, what it carries.
+    /// Processes the content of a heartbeat. Every command counts as a sign of life (`presence.rs`).
     pub(crate) fn heartbeat(
         &mut self,
         now: Timestamp,
@@ -40,8 +40,8 @@ impl Engine {
             kept.extend(answer.as_ref().ok().copied());
             answers.push(answer.map(|_| ()));
         }
-        // Reports and heartbeats come in order, so a running task that is missing from the list is one the worker does
-        // not know any more. One that is not confirmed yet may still be on its way to it.
+        // Reports and heartbeats arrive in order, so the worker no longer holds a running task that is
+        // missing from the list. An unconfirmed task may still be on its way to the worker.
         kept.sort();
         kept.dedup();
         let holds = |slot: &Slot| kept.binary_search(slot).is_ok();
@@ -61,8 +61,9 @@ impl Engine {
         Ok(Reply::Held(answers))
     }
 
-    /// The broker ends an attempt that its worker may still run. If the worker says in its heartbeats what it holds,
-    /// the slot stays occupied until the attempt is missing there; otherwise nobody would ever know, and it is free.
+    /// The broker ends an attempt that its worker may still run. If the worker's heartbeats list what it
+    /// holds, the slot stays occupied until the attempt is missing from the list. Otherwise the broker could
+    /// never find out, so the slot is free at once.
     pub(crate) fn note_stopping(&mut self, slot: Slot) {
         let task = self.tasks.at(slot);
         let Some(holding) = task.state.holding() else { return };
@@ -72,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// Attempts that are over occupy a slot only as long as the worker lists them.
+    /// Frees the slots of ended attempts that the worker no longer lists.
     pub(crate) fn keep_stopping(&mut self, key: WorkerKey, listed: &[Held]) {
         let stopping = &mut self.workers.at_mut(key).stopping;
         let before = stopping.len();

@@ -1,4 +1,4 @@
-//! Inherit: the crashes of a worker whose name is new with each connection follow the host that it names.
+//! Inherit: if a worker's name changes with each connection, its crash record follows its host.
 
 use crate::engine::Engine;
 use crate::id::WorkerKey;
@@ -8,8 +8,8 @@ use crate::timers::Timer;
 use crate::workers::{Presence, Worker};
 
 impl Engine {
-    /// Moves the record of the worker of the same host that crashed last and is gone to this one. The record is moved and not
-    /// copied, so that each of several workers of one host has its own.
+    /// Moves the record of the gone worker of the same host that crashed last to this one. The record is
+    /// moved, not copied, so that each of several workers on one host has its own.
     pub(crate) fn inherit_crashes(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
         let Some(gone) = self.crashed_before(key) else { return };
         let record = self.workers.at(gone).health.clone();

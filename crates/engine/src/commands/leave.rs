@@ -1,5 +1,5 @@
-//! Leave: a worker says goodbye. What it still holds goes back, without blame; what runs and must not run twice by
-//! itself is paused.
+//! Leave: a worker disconnects on purpose. Its tasks go back without counting as crashes; a running task that
+//! must not run twice by itself is paused.
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
@@ -18,7 +18,8 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         let key = self.worker_of(peer)?;
-        // It takes nothing any more, or it would get its own tasks back. Whoever says goodbye need not be looked for.
+        // Draining first, or the worker would get its own tasks back. A worker that leaves on purpose is not
+        // kept in the list of lost ones.
         let worker = self.workers.at_mut(key);
         (worker.draining, worker.remembered) = (true, false);
         worker.profile_is_news |= worker.health.profile.take().is_some();
@@ -33,8 +34,8 @@ impl Engine {
         Ok(Reply::Done)
     }
 
-    /// Takes a worker that holds nothing out of the table; one with a crash history stays for the record, and so does
-    /// one that was lost and wants to be remembered.
+    /// Removes a worker that holds nothing from the table. One with crashes stays for its record, and so does
+    /// a lost one that is `remembered`, unless the table is more than half full.
     pub(crate) fn bid_farewell(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
         self.set_presence(key, Presence::Gone { since: now });
         self.recount(now, key, out);

@@ -1,5 +1,5 @@
-//! Limit: how many tasks of a tag may be held at once. It can be set, changed and lifted while tasks run; lowering it
-//! stops nothing that runs.
+//! Limit: how many tasks of a tag may be held at once. A client can set, change and remove it while tasks
+//! run; lowering it stops no running task.
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;

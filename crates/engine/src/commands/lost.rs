@@ -1,5 +1,5 @@
-//! Lost: a worker went silent or its connection closed. It gets nothing new, whoever waits for its tasks is told at
-//! once, and when the lease ends each task follows its policy.
+//! Lost: a worker went silent or its connection closed. It gets no new tasks, the watchers of its tasks get
+//! an event at once, and when the lease ends each task follows its policy.
 
 use crate::command::{OnClose, Peer, Reply};
 use crate::engine::Engine;
@@ -26,7 +26,7 @@ impl Engine {
             OnClose::MayStillRun => worker.lease_until(),
         };
         match &mut worker.presence {
-            // It was silent before; everybody knows, and only the end of its lease may have come nearer.
+            // The worker was already lost and its event is out. Only the end of its lease may be earlier now.
             Presence::Lost { session, lease_until: until, .. } => {
                 *session = None;
                 *until = lease_until;
@@ -40,7 +40,7 @@ impl Engine {
         Ok(Reply::Done)
     }
 
-    /// The worker's timer: was it heard of since? If not, it is lost, or its lease is over.
+    /// Handles the worker's timer. If the worker has been silent since, it is lost, or its lease is over.
     pub(crate) fn check_worker(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
         let worker = self.workers.at_mut(key);
         worker.timer = Timestamp::NEVER;
@@ -82,7 +82,7 @@ impl Engine {
         self.watch_worker(key);
     }
 
-    /// Nobody believes its attempts any more.
+    /// Ends the lease: the broker no longer treats the worker's attempts as alive.
     fn end_lease(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
         let Presence::Lost { reason, session, .. } = self.workers.at(key).presence else {
             unreachable!("a lease ends for a lost worker")
@@ -95,7 +95,7 @@ impl Engine {
         }
         for slot in held {
             match self.state_name(slot) {
-                // Nobody confirmed it, so nobody crashed on it: it just waits again.
+                // The worker did not confirm the task, so this is no crash: the task becomes ready again.
                 StateName::Assigned => self.take_back(now, slot, out),
                 _ => self.crash(now, slot, reason, None, out),
             }
@@ -107,7 +107,8 @@ impl Engine {
         self.bid_farewell(now, key, out);
     }
 
-    /// A crash goes on the worker's record; too many in a short time put it into quarantine, and that is to be told.
+    /// Adds a crash to the worker's record. Too many in a short time quarantine the worker; then this returns
+    /// the event.
     pub(crate) fn count_crash(&mut self, now: Timestamp, key: WorkerKey) -> Option<EventData> {
         let window = self.settings.quarantine_window;
         let health = &mut self.workers.at_mut(key).health;

@@ -1,4 +1,4 @@
-//! One file per verb: what each command does, and nothing else.
+//! One file per verb, holding what each command does.
 
 mod abandon;
 mod absence;

@@ -1,4 +1,4 @@
-//! Move: another queue, priority or set of tags for a task that waits.
+//! Move: gives a waiting task another queue, priority or set of tags.
 
 use crate::command::{Move, Peer, Reply};
 use crate::engine::Engine;

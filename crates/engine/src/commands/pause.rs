@@ -1,4 +1,4 @@
-//! Pause: a task waits until a client resumes it. A running one is asked to stop first.
+//! Pause: a task waits until a client resumes it. The worker of a running task is asked to stop it first.
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
@@ -42,13 +42,13 @@ impl Engine {
         Ok(Reply::Done)
     }
 
-    /// What was asked of a running task has come true.
+    /// Pauses a held task as its intent asks.
     pub(crate) fn pause_as_asked(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
         let reason = self.intent_reason(slot);
         self.enter_paused(now, slot, PauseCause::Asked, reason, out);
     }
 
-    /// The state of a held task that was asked to pause.
+    /// The paused state of a held task that a client asked to pause.
     pub(crate) fn paused_as_asked(&self, now: Timestamp, slot: Slot) -> TaskState {
         let reason = self.intent_reason(slot);
         TaskState::Paused(Box::new(PauseInfo { since: now, why: PauseCause::Asked, reason }))

@@ -1,4 +1,4 @@
-//! Pause and resume a whole queue: nothing new is handed out from it; what runs goes on.
+//! Pause and resume a whole queue: no new tasks are assigned from a paused queue; running ones continue.
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 use crate::time::Timestamp;
 
 impl Engine {
-    /// A queue may be paused before anything is in it.
+    /// A queue may be paused while it is empty.
     pub(crate) fn pause_queue(
         &mut self,
         now: Timestamp,

@@ -1,4 +1,5 @@
-//! Presence: who is there. It is soft: nothing of it is stored, and a restarted broker learns it anew.
+//! Presence: which workers are connected. It is soft state: it is not stored, and a restarted broker rebuilds
+//! it.
 
 use crate::engine::Engine;
 use crate::event::EventData;
@@ -19,7 +20,7 @@ impl Engine {
         }
     }
 
-    /// A worker that was only silent speaks again, on the connection it had.
+    /// A worker that was only silent is back, on the same connection.
     fn welcome_back(&mut self, now: Timestamp, key: WorkerKey, session: SessionId, out: &mut dyn Output) {
         self.set_presence(key, Presence::Live { session, since: now });
         self.tell_worker(now, key, EventData::WorkerReturned, out);
@@ -49,8 +50,8 @@ impl Engine {
         }
     }
 
-    /// Sets the worker's timer to when it has to be looked at. A heartbeat does not move it: when it fires, it looks
-    /// at what was heard meanwhile and sets itself again.
+    /// Arms the worker's timer for its next check. A heartbeat does not move it: when it fires, it checks
+    /// when the worker was last heard from and arms itself again.
     pub(crate) fn watch_worker(&mut self, key: WorkerKey) {
         let worker = self.workers.at(key);
         let at = match worker.presence {

@@ -1,4 +1,4 @@
-//! Progress: how far a running task has come, as its worker tells it.
+//! Progress: a worker reports how far a running task is.
 
 use crate::command::{Held, Peer, Reply};
 use crate::engine::Engine;
@@ -25,7 +25,7 @@ impl Engine {
             return Err(Refusal::BadValue { what: "progress", why: "is above 100 percent" });
         }
         name::check_text("bytes in a progress note", note.as_deref(), NOTE_BYTES_MAX)?;
-        // Whoever reports progress has started.
+        // A worker that reports progress has started.
         self.mark_started(now, slot, out);
         let TaskState::Running(holding) = &mut self.tasks.at_mut(slot).state else {
             unreachable!("it has started")

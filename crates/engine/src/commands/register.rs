@@ -1,4 +1,5 @@
-//! Register: a worker joins, or comes back with what it still holds and hears, attempt by attempt, whether to go on.
+//! Register: a worker joins, or returns with the attempts it still holds and learns for each whether to
+//! continue.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +33,7 @@ impl Engine {
         } else if self.workers.len() >= self.settings.workers_max {
             return Err(Refusal::Full { what: "workers", limit: self.settings.workers_max as u64 });
         }
-        // One session is one worker: registering under another name leaves the first.
+        // One session is one worker: registering under another name leaves the first one.
         if let Some(other) = self.workers.of_session(peer.session)
             && Some(other) != known
         {
@@ -64,7 +65,7 @@ impl Engine {
             Unnamed::Gone => Vec::new(),
             Unnamed::Open => std::mem::take(&mut missing),
         };
-        // A new process without the tasks of the one before means that the one before has crashed.
+        // A new process without its predecessor's tasks means that the predecessor crashed.
         let crashed =
             !same_process && missing.iter().any(|slot| self.state_name(*slot) == StateName::Running);
         let quarantine = if crashed { self.count_crash(now, key) } else { None };
@@ -84,8 +85,8 @@ impl Engine {
         Ok(Reply::Registered { held: answers, returned })
     }
 
-    /// A worker that is there, or may come back to its tasks, belongs to the key that registered it. Who that was is
-    /// not known after a restart of the broker.
+    /// A worker that is connected, or may return to its tasks, belongs to the key that registered it. After a
+    /// restart of the broker, that key is not known.
     fn check_owner(&self, key: WorkerKey, owner: Option<&Name>) -> Result<(), Refusal> {
         let worker = self.workers.at(key);
         let is_free = matches!(worker.presence, Presence::Gone { .. });
@@ -97,7 +98,7 @@ impl Engine {
         }
     }
 
-    /// A live worker's name is taken, except by the same process that has lost its old connection.
+    /// A live worker's name is taken. Only the same process, having lost its old connection, may use it.
     fn check_takeover(&self, peer: &Peer, key: WorkerKey, instance: u64) -> Result<(), Refusal> {
         let worker = self.workers.at(key);
         match worker.presence {
@@ -121,7 +122,7 @@ impl Engine {
         self.set_presence(key, Presence::Live { session: peer.session, since: now });
     }
 
-    /// Takes over the worker's own terms. Returns what it says it holds.
+    /// Takes over the worker's terms. Returns the attempts it claims to hold.
     fn adopt(
         &mut self,
         now: Timestamp,
@@ -142,7 +143,7 @@ impl Engine {
         worker.capabilities = spec.capabilities;
         worker.slots = spec.slots;
         worker.pulls = spec.pulls;
-        // Another process starts with a clean sheet; the same one still drains if it was told to.
+        // A new process does not inherit the drain; the same process keeps draining.
         worker.draining &= same_process;
         worker.heartbeat = spec.heartbeat;
         worker.lost_after = spec.lost_after;
@@ -151,7 +152,7 @@ impl Engine {
         worker.on_close = spec.on_close;
         worker.remembered = spec.remembered;
         worker.starts_on_assign = spec.starts_on_assign;
-        // What it presents and may not go on with, it is told so now.
+        // The reply to this registration stops every attempt that may not continue.
         (worker.lists_held, worker.stopping) = (false, Vec::new());
         worker.about = spec.about;
         if spec.profile.is_some() && spec.profile != worker.health.profile {
@@ -161,7 +162,7 @@ impl Engine {
         spec.held
     }
 
-    /// The worker goes on with these tasks, and hears what is wanted of them.
+    /// The worker continues these tasks and gets their pending intents.
     fn go_on(
         &mut self,
         now: Timestamp,
@@ -171,7 +172,7 @@ impl Engine {
         out: &mut dyn Output,
     ) {
         for slot in kept {
-            // It comes back with the task, so it has started, even if that report was lost on the way.
+            // The worker returns with the task, so it has started, even if the report of the start was lost.
             self.mark_started(now, *slot, out);
             if returned {
                 let worker = self.workers.at(key).name().clone();
@@ -181,7 +182,7 @@ impl Engine {
         }
     }
 
-    /// A door has found out what its worker does not hold. Answered attempt by attempt.
+    /// A door has found out which attempts its worker does not hold. Answers each attempt.
     pub(crate) fn forgotten(
         &mut self,
         now: Timestamp,
@@ -198,12 +199,12 @@ impl Engine {
         Ok(Reply::Held(held.iter().map(release_missing).collect()))
     }
 
-    /// The worker does not hold these tasks, whatever was thought.
+    /// The worker does not hold these tasks.
     fn release_missing(&mut self, now: Timestamp, missing: &[Slot], out: &mut dyn Output) {
         for slot in missing {
             match self.state_name(*slot) {
-                // It has not heard of it: somebody else may have it. If the assignment is still on its way to it, the
-                // order to stop comes right behind.
+                // The worker does not know the task, so another may have it. If the assignment is still on
+                // its way, the stop notice follows right behind it.
                 StateName::Assigned => {
                     self.order_stop(*slot, StopWhy::TakenBack, out);
                     self.hand_back(now, *slot, None, out);

@@ -1,4 +1,4 @@
-//! Release: a task that was held back may run.
+//! Release: a held-back task may run.
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
@@ -26,7 +26,7 @@ impl Engine {
         Ok(Reply::Done)
     }
 
-    /// The state in which a task waits: delayed as long as it is not before its time, ready afterwards.
+    /// The state in which a task waits: delayed until its `not_before`, ready afterwards.
     pub(crate) fn waiting_state(&self, now: Timestamp, slot: Slot) -> TaskState {
         match self.tasks.at(slot).extras.as_ref().and_then(|extras| extras.not_before) {
             Some(until) if until > now => TaskState::Delayed { until },

@@ -1,4 +1,5 @@
-//! Resume: a paused task waits for a worker again. A running task that was only asked to pause is left alone.
+//! Resume: a paused task becomes ready again, or delayed if it is not due yet. Any other state is refused, even
+//! a running task with a pending pause.
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;

@@ -1,5 +1,5 @@
-//! Retention: ended tasks are kept by count and by age, then forgotten. Nothing is written for it, because the rule
-//! gives the same result again after a restart.
+//! Retention: ended tasks are kept by count and by age, then forgotten. This needs no record, because the
+//! same rule gives the same result after a restart.
 
 use crate::blob::Which;
 use crate::engine::Engine;

@@ -1,5 +1,5 @@
-//! Retry: an ended task starts over, with its crashes and failures forgiven. Its attempts go on counting, so that a
-//! report from an earlier life stays stale.
+//! Retry: an ended task starts over, with its crashes and failures reset. Its attempt number continues, so
+//! that a late report of an earlier attempt stays stale.
 
 use crate::blob::Which;
 use crate::command::{Peer, Reply};

@@ -1,5 +1,5 @@
-//! Spoken: the hub has said what was decided. Until then a worker cannot know what it is asked to do, however long the
-//! disk takes, so the clocks that run against it start here.
+//! Spoken: the hub has sent what was decided. Until then a worker cannot know what it is asked to do, however
+//! long the disk takes, so the timeouts against it start here.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::time::Timestamp;
 use crate::timers::Timer;
 
 impl Engine {
-    /// Everything that was decided up to this event has left the broker. The hub calls it for every batch that is on
-    /// disk, after it has sent the batch's notices.
+    /// The hub has sent everything decided up to this event. It calls this for every batch that is on disk,
+    /// after it has sent the batch's notices.
     pub fn spoken(&mut self, now: Timestamp, event: u64) {
         while let Some((waits_for, slot)) = self.unspoken.front().copied()
             && waits_for <= event
@@ -23,7 +23,7 @@ impl Engine {
         self.prune_timers();
     }
 
-    /// The holder has been told, unless the task has gone on without it.
+    /// Starts the timeout now that the holder has its notice, unless the task has moved on since.
     fn start_clock(&mut self, now: Timestamp, slot: Slot, waits_for: u64) {
         let Some(task) = self.tasks.get(slot) else { return };
         let Some(holding) = task.state.holding().filter(|holding| holding.waits_for == waits_for) else {
@@ -36,10 +36,10 @@ impl Engine {
             let timeout = terms.accept_timeout.unwrap_or(self.settings.accept_timeout);
             now + timeout.min(self.settings.take_back_after)
         } else if self.wanted_of(slot) == Some(Wanted::Cancel) {
-            // If its run limit ends before that, the wish comes true then.
+            // If the run limit ends first, the cancellation is enforced then.
             self.cancel_timeout(terms).map_or(before, |timeout| before.min(now + timeout))
         } else {
-            // It counts as started since its assignment, and really starts now.
+            // The task counts as running since its assignment, but the worker really starts it now.
             terms.run_limit.map_or(Timestamp::NEVER, |limit| now + limit)
         };
         let holding = self.tasks.at_mut(slot).state.holding_mut().expect("it is held");
@@ -52,7 +52,7 @@ impl Engine {
         }
     }
 
-    /// How long a worker may take to stop a task of these terms, if there is a limit.
+    /// How long a worker may take to stop a task with these terms, if there is a limit.
     pub(crate) fn cancel_timeout(&self, terms: &Terms) -> Option<Duration> {
         terms.cancel_timeout.or(self.settings.cancel_timeout).filter(|timeout| !timeout.is_zero())
     }

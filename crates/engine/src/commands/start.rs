@@ -1,4 +1,4 @@
-//! Start: the worker confirms that it works on what it was sent.
+//! Start: the worker confirms that it works on an assigned task.
 
 use crate::command::{Held, Peer, Reply};
 use crate::engine::Engine;
@@ -28,8 +28,8 @@ impl Engine {
         Ok(Reply::Held(each.collect()))
     }
 
-    /// An assigned task becomes a running one and keeps its holder. A running one stays as it is: saying it twice is
-    /// no mistake.
+    /// Turns an assigned task into a running one with the same holder. A running one stays as it is: `Start`
+    /// is idempotent.
     pub(crate) fn mark_started(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
         let TaskState::Assigned(_) = self.tasks.at(slot).state else { return };
         self.count(slot, |count| *count -= 1);
@@ -43,7 +43,7 @@ impl Engine {
         holding.check_at = run_limit.map_or(Timestamp::NEVER, |limit| now + limit);
         let (worker, check_at) = (holding.worker.clone(), holding.check_at);
         task.state = TaskState::Running(holding);
-        // Once it has started it cannot expire any more.
+        // A started task can no longer expire.
         let expiry = task.extras.as_mut().and_then(|extras| extras.expires_at.take());
         self.timers.disarm(unconfirmed, Timer::Held(slot));
         self.timers.arm(check_at, Timer::Held(slot));

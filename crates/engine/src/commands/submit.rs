@@ -1,4 +1,4 @@
-//! Submit: tasks come in, each accepted or refused on its own.
+//! Submit: a client submits tasks; the engine accepts or refuses each on its own.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Engine {
         if let Some(known) = self.known_by_name(peer, &new)? {
             return Ok(known);
         }
-        // The one before it in the same submission may have the same id.
+        // An earlier task of the same submission may have the same id.
         if found.is_some() || self.tasks.find(&new.id).is_some() {
             return Err(Refusal::IdTaken { task: new.id });
         }
@@ -56,7 +56,8 @@ impl Engine {
         let id = new.id;
         let fingerprint = if new.name.is_some() { fingerprint(&new) } else { 0 };
         let priority = new.priority.unwrap_or_else(|| match parent {
-            // A parent often waits for its children: they are more urgent, or all slots fill with waiting parents.
+            // A parent often waits for its children. If they were not more urgent, waiting parents would fill
+            // all slots.
             Some(parent) => self.tasks.at(parent).priority.saturating_add(1),
             None => 0,
         });
@@ -97,8 +98,8 @@ impl Engine {
         Ok(Accepted { task: id, known: false, state: self.state_name(slot), unserved })
     }
 
-    /// The terms of a new task. Whoever submits many tasks submits them under the same terms, so those that were used
-    /// last are tried first, before anything is built or looked up.
+    /// The terms of a new task. A client that submits many tasks mostly uses the same terms, so the last used
+    /// ones are tried first, before anything is built or looked up.
     fn terms_for(&mut self, peer: &Peer, new: NewTask) -> Result<TermsKey, Refusal> {
         if let Some(recent) = self.terms.recent(peer.session)
             && asks_for(self.terms.get(recent), peer, &new)
@@ -113,7 +114,7 @@ impl Engine {
         Ok(key)
     }
 
-    /// The task that was submitted under this name before, if it was the same request.
+    /// The task that was submitted under this name before, if the request was the same.
     fn known_by_name(&self, peer: &Peer, new: &NewTask) -> Result<Option<Accepted>, Refusal> {
         let Some(name) = &new.name else { return Ok(None) };
         name::check("task", name)?;
@@ -130,7 +131,7 @@ impl Engine {
         let Some(parent) = new.parent else { return Ok(None) };
         let refusal = Refusal::BadParent { parent };
         let slot = self.task_of(peer, parent).map_err(|_| refusal.clone())?;
-        // A child of a parent that is being cancelled would outlive it.
+        // A child of a task that is being cancelled would outlive its parent.
         if self.state_name(slot) == StateName::Cancelled || self.wanted_of(slot) == Some(Wanted::Cancel) {
             return Err(refusal);
         }
@@ -161,7 +162,7 @@ impl Engine {
         Ok(())
     }
 
-    /// New queues and a new namespace must fit.
+    /// Refuses new queues or a new namespace beyond the limits.
     pub(crate) fn check_queue_room(&self, namespace: &Name, queues: &[Name]) -> Result<(), Refusal> {
         let namespace_key = self.namespaces.find(namespace);
         if namespace_key.is_none() {
@@ -186,8 +187,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Why no live worker can take a task that is about to wait. Tasks that come together mostly wait in the same ready
-    /// queue, and what was found out for the last one holds for the next.
+    /// Why no live worker can take a task that is about to wait. Tasks of one submission mostly wait in the
+    /// same ready queue, so the last answer is reused.
     fn unserved(&self, slot: Slot, last: &mut Option<(ReadyQueueKey, Option<Why>)>) -> Option<Why> {
         let task = self.tasks.at(slot);
         if task.state.name() != StateName::Ready {
@@ -246,9 +247,9 @@ fn terms_of(peer: &Peer, new: NewTask) -> Terms {
     terms
 }
 
-/// Whether these are the terms that a new task asks for.
+/// Whether a new task asks for exactly these terms.
 fn asks_for(terms: &Terms, peer: &Peer, new: &NewTask) -> bool {
-    // The names of one client are often the same piece of text.
+    // Names from one client often share one allocation.
     let same = |one: &Name, other: &Name| Arc::ptr_eq(one, other) || one == other;
     same(&terms.queue, &new.queue)
         && same(&terms.submitter, &peer.identity)
@@ -267,9 +268,9 @@ fn asks_for(terms: &Terms, peer: &Peer, new: &NewTask) -> bool {
         && terms.abandon_after == new.abandon_after
 }
 
-/// Tells one request under a name from another. It is stored, so it must be the same in every version: FNV-1a over a
-/// plain rendering of what was asked for. Points in time are left out: a client that says "in a minute" and has to say
-/// it again means another moment but the same task.
+/// Identifies a named request. It is stored, so it must be the same in every version: FNV-1a over a plain
+/// rendering of the request. Points in time are left out: a client that says "in a minute" and retries means
+/// another moment but the same task.
 fn fingerprint(new: &NewTask) -> u64 {
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
     hash.text(&new.queue);
@@ -290,7 +291,7 @@ fn fingerprint(new: &NewTask) -> u64 {
     }
     hash.number(u64::from(new.body.bytes()));
     hash.number(new.body_digest);
-    // Requests that were made before there were such terms keep their fingerprint.
+    // Hash a newer field only if it is set, so that requests from before it existed keep their fingerprint.
     if let Some(timeout) = new.cancel_timeout {
         hash.number(timeout.as_millis() as u64);
     }

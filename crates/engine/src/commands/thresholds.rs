@@ -1,4 +1,4 @@
-//! Thresholds: from where on a queue has a backlog. They can be set before anything is in the queue, and while tasks
+//! Thresholds: when a queue has a backlog. A client can set them while the queue is empty and while tasks
 //! wait.
 
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Engine {
         let Thresholds { depth, age } = self.thresholds_of(&self.queues.at(key).setting);
         self.tell_queue(now, key, EventData::QueueThresholdsSet { depth, age }, out);
         self.list_waiting(key);
-        // A queue without tasks and settings is forgotten there as well.
+        // The backlog check also removes a queue without tasks and settings.
         self.stir_queue(key);
         Ok(Reply::Done)
     }

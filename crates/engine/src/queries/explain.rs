@@ -1,4 +1,4 @@
-//! Explain: exactly why a task is not running.
+//! Explain: why a task is not running.
 
 use crate::classes::offers;
 use crate::command::{Answer, Peer};
@@ -27,7 +27,7 @@ impl Engine {
         }))
     }
 
-    /// Why the first task of a ready queue waits, and so all behind it.
+    /// Why the first task of a ready queue waits, and therefore all tasks behind it.
     pub(crate) fn why_waiting(&self, key: ReadyQueueKey) -> Why {
         let ready_queue = self.ready_queues.at(key);
         let queue = self.queues.at(ready_queue.queue);
@@ -88,7 +88,7 @@ impl Engine {
         }
     }
 
-    /// The needs that no live class of the queue offers; all of them, if only no class offers them together.
+    /// The needs that no live class of the queue offers; all of them, if each is offered but not together.
     fn missing(&self, group: &DispatchGroup, queue: &Queue) -> Vec<Name> {
         let live =
             || queue.classes.iter().map(|class| self.classes.at(*class)).filter(|class| class.live > 0);

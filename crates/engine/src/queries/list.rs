@@ -1,8 +1,9 @@
-//! List: pages of tasks by filter. It walks the state, ready queue or worker where the wanted tasks are, and looks at a
-//! bounded number of tasks per page: a page may come back short, with a cursor to go on.
+//! List: pages of tasks by filter. It walks the state, ready queue or worker where the matching tasks are,
+//! and examines a bounded number of tasks per page: a page may be short, with a cursor to continue.
 //!
-//! Tasks of one state come in the order of that state. A task keeps neither its state nor its place in such an order,
-//! so a list over several states that takes more than one page goes by what a task does keep: its place in the table.
+//! Tasks of one state come in the order of that state. A task keeps neither its state nor its position in
+//! that order, so a list over several states that takes more than one page is ordered by the task's slot,
+//! which is stable.
 
 use std::ops::Bound::{Excluded, Unbounded};
 
@@ -19,7 +20,7 @@ use crate::state_index::order;
 use crate::task::Task;
 use crate::workers::Worker;
 
-/// How many tasks one page may look at.
+/// How many tasks one page may examine.
 const LOOKS_MAX: usize = 10_000;
 
 impl Engine {
@@ -41,7 +42,7 @@ impl Engine {
         Ok(Answer::Tasks { tasks: page.tasks, next: page.next })
     }
 
-    /// The tasks of one state after the other.
+    /// The tasks of these states, one state after the other.
     fn page_of_states(&self, peer: &Peer, query: &ListQuery, states: &[StateName]) -> Page {
         let mut page = Page::default();
         for state in states {
@@ -53,7 +54,7 @@ impl Engine {
         page
     }
 
-    /// The tasks of several states. If one page holds them all, state after state; else by their places in the table.
+    /// The tasks of several states. If one page holds them all, state by state; else by slot.
     fn page_of_many(&self, peer: &Peer, query: &ListQuery, states: &[StateName]) -> Page {
         if query.cursor.is_none() {
             let page = self.page_of_states(peer, query, states);
@@ -68,7 +69,7 @@ impl Engine {
         }
     }
 
-    /// The places of all tasks that may be meant, unless there are too many to look at them for one page.
+    /// The slots of all candidate tasks, unless there are too many for one page.
     fn few(&self, peer: &Peer, query: &ListQuery, states: &[StateName]) -> Option<Vec<Slot>> {
         let mut few = Vec::new();
         let mut looks = LOOKS_MAX;
@@ -158,7 +159,7 @@ impl Engine {
         page
     }
 
-    /// Walks the tasks of one state, from the narrowest place that holds them.
+    /// Walks the tasks of one state, using the narrowest index that holds them.
     fn walk(
         &self,
         peer: &Peer,
@@ -174,7 +175,7 @@ impl Engine {
         }
     }
 
-    /// Tasks that neither wait in a ready queue nor are held.
+    /// Walks tasks that neither wait in a ready queue nor are held.
     fn walk_state(
         &self,
         peer: &Peer,
@@ -191,7 +192,8 @@ impl Engine {
         }
     }
 
-    /// What workers hold, worker after worker: of one worker if it is named, else of all.
+    /// Walks the tasks that workers hold: those of the named worker, else of all workers, one after the
+    /// other.
     fn walk_workers(
         &self,
         peer: &Peer,
@@ -224,7 +226,7 @@ impl Engine {
             && worker.health.namespace == peer.namespace
     }
 
-    /// The ready queues, one after the other.
+    /// Walks the ready queues, one after the other.
     fn walk_lines(&self, peer: &Peer, query: &ListQuery, after: Option<ListPlace>, page: &mut Page) {
         for key in self.ready_queues_of(peer, query, ReadyQueueKey(after.map_or(0, |after| after.part))) {
             let from = after.filter(|after| after.part == key.0);
@@ -238,7 +240,7 @@ impl Engine {
                     }
                 }
             }
-            // A ready queue that is passed by is a look as well.
+            // Skipping a ready queue counts as a look as well.
             let behind = ListPlace { part: key.0, weight: i64::MAX, number: u64::MAX };
             if !page.look(query, &[StateName::Ready], behind) {
                 return;
@@ -246,7 +248,7 @@ impl Engine {
         }
     }
 
-    /// The ready queues from one on: of one queue if it is named, else all.
+    /// The ready queues from one on: those of the named queue, else all.
     fn ready_queues_of<'a>(
         &'a self,
         peer: &Peer,
@@ -273,7 +275,7 @@ impl Engine {
             && query.tag.as_ref().is_none_or(has_tag)
     }
 
-    /// Looks at one task. Says whether there is room to go on.
+    /// Examines one task. Returns whether there is room to continue.
     fn see(
         &self,
         peer: &Peer,
@@ -325,7 +327,7 @@ impl Page {
         self.tasks.len() == limit || self.bytes >= PAGE_BYTES_MAX
     }
 
-    /// Counts a look. Says whether there is room for more; if not, the list goes on behind `place`.
+    /// Counts one look. Returns whether there is room for more; if not, the list continues after `place`.
     fn look(&mut self, query: &ListQuery, states: &[StateName], place: ListPlace) -> bool {
         self.looks += 1;
         if self.is_full(query.limit) || self.looks == LOOKS_MAX {

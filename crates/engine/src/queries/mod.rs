@@ -1,4 +1,4 @@
-//! One file per question: what can be known without changing anything.
+//! One file per query. Queries change nothing.
 
 mod explain;
 mod list;
@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::refusal::Refusal;
 
 impl Engine {
-    /// Answers a query from the asker's namespace.
+    /// Answers a query, limited to the peer's namespace.
     pub fn ask(&self, peer: &Peer, query: &Query) -> Result<Answer, Refusal> {
         match query {
             Query::Show { task } => self.show(peer, *task),

@@ -31,7 +31,7 @@ impl Engine {
         }
     }
 
-    /// When the oldest of those tasks was submitted that are next in their ready queues.
+    /// When the oldest of the tasks at the front of their ready queues was submitted.
     fn oldest_ready(&self, queue: &Queue) -> Option<Timestamp> {
         let ready_queues = queue.groups.iter().flat_map(|group| &self.groups.at(*group).ready_queues);
         let first = ready_queues.filter_map(|ready_queue| self.ready_queues.at(*ready_queue).ranked.first());
@@ -86,12 +86,12 @@ impl Engine {
         )
     }
 
-    /// What a monitoring system wants to see of the whole broker.
+    /// Metrics of the whole broker.
     pub fn gauges(&self) -> Gauges {
         self.gauges_where(|_| true)
     }
 
-    /// The same of one namespace alone.
+    /// Metrics of one namespace.
     pub fn gauges_of(&self, namespace: &Name) -> Gauges {
         self.gauges_where(|other| other == namespace)
     }

@@ -1,5 +1,5 @@
-//! Scan: a whole table in slices, in the order of places. A thing keeps its place as long as it exists, so whoever walks
-//! to the end has seen everything that was there all the while, whatever changed its state meanwhile.
+//! Scan: a whole table in slices, in slot order. An entry keeps its slot as long as it exists, so a complete
+//! scan sees every entry that existed throughout, whatever its state changes meanwhile.
 
 use crate::command::{Answer, Peer};
 use crate::engine::Engine;

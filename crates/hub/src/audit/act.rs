@@ -1,4 +1,4 @@
-//! What a request is called in the log, what it is about, and whether it is an act at all.
+//! A request in the audit log: its name, its subject, and whether it is logged at all.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::AuditLevel;
 use super::line::{AuditField, AuditOutcome, TASKS_LISTED_MAX};
 use crate::request::{Request, Response};
 
-/// A request, in short.
+/// A request in short.
 #[derive(Debug)]
 pub(crate) struct AuditAct {
     name: &'static str,
@@ -21,9 +21,9 @@ pub(crate) struct AuditAct {
 enum Kind {
     /// A client, an administrator or a worker changes something.
     Act,
-    /// A worker tells how its task goes.
+    /// A worker reports on its task.
     Report,
-    /// Questions, signs of life, and messages between peers: they change nothing that is kept.
+    /// Queries, heartbeats, and messages between peers: they change nothing that is stored.
     Other,
 }
 
@@ -119,7 +119,7 @@ impl AuditAct {
         }
     }
 
-    /// Whether the log has a line for it. A missing right is told whatever was asked for.
+    /// Whether the log has a line for it. A missing right is always logged.
     pub(crate) fn is_told(&self, level: AuditLevel, reply: &Result<Response, Refusal>) -> bool {
         let by_kind = match self.kind {
             Kind::Act => true,
@@ -129,7 +129,7 @@ impl AuditAct {
         by_kind || matches!(reply, Err(Refusal::NotAllowed { .. }))
     }
 
-    /// The name, how it ended, and what it was about.
+    /// The name, the outcome, and the subject.
     pub(crate) fn end(
         mut self,
         reply: &Result<Response, Refusal>,
@@ -168,7 +168,7 @@ impl AuditAct {
         self.with("task", AuditField::Task(task))
     }
 
-    /// One task by itself, several as a list that does not grow beyond its limit, with how many there are.
+    /// One task by itself; several as a list with a limit and their total number.
     fn tasks(self, tasks: impl Iterator<Item = TaskId> + Clone) -> AuditAct {
         let count = tasks.clone().count();
         let mut listed = tasks.take(TASKS_LISTED_MAX);

@@ -1,4 +1,4 @@
-//! The files of the log. The current one has the name that was configured; older ones have a number behind it, and the
+//! The files of the log. The current one has the configured name; older ones have a number appended, and the
 //! oldest is deleted when there are too many.
 
 use std::fs::{File, OpenOptions};
@@ -6,15 +6,15 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Only the broker's user reads who did what.
+/// Only the broker's user may read the audit log.
 const MODE: u32 = 0o600;
 
-/// What the lines are written to.
+/// The destination of the lines.
 pub trait LogFile: Send {
-    /// Appends whole lines, all of them or none.
+    /// Appends whole lines atomically: all of them or none.
     fn append(&mut self, lines: &[u8]) -> io::Result<()>;
 
-    /// Makes what was appended survive a power failure.
+    /// Makes appended lines durable.
     fn sync(&mut self) -> io::Result<()>;
 }
 
@@ -32,7 +32,7 @@ impl AuditFile {
         let mut file = open(path)?;
         let mut bytes = file.metadata()?.len();
         if bytes > 0 {
-            // A broker that was killed may have left half a line.
+            // A killed broker may have left a partial line.
             let mut last = [0];
             file.seek(SeekFrom::Start(bytes - 1))?;
             file.read_exact(&mut last)?;
@@ -44,7 +44,6 @@ impl AuditFile {
         Ok(AuditFile { path: path.to_owned(), file, bytes, bytes_max, files_max: files_max.max(1) })
     }
 
-    /// Rotates the file.
     fn rotate(&mut self) -> io::Result<()> {
         self.file.sync_data()?;
         for number in (1..self.files_max.saturating_sub(1)).rev() {
@@ -57,7 +56,7 @@ impl AuditFile {
         }
         self.file = open(&self.path)?;
         self.bytes = 0;
-        // The names are facts of the directory, which has a sync of its own.
+        // The rename is durable only after the directory is synced.
         File::open(directory(&self.path))?.sync_all()
     }
 }
@@ -71,7 +70,7 @@ impl LogFile for AuditFile {
         let written = self.file.write_all(lines);
         match written {
             Ok(()) => self.bytes += length,
-            // Half a line would make the next one unreadable.
+            // A partial line would make the next one unreadable.
             Err(_) => self.file.set_len(self.bytes)?,
         }
         written
@@ -82,7 +81,7 @@ impl LogFile for AuditFile {
     }
 }
 
-/// Opens or makes the file, for this process alone.
+/// Opens or creates the file, readable only by the broker's user.
 fn open(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).append(true).create(true).mode(MODE).open(path)?;
     if !file.metadata()?.is_file() {

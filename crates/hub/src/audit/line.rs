@@ -1,5 +1,4 @@
-//! One line of the log, and how it is written: a JSON object with its fields in a fixed order. A field that does not
-//! apply is left out.
+//! One line of the log: a JSON object with its fields in a fixed order. Fields that do not apply are omitted.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -9,7 +8,7 @@ use tenure_engine::{Name, Refusal, TaskId, Timestamp, is_invisible};
 use crate::keys::KeyId;
 use crate::principal::Principal;
 
-/// How many ids of tasks, or names, one line lists.
+/// How many task ids or names one line lists.
 pub(super) const TASKS_LISTED_MAX: usize = 64;
 const NAMES_LISTED_MAX: usize = 64;
 /// How much of a text one line repeats.
@@ -18,23 +17,23 @@ const TEXT_BYTES_MAX: usize = 512;
 #[derive(Debug)]
 pub(crate) struct AuditLine {
     pub(super) at: Timestamp,
-    /// None for the broker itself.
+    /// `None` for the broker itself.
     pub(super) who: Option<Who>,
     pub(super) act: &'static str,
     pub(super) outcome: AuditOutcome,
     pub(crate) fields: Vec<(&'static str, AuditField)>,
 }
 
-/// Who did it, and from where.
+/// The peer that acted, and from where.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Who {
     pub(crate) door: &'static str,
     pub(crate) address: Option<IpAddr>,
-    /// The name of the key, never the key.
+    /// The name of the key, never the key itself.
     pub(crate) key: Option<Name>,
     pub(crate) namespace: Option<Name>,
     pub(crate) identity: Option<Name>,
-    /// The worker that the session has registered.
+    /// The worker that the session registered.
     pub(crate) worker: Option<Name>,
 }
 
@@ -52,7 +51,7 @@ pub(crate) enum AuditOutcome {
         code: &'static str,
         why: String,
     },
-    /// Some of many, and why the first of them was refused.
+    /// Some of many succeeded; holds the first refusal.
     Partly {
         refused: usize,
         code: &'static str,
@@ -109,8 +108,8 @@ impl AuditLine {
         AuditLine { at, who, act, outcome, fields: Vec::new() }
     }
 
-    /// What makes it the same as one before, for peers that nobody has let in: they can repeat it as often as they
-    /// like.
+    /// The identity of a refusal of a peer that was not admitted. Such a peer can repeat it without limit, so
+    /// equal ones are merged.
     pub(super) fn of_stranger(&self) -> Option<(&'static str, Option<IpAddr>, &'static str)> {
         match (&self.who, &self.outcome) {
             (
@@ -121,7 +120,7 @@ impl AuditLine {
         }
     }
 
-    /// Appends it, with the end of its line.
+    /// Appends the line with its newline.
     pub(super) fn write(&self, out: &mut String) {
         let mut object = Object::begin(out);
         object.text("at", &time(self.at));
@@ -212,8 +211,8 @@ impl Object<'_> {
     }
 }
 
-/// Text as JSON. Peers choose names, and people read the log in a terminal, so what could change how a line is shown is
-/// escaped.
+/// Text as JSON. Peers choose names, and people read the log in a terminal, so characters that could change
+/// how a line is displayed are escaped.
 fn push_text(out: &mut String, text: &str) {
     out.push('"');
     let end = text.floor_char_boundary(TEXT_BYTES_MAX);

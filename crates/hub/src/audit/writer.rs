@@ -1,4 +1,4 @@
-//! The thread that writes the log: lines that wait together are written together and synced at most once a second.
+//! The thread that writes the log: it writes pending lines together and syncs at most once a second.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,29 +13,29 @@ use super::line::{AuditField, AuditLine, AuditOutcome};
 use crate::clock::wall_clock;
 use crate::counters::Counters;
 
-/// A power failure takes at most this much of the log.
+/// A power failure loses at most this much of the log.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
-/// How long the refusals of one stranger are counted before they are told in one line.
+/// How long the refusals of one unknown peer are counted before one line reports them.
 const GATHER: Duration = Duration::from_secs(1);
-/// Of how many strangers refusals are gathered; beyond that they are told early.
+/// For how many unknown peers refusals are merged; beyond that they are written early.
 const STRANGERS_MAX: usize = 1_024;
 /// How much is written at once.
 const CHUNK_BYTES: usize = 16 * 1024;
-/// How often the broker's own log says that this one cannot be written.
+/// How often the broker's own log reports that the audit log cannot be written.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
 
 type Stranger = (&'static str, Option<IpAddr>, &'static str);
 
 pub(super) struct AuditWriter {
     file: Box<dyn LogFile>,
-    /// Lines that found no room in the queue.
+    /// Lines that found the queue full.
     dropped: Arc<AtomicU64>,
     counters: Arc<Counters>,
     chunk: String,
     chunk_lines: u64,
-    /// Lines that were lost and not told of yet.
+    /// Lost lines that have not been reported yet.
     lost: u64,
-    /// Refusals of strangers since their last line: the last of them, and how many.
+    /// Refusals of unknown peers since their last line: the last of them, and their number.
     gathered: HashMap<Stranger, Gathered>,
     unsynced_since: Option<Instant>,
     complained_at: Option<Instant>,
@@ -66,7 +66,7 @@ impl AuditWriter {
         }
     }
 
-    /// Until the last handle is gone.
+    /// Runs until the last handle is dropped.
     pub(super) fn run(&mut self, lines: &Receiver<AuditMessage>) {
         loop {
             let mut next = match lines.recv_timeout(SYNC_INTERVAL) {
@@ -103,8 +103,8 @@ impl AuditWriter {
         self.sync();
     }
 
-    /// The first refusal of an untrusted peer is told at once, what follows within a second in one line: an untrusted
-    /// peer must not be able to push everything else out of the log.
+    /// Writes the first refusal of an unknown peer at once and merges the following ones of the next second
+    /// into one line: an unknown peer must not be able to push everything else out of the log.
     fn take(&mut self, line: Box<AuditLine>) {
         let Some(stranger) = line.of_stranger() else { return self.add(&line) };
         if let Some(gathered) = self.gathered.get_mut(&stranger) {
@@ -145,7 +145,7 @@ impl AuditWriter {
         }
     }
 
-    /// Writes what waits. What was lost before is told first.
+    /// Writes the pending lines. Lost lines are reported first.
     fn write(&mut self) {
         self.lose(self.dropped.swap(0, Ordering::Relaxed));
         if self.lost > 0 {

@@ -1,4 +1,4 @@
-//! The audit log on the core: a line waits in the outbox, like an answer, until what it tells is on disk.
+//! The audit log in the core: a line waits in the outbox, like a reply, until what it reports is on disk.
 
 use tenure_engine::{Name, Refusal, SessionId};
 
@@ -19,17 +19,17 @@ impl Entry {
 }
 
 impl Core {
-    /// From now on acts are told.
+    /// Sets the audit log.
     pub fn audit_to(&mut self, audit: Audit) {
         self.audit = Some(audit);
     }
 
-    /// What a request that the runtime answers later is called in the log, if there is one.
+    /// The audit entry for a request that the runtime answers later, if there is an audit log.
     pub(crate) fn act(&self, request: &Request) -> Option<AuditAct> {
         self.audit.as_ref().map(|_| AuditAct::of(request))
     }
 
-    /// Answers such a request.
+    /// Replies to such a request.
     pub(crate) fn reply_to_act(
         &mut self,
         session: SessionId,
@@ -41,7 +41,7 @@ impl Core {
         self.reply(session, token, reply);
     }
 
-    /// A session has registered a worker: what it does from now on, that worker does.
+    /// A session has registered a worker: its later acts are logged as that worker's.
     pub(super) fn note_worker(
         &mut self,
         session: SessionId,
@@ -62,7 +62,7 @@ impl Core {
         }
     }
 
-    /// An act has been decided.
+    /// Adds a line for a decided act.
     pub(super) fn note(
         &mut self,
         session: SessionId,
@@ -74,7 +74,8 @@ impl Core {
         }
     }
 
-    /// A request was answered past the outbox: nothing about it waits for the disk.
+    /// Adds a line for a request that was answered without the outbox, because nothing about it waits for the
+    /// disk.
     pub(super) fn note_at_once(
         &self,
         session: SessionId,

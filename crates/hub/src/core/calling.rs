@@ -1,4 +1,4 @@
-//! Calls and broadcasts on the core: what a peer says to others goes through the outbox, in its order.
+//! Calls and broadcasts in the core: messages between peers go through the outbox, in order.
 
 use bytes::Bytes;
 use tenure_engine::{Name, Peer, Refusal, SessionId};

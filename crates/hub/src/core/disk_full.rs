@@ -1,8 +1,8 @@
-//! What is answered while the disk has no room for what has been decided.
+//! Replies while the disk is full.
 //!
-//! Memory is ahead of the disk then, for as long as it takes somebody to make room. Whoever asks for something new is
-//! refused, and so is whoever asks about tasks: the answer might tell what a crash takes back. Both hear it at once,
-//! instead of waiting behind records that cannot be written.
+//! Memory is then ahead of the disk until an operator frees space. The hub refuses new tasks and checkpoints.
+//! It also refuses queries, because an answer might include changes that a crash undoes. Peers get the
+//! refusal at once instead of waiting behind records that cannot be written.
 
 use tenure_engine::{Refusal, SessionId, Timestamp};
 
@@ -11,9 +11,9 @@ use crate::outbox::OutboxItem;
 use crate::request::{Ask, Delivery, Request, Response};
 
 impl Core {
-    /// The disk has no room from now on. Who has asked already need not wait either.
+    /// The disk is full from now on. Earlier requests that need not wait get their replies as well.
     pub fn disk_became_full(&mut self) {
-        // What is on disk is said as it is, and first.
+        // First send what is on disk.
         self.speak();
         let is_free = |reply: &Result<Response, Refusal>| {
             matches!(reply, Ok(Response::Answer(_) | Response::Stats(_)) | Err(Refusal::DiskFull))
@@ -28,9 +28,10 @@ impl Core {
         }
     }
 
-    /// Answers a request that needs no new record. Any other comes back: its answer waits for the disk.
+    /// Answers a request that needs no new record. Returns any other request: its reply has to wait for the
+    /// disk.
     pub fn answer_with_disk_full(&mut self, now: Timestamp, session: SessionId, ask: Ask) -> Option<Ask> {
-        // A session hears its answers in the order of its requests.
+        // A session gets its replies in the order of its requests.
         if self.outbox.owes(session) {
             return Some(ask);
         }

@@ -1,4 +1,4 @@
-//! Sessions that the hub itself ends: their keys were revoked, or they hold too much.
+//! Sessions that the hub itself ends: their keys were revoked, or they leave too much unread.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl Core {
         }
     }
 
-    /// Ends a session on the hub's side. Its door hears why, and closes the connection.
+    /// Ends a session from the hub's side. Its door receives the reason and closes the connection.
     pub(super) fn end(&mut self, now: Timestamp, session: SessionId, why: Refusal, reason: &'static str) {
         self.note_end(session, &why);
         let Some(entry) = self.sessions.get(&session) else { return };

@@ -1,5 +1,5 @@
-//! How many queues one key uses, for keys that have a limit: one key must not be able to use up all that a namespace may
-//! have.
+//! Counts how many queues each key uses, for keys with a limit: one key must not use up all queues of a
+//! namespace.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use tenure_engine::{Answer, Command, Engine, Name, Peer, Query, Refusal, Timesta
 use crate::keys::KeyId;
 use crate::request::Request;
 
-/// The queues that the sessions of each key have named, as far as they exist.
+/// The existing queues that the sessions of each key have named.
 #[derive(Debug, Default)]
 pub(super) struct QueuesOfKeys {
     of_key: HashMap<KeyId, Used>,
@@ -17,12 +17,12 @@ pub(super) struct QueuesOfKeys {
 #[derive(Debug, Default)]
 struct Used {
     queues: BTreeSet<(Name, Name)>,
-    /// When queues that are gone were last taken out.
+    /// When closed queues were last removed.
     looked_at: Timestamp,
 }
 
 impl QueuesOfKeys {
-    /// Refuses a request that would make its key use more queues than it may.
+    /// Refuses a request that would take its key over its limit of queues.
     pub(super) fn check(
         &mut self,
         now: Timestamp,
@@ -36,7 +36,7 @@ impl QueuesOfKeys {
         queues(request).into_iter().try_for_each(|queue| used.add(now, engine, peer, queue, limit))
     }
 
-    /// Nothing uses these keys any more.
+    /// Removes keys that are no longer used.
     pub(super) fn forget(&mut self, keys: &HashSet<KeyId>) {
         self.of_key.retain(|key, _| !keys.contains(key));
     }
@@ -67,14 +67,14 @@ impl Used {
     }
 }
 
-/// The engine closes queues that hold nothing.
+/// The engine closes empty queues.
 fn exists(engine: &Engine, peer: &Peer, namespace: &Name, queue: &Name) -> bool {
     let peer = Peer { namespace: namespace.clone(), ..peer.clone() };
     let found = engine.ask(&peer, &Query::Queue { queue: queue.clone() });
     matches!(found, Ok(Answer::Queues(queues)) if !queues.is_empty())
 }
 
-/// The queues that a request may bring into being.
+/// The queues that a request may create.
 fn queues(request: &Request) -> Vec<&Name> {
     match request {
         Request::Submit(submissions) => {

@@ -1,4 +1,4 @@
-//! Time that the broker itself costs: the disk keeps everything back, the process was stopped, the clock was set.
+//! Time lost by the broker itself: the disk stalls, the process was suspended, or the clock was set.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use tenure_engine::Timestamp;
 
 use super::Core;
 
-/// The disk stalls if it takes longer than this for what it was given.
+/// The disk stalls if a pending batch takes longer than this.
 const STALL_MIN: Duration = Duration::from_millis(250);
 
 impl Core {
-    /// Everything before `position` is on disk. If the disk stalled before that, says for how long.
+    /// Everything before `position` is on disk. Returns the length of a stall that ends with this.
     pub fn synced(&mut self, now: Timestamp, position: u64) -> Option<Duration> {
         self.now = now;
         let stalled_since = self.disk_waited_for_since.take().filter(|since| now.since(*since) >= STALL_MIN);
@@ -22,7 +22,7 @@ impl Core {
         stalled_since.map(|since| now.since(since))
     }
 
-    /// Nobody was listened to between these two moments.
+    /// The process did not run between these two moments.
     pub fn was_away(&mut self, from: Timestamp, to: Timestamp) {
         self.carry_wait(from, to);
         self.engine.was_away(from, to);
@@ -34,7 +34,7 @@ impl Core {
         self.engine.clock_set(from, to);
     }
 
-    /// What is counted as absence is not counted as a stall as well.
+    /// Time counted as absence must not also count as a stall.
     fn carry_wait(&mut self, from: Timestamp, to: Timestamp) {
         if let Some(since) = &mut self.disk_waited_for_since {
             *since = since.carried(from, to).min(to);

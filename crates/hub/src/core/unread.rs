@@ -1,5 +1,5 @@
-//! What peers leave unread: queries of a session over its limit are refused, and when all sessions together are over
-//! theirs, the largest holder is ended.
+//! Unread bytes: the hub refuses queries of a session over its limit. When all sessions together are over
+//! theirs, the hub ends the session with the most unread bytes.
 
 use std::sync::Arc;
 
@@ -11,13 +11,14 @@ use crate::request::{Delivery, Response};
 use crate::settings::UnreadLimits;
 
 impl Core {
-    /// Sets the limits, and which mailboxes count.
+    /// Sets the limits, and the counter that the mailboxes share.
     pub fn bound_unread(&mut self, limits: UnreadLimits, unread: Arc<UnreadBytes>) {
         self.unread_limits = limits;
         self.unread = unread;
     }
 
-    /// Answers a query, unless too much waits for the session already. A refusal is small and is always given.
+    /// Answers a query, unless the session already has too much unread. A refusal is small and is always
+    /// sent.
     pub(super) fn answer(
         &mut self,
         session: SessionId,
@@ -46,7 +47,7 @@ impl Core {
         self.put(session, Delivery::Reply { token, reply });
     }
 
-    /// An answer leaves the outbox.
+    /// Subtracts a reply that leaves the outbox.
     pub(super) fn forget_unsaid(&mut self, session: SessionId, reply: &Result<Response, Refusal>) {
         let bytes = answer_bytes(reply);
         if bytes > 0 {
@@ -57,7 +58,7 @@ impl Core {
         }
     }
 
-    /// Ends the sessions that hold most, until all together hold no more than they may.
+    /// Ends the sessions with the most unread bytes until the total is within its limit.
     pub fn end_largest_holders(&mut self, now: Timestamp) {
         let limit = self.unread_limits.total;
         while self.unread.get() > limit {
@@ -72,7 +73,7 @@ impl Core {
     }
 }
 
-/// Only what a query asks for is counted before it is said: all else is as large as what was sent for it.
+/// Only answers to queries are counted before they are sent: other replies are no larger than their requests.
 fn answer_bytes(reply: &Result<Response, Refusal>) -> usize {
     match reply {
         Ok(response @ (Response::Answer(_) | Response::Stats(_))) => response.bytes(),

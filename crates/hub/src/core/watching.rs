@@ -1,4 +1,4 @@
-//! Watches on the core: they begin, hear events as long as there is room, and otherwise read the log.
+//! Watches in the core: they begin, receive events while the mailbox has room, and otherwise read the log.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::request::{Delivery, Response, Watch};
 use crate::watches::{SAME_WATCHES_MAX, WATCHES_MAX, WatchCatchUp, WatchInterest, WatchKey};
 
 impl Core {
-    /// The watches that have just begun or fell behind, with the first event each wants.
+    /// The watches that have just begun or fallen behind, with the first event each needs.
     pub fn take_to_read(&mut self) -> Vec<(WatchKey, u64)> {
         std::mem::take(&mut self.to_read)
     }
@@ -23,8 +23,8 @@ impl Core {
         Some((Arc::clone(&self.sessions.get(&key.0)?.mailbox), wanted))
     }
 
-    /// A watch has read the log up to `next`. Either it is live now, or it has to read on from and up to the
-    /// numbers returned, as soon as there is room.
+    /// A watch has read the log up to `next`. Returns `None` if it is live now or has ended, else the range
+    /// of events that it still has to read once its mailbox has room.
     pub fn has_read(&mut self, key: WatchKey, next: u64) -> Option<(u64, u64)> {
         let entry = self.sessions.get(&key.0)?;
         let mailbox = Arc::clone(&entry.mailbox);
@@ -45,7 +45,8 @@ impl Core {
         }
     }
 
-    /// Reads the log for a watch right here, for whoever has no other task to do it in. The runtime has: `follow.rs`.
+    /// Reads the log for a watch synchronously, for callers without a separate task. The runtime uses
+    /// `follow.rs`.
     pub fn read_log(&mut self, watch: WatchKey, mut from: u64, reader: &Reader) {
         while let Some((begin, until)) = self.has_read(watch, from) {
             from = begin;
@@ -61,7 +62,7 @@ impl Core {
                     mailbox.put(Delivery::Gap { watch: watch.1, from, oldest });
                     from = oldest;
                 }
-                // Not on disk yet, or not readable: it is tried again when more has been said.
+                // Not on disk yet, or not readable: try again after the next events are sent.
                 Ok(Events::Some { .. }) | Err(_) => return self.to_read.push((watch, from)),
             }
         }

@@ -1,4 +1,5 @@
-//! A connection's end of the key space: it runs commands at once, and is told the answers when the disk has them.
+//! A connection's side of the key space: it runs commands at once and gets each answer when its records are
+//! on disk.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -13,15 +14,15 @@ use tokio::sync::{mpsc, watch};
 use super::pending::WriteProgress;
 use super::{Keyspaces, NamespaceKeys, locked};
 
-/// What a connection asks for.
+/// A call of a connection.
 #[derive(Debug)]
 pub enum KeyspaceCall {
     Run(Command),
-    /// EXEC: all of them, with nothing between them, unless a watched key changed.
+    /// EXEC: all commands without others in between, unless a watched key changed.
     Transaction(Vec<Command>),
-    /// Waits until there is an element, or until it is given up.
+    /// Blocks until there is an element or the call is given up.
     Wait(Blocking),
-    /// The call with this token has waited long enough.
+    /// The call with this token has timed out.
     GiveUp {
         waiting: u64,
     },
@@ -32,12 +33,12 @@ pub enum KeyspaceCall {
 #[derive(Debug, PartialEq)]
 pub enum KeyspaceAnswer {
     Reply(Reply),
-    /// The answers of a transaction; none if a watched key changed.
+    /// The replies of a transaction; `None` if a watched key changed.
     Transaction(Option<Vec<Reply>>),
     Failed(KeyspaceFailure),
 }
 
-/// Why something was not done, or is not known to be done.
+/// Why a call failed, or its outcome is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyspaceFailure {
     #[error("the disk is full: nothing is written until there is room")]
@@ -50,7 +51,7 @@ pub enum KeyspaceFailure {
     TooManyNamespaces,
 }
 
-/// Where an answer goes that somebody waits for.
+/// Where to send the answer of a blocked call.
 #[derive(Debug)]
 pub(super) struct Sink {
     token: u64,
@@ -62,10 +63,10 @@ pub(super) struct Sink {
 #[derive(Debug)]
 pub(super) struct UnderWay {
     token: u64,
-    /// It leaves when the records up to this place are on disk.
+    /// The answer may leave when the records up to this place are on disk.
     place: u64,
     answer: KeyspaceAnswer,
-    /// What goes back if nobody hears the answer.
+    /// The push that restores the popped element if the answer is never delivered.
     popped: Option<ListCommand>,
 }
 
@@ -83,7 +84,7 @@ pub struct KeyspaceClient {
 }
 
 impl Keyspaces {
-    /// A connection comes to a namespace. Doors check rights before they run anything: see `KeyspaceAct`.
+    /// Connects to a namespace. Doors check rights before they run anything: see `KeyspaceAct`.
     pub fn connect(&self, namespace: &Name) -> Result<KeyspaceClient, KeyspaceFailure> {
         let (sender, served) = mpsc::unbounded_channel();
         Ok(KeyspaceClient {
@@ -100,7 +101,7 @@ impl Keyspaces {
 }
 
 impl KeyspaceClient {
-    /// Runs calls in order. Their answers come out of [`KeyspaceClient::answered`], each with its token.
+    /// Runs calls in order. [`KeyspaceClient::answered`] returns their answers, each with its token.
     pub fn run(&mut self, now: Timestamp, calls: impl IntoIterator<Item = (u64, KeyspaceCall)>) {
         let now = KeyTime(now.millis());
         let (state, keyspaces) = (Arc::clone(&self.state), self.keyspaces.clone());
@@ -118,12 +119,12 @@ impl KeyspaceClient {
         }
     }
 
-    /// Waits until not too much waits for the disk.
+    /// Waits until the backlog for the disk is below its limit.
     pub async fn room(&self) {
         self.keyspaces.shared.pending.room().await;
     }
 
-    /// Waits for answers whose records are on disk. May be dropped and called again.
+    /// Waits for answers whose records are on disk. Cancel-safe: it may be dropped and called again.
     pub async fn answered(&mut self) -> Vec<(u64, KeyspaceAnswer)> {
         loop {
             let answers = self.take_answered();
@@ -200,7 +201,7 @@ impl KeyspaceClient {
             KeyspaceCall::GiveUp { waiting } => {
                 let (_, waiter) = *self.waiting.iter().find(|(known, _)| *known == waiting)?;
                 if !state.space.give_up(waiter) {
-                    // Its answer is under way.
+                    // Its answer is already on its way.
                     return None;
                 }
                 state.sinks.remove(&waiter);
@@ -252,7 +253,7 @@ impl Keyspaces {
         self.shared.pending.is_over().then_some(KeyspaceFailure::Stopping)
     }
 
-    /// Puts a record behind all others, and its answers for others on their way.
+    /// Appends a record, and queues the answers that it gives to blocked calls.
     pub(super) fn record(&self, state: &mut NamespaceKeys, record: Record, served: Vec<Served>) {
         if !record.0.is_empty() {
             let bytes = record.0.iter().map(tenure_keyspace::Effect::weight).sum();
@@ -274,7 +275,7 @@ fn put_back(command: &Blocking, reply: &Reply) -> Option<ListCommand> {
     Some(ListCommand::Push { key: key.clone(), end: *end, elements: vec![element.clone()] })
 }
 
-/// The connection is gone. What it popped and never heard of goes back to where it was.
+/// The connection is closed. Elements that it popped without receiving the answer go back.
 impl Drop for KeyspaceClient {
     fn drop(&mut self) {
         let state = Arc::clone(&self.state);

@@ -1,4 +1,4 @@
-//! Records that wait for the disk, in the order in which they were decided, and how far the disk is.
+//! Records that wait for the disk, in the order of decisions, and the progress of the disk.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,30 +7,30 @@ use tenure_engine::Name;
 use tenure_keyspace::Record;
 use tokio::sync::{oneshot, watch};
 
-/// How much may wait for the disk before connections wait as well.
+/// How many bytes may wait for the disk before connections have to wait as well.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Debug)]
 pub(super) struct PendingWrites {
     queue: Mutex<WriteQueue>,
-    /// Something came.
+    /// Signals a new record.
     arrived: Condvar,
     progress: watch::Sender<WriteProgress>,
 }
 
-/// How far the disk is.
+/// The progress of the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WriteProgress {
     /// All records up to this place are on disk.
     pub(super) durable: u64,
-    /// The disk has no room for those after it.
+    /// The disk is full for the records after `durable`.
     pub(super) full: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct WriteQueue {
     pub(super) records: Vec<(Name, Record)>,
-    /// About how long they are on disk.
+    /// Their approximate size on disk.
     bytes: usize,
     /// The place of the last record.
     pub(super) last: u64,
@@ -46,8 +46,8 @@ impl Default for PendingWrites {
 }
 
 impl PendingWrites {
-    /// Adds a record and returns its place. The caller holds the lock of its namespace, so places keep the order in
-    /// which records were decided.
+    /// Adds a record and returns its place. The caller holds the lock of its namespace, so places keep the
+    /// order of decisions.
     pub(super) fn add(&self, namespace: &Name, record: Record, bytes: usize) -> u64 {
         let mut queue = self.queue();
         queue.last += 1;
@@ -67,13 +67,13 @@ impl PendingWrites {
         self.progress.borrow().full
     }
 
-    /// The broker is stopping: the saver is gone, or about to be.
+    /// The broker is stopping: the saver has ended or is about to.
     pub(super) fn is_over(&self) -> bool {
         let queue = self.queue();
         queue.is_over || queue.finish.is_some()
     }
 
-    /// Waits until less than the limit waits for the disk.
+    /// Waits until the backlog is below the limit.
     pub(super) async fn room(&self) {
         let mut progress = self.progress();
         while self.queue().bytes > WAITING_BYTES_MAX && !progress.borrow_and_update().full {
@@ -83,7 +83,7 @@ impl PendingWrites {
         }
     }
 
-    /// Takes everything, waiting for it as long as told.
+    /// Takes all records; waits up to `wait` for the first.
     pub(super) fn take(&self, wait: Duration) -> WriteQueue {
         let mut queue = self.queue();
         if queue.records.is_empty() && queue.finish.is_none() && !wait.is_zero() {
@@ -102,7 +102,7 @@ impl PendingWrites {
         self.progress.send_if_modified(|progress| !std::mem::replace(&mut progress.full, true));
     }
 
-    /// Nothing is written any more.
+    /// Ends writing.
     pub(super) fn end(&self) {
         self.queue().is_over = true;
     }

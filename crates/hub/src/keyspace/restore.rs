@@ -1,4 +1,4 @@
-//! Coming back: the records of the log become keys again.
+//! Restores the keys from the records of the log.
 
 use tenure_engine::Name;
 use tenure_keyspace::Record;
@@ -8,7 +8,7 @@ use super::saver::KeySaver;
 use super::{KeyspaceSettings, Keyspaces, locked};
 
 impl Keyspaces {
-    /// Opens the log beside the journal and takes everything back. The saver's thread is the caller's to start.
+    /// Opens the log beside the journal and restores all keys. The caller starts the saver thread.
     pub fn open(reader: &Reader, settings: KeyspaceSettings) -> Result<(Keyspaces, KeySaver), StoreError> {
         let KeysOpened { log, cut } = reader.open_keys()?;
         if let Some(cut) = cut {

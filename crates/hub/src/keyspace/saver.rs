@@ -1,7 +1,7 @@
-//! The saver: a thread that writes records. It never holds a namespace's lock while it writes.
+//! The saver: the thread that writes records. It never holds a namespace's lock while it writes.
 //!
-//! A round: take everything that was decided → append as one frame, one sync → let the answers go. Between rounds it
-//! removes keys whose time is over and rewrites the log, a slice at a time.
+//! A round: take all decided records → append as one frame, one sync → release the answers. Between rounds it
+//! removes expired keys and rewrites the log, a slice at a time.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,27 +14,27 @@ use super::sweep::KeySweep;
 use super::{Keyspaces, Shared, locked};
 use crate::clock::wall_clock;
 
-/// How soon a full disk is tried again.
+/// How soon a full disk is retried.
 const FULL_RETRY: Duration = Duration::from_millis(200);
-/// How often keys whose time is over are looked for.
+/// How often expired keys are searched for.
 const EXPIRE_EVERY: Duration = Duration::from_millis(250);
-/// How many of them one namespace loses before its lock is given back.
+/// How many expired keys are removed before the namespace's lock is released.
 const EXPIRE_MAX: usize = 1_000;
 
-/// The thread's own.
+/// The state of the saver thread.
 #[derive(Debug)]
 pub struct KeySaver {
     keyspaces: Weak<Shared>,
     log: KeyLog,
     sweep: Option<KeySweep>,
-    /// What a full disk did not take, and the place of its last record.
+    /// The records that did not fit on a full disk, and the place of the last one.
     unwritten: Option<(KeyRecords, u64)>,
 }
 
 /// How a round ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
-    /// Nothing was to be done.
+    /// There was nothing to do.
     Idle,
     Wrote,
     DiskFull,
@@ -47,7 +47,8 @@ impl KeySaver {
         KeySaver { keyspaces: Arc::downgrade(&keyspaces.shared), log, sweep: None, unwritten: None }
     }
 
-    /// Works until the broker stops or is gone. An error means that the disk failed and the process must end.
+    /// Runs until the broker stops or is dropped. An error means that the disk failed and the process must
+    /// end.
     pub fn run(mut self) -> Result<(), StoreError> {
         let mut expired_at = KeyTime::default();
         loop {
@@ -71,7 +72,7 @@ impl KeySaver {
         }
     }
 
-    /// Writes what has been decided, waiting for it as long as told, and a slice of a sweep.
+    /// Writes decided records, waiting up to `wait` for them, and a slice of a sweep.
     pub fn round(&mut self, keyspaces: &Keyspaces, wait: Duration) -> Result<Round, StoreError> {
         let pending = &keyspaces.shared.pending;
         if let Some((records, last)) = self.unwritten.take()
@@ -102,7 +103,7 @@ impl KeySaver {
         Ok(if is_idle { Round::Idle } else { Round::Wrote })
     }
 
-    /// Says no if the disk is full: then the records are kept and tried again.
+    /// Returns `false` if the disk is full: then the records are kept and tried again.
     fn write(&mut self, keyspaces: &Keyspaces, records: KeyRecords, last: u64) -> Result<bool, StoreError> {
         match self.log.append(&records) {
             Ok(()) => {}
@@ -121,7 +122,7 @@ impl KeySaver {
         Ok(true)
     }
 
-    /// Begins to rewrite a log that is long, goes on with it, and lets the old files go.
+    /// Begins a sweep of a long log, continues it, and deletes old files.
     fn go_on_sweeping(&mut self, keyspaces: &Keyspaces) -> Result<(), StoreError> {
         let Some(sweep) = &mut self.sweep else {
             self.log.delete_unused_files()?;
@@ -143,7 +144,7 @@ impl KeySaver {
 }
 
 impl Keyspaces {
-    /// Removes keys whose time is over.
+    /// Removes expired keys.
     pub fn expire(&self, now: KeyTime) {
         for state in self.spaces() {
             loop {

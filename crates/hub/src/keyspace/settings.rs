@@ -1,12 +1,12 @@
-//! What can be set about the key space.
+//! The settings of the key space.
 
 use tenure_keyspace::Settings;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyspaceSettings {
-    /// How much one namespace may hold.
+    /// The limits of one namespace.
     pub limits: Settings,
-    /// The log is rewritten when it is this much longer than twice what all keys weigh.
+    /// The log is rewritten when it exceeds twice the size of all keys by this much.
     pub log_bytes: u64,
     /// How much of it is rewritten at a time.
     pub sweep_bytes: usize,

@@ -1,4 +1,4 @@
-//! Rewriting the log: the whole value of every key, a slice at a time, among the records that come meanwhile.
+//! Rewrites the log: the whole value of every key, a slice at a time, among the new records.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,12 +13,13 @@ pub(super) struct KeySweep {
 }
 
 impl KeySweep {
-    /// Namespaces that come later are written whole anyway, from their first key on.
+    /// Namespaces that are created later need no sweep: the log already holds all of their keys.
     pub(super) fn new(keyspaces: &Keyspaces) -> KeySweep {
         KeySweep { left: keyspaces.spaces(), place: SweepPlace::default() }
     }
 
-    /// Puts the next slice behind all other records. Says whether there was one; the last one is written by then.
+    /// Appends the next slice after all other records. Returns whether there was one; by then the last one is
+    /// written.
     pub(super) fn go_on(&mut self, keyspaces: &Keyspaces) -> bool {
         let Some(state) = self.left.last() else { return false };
         let mut state = locked(state);

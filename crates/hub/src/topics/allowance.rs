@@ -1,15 +1,16 @@
-//! How many messages may be published while a change is on its way to the disk.
+//! The allowance: how many messages may be published while a change is on its way to the disk.
 //!
-//! After a crash a topic goes on above the number that was saved for it and the allowance that was saved, so a small
-//! allowance skips few numbers. A busy broker needs a large one, or publishers would wait for the disk. So the allowance
-//! follows the rate: a larger one is written before it holds, a smaller one holds before it is written.
+//! After a crash a topic continues above its saved number plus the saved allowance, so a small allowance
+//! skips few numbers. A busy broker needs a large one, or publishers would wait for the disk. So the
+//! allowance follows the rate: a larger one is written before it takes effect, a smaller one takes effect
+//! before it is written.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a broker starts with and comes back to when little is published.
+/// The initial allowance, and the one at low rates.
 pub(super) const ALLOWANCE_MIN: u64 = 1 << 16;
-/// The allowance is this many times what was used of it lately.
+/// The allowance is this many times its recent use.
 const ROOM: u64 = 8;
 /// How much it grows when a burst uses it up.
 const GROWTH: u64 = 8;
@@ -19,9 +20,9 @@ pub(super) struct Allowance(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// What holds now. What is on disk is never less.
+    /// The current allowance. The one on disk is never smaller.
     messages: AtomicU64,
-    /// The most that was used since the saver looked.
+    /// The highest use since the saver last checked.
     used: AtomicU64,
     limit: u64,
 }
@@ -36,17 +37,17 @@ impl Allowance {
         self.0.messages.load(Ordering::Acquire)
     }
 
-    /// Whether so much of it is used that the next burst would wait.
+    /// Whether so large a part is used that the next burst would wait.
     pub(super) fn is_short(&self, used: u64) -> bool {
         used >= self.messages() / ROOM && self.messages() < self.0.limit
     }
 
-    /// So much was published while something was on its way to the disk.
+    /// Notes how many messages were published while a change was on its way to the disk.
     pub(super) fn was_used(&self, messages: u64) {
         self.0.used.fetch_max(messages, Ordering::AcqRel);
     }
 
-    /// What the saver should write next, if that is something else than it is now.
+    /// The allowance that the saver should write next, if it differs from the current one.
     pub(super) fn next(&self, is_urgent: bool) -> Option<u64> {
         let now = self.messages();
         let used = self.0.used.swap(0, Ordering::AcqRel);
@@ -55,7 +56,7 @@ impl Allowance {
         (next != now).then_some(next)
     }
 
-    /// It is more than the least there is, so the saver should look after a while.
+    /// Whether it is above the minimum, so that the saver should check it after a while.
     pub(super) fn is_large(&self) -> bool {
         self.messages() > ALLOWANCE_MIN.min(self.0.limit)
     }

@@ -1,4 +1,4 @@
-//! The clock of topics: the time of day, or one that a simulator sets.
+//! The clock of topics: the time of day, or one that the simulator sets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! Publishing to durable topics: the message is written and synced before anybody hears of it, many with one sync.
+//! Publishes to durable topics: a message is written and synced before subscribers get it, many with one
+//! sync.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,11 +31,11 @@ pub(super) struct PendingPublish {
     pub(super) reply: oneshot::Sender<Result<PublishReceipt, TopicRefusal>>,
 }
 
-/// What may wait for the disk at once.
+/// The bytes of messages that wait for the disk.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnsyncedBytes(Arc<AtomicUsize>);
 
-/// A share of it, given back when it is dropped.
+/// A share of that limit, released on drop.
 #[derive(Debug)]
 struct Room {
     waiting: UnsyncedBytes,

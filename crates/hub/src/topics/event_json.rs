@@ -1,5 +1,5 @@
-//! An event as JSON: the same fields as in the native protocol, by their names there. What an event does not have is
-//! left out. Times are milliseconds since 1970.
+//! An event as JSON, with the field names of the native protocol. Absent fields are omitted. Times are
+//! milliseconds since 1970.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use tenure_engine::event::{EventData, EventSubject, LostReason, Next};
 use tenure_engine::state::Wanted;
 use tenure_engine::{Blob, Event, Name};
 
-/// Results longer than this are told by their size alone; whoever wants one asks for it.
+/// For longer results the event has only the size; a client can fetch the result itself.
 pub(super) const RESULT_BYTES_MAX: u32 = 64 * 1024;
 
-/// The result that an event brings, if it is short enough to be told.
+/// The result of an event, if it is short enough to include.
 pub(super) fn result_of(event: &Event) -> Option<Blob> {
     match &event.kind {
         EventData::Completed { result, .. } | EventData::Failed { result, .. } => {
@@ -21,7 +21,7 @@ pub(super) fn result_of(event: &Event) -> Option<Blob> {
     }
 }
 
-/// `result` is what [`result_of`] asked for. It is told as text, so only if it is text.
+/// `result` is what [`result_of`] returned. It is included only if it is text.
 pub(super) fn event_json(event: &Event, result: Option<&[u8]>) -> String {
     let mut fields = Fields(Map::new());
     fields.add("seq", event.seq);

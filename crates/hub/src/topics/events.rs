@@ -1,5 +1,5 @@
-//! The names under which the broker tells what happens in it: `task.<id>`, `queue.<name>`, `worker.<name>`. They are
-//! read from the events, by a watch like any other; see `feed`.
+//! The topics of the broker's own events: `task.<id>`, `queue.<name>`, `worker.<name>`. Their messages come
+//! from a watch on the events; see `feed`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use tenure_engine::{Event, EventFilter, TaskId};
 use tenure_topics::{Delivery, Recovery, Resume, SubscriptionId, TopicFilter, TopicRefusal};
 
-/// First levels that belong to the broker.
+/// First levels that are reserved for the broker.
 pub const EVENT_PREFIXES: [&str; 3] = ["task", "queue", "worker"];
 
-/// The prefix of a name or pattern that belongs to the broker. A pattern has to begin with the word itself: `>` and
-/// `*.x` are about other topics.
+/// The reserved prefix of a name or pattern. A pattern must begin with the word itself: `>` and `*.x` match
+/// only other topics.
 pub(crate) fn event_prefix(text: &str) -> Option<&'static str> {
     let (first, _) = text.split_once('.')?;
     EVENT_PREFIXES.into_iter().find(|prefix| *prefix == first)
@@ -21,7 +21,7 @@ pub(super) fn refuse_read_only(topic: &str) -> Result<(), TopicRefusal> {
     event_prefix(topic).map_or(Ok(()), |prefix| Err(TopicRefusal::ReadOnly { prefix }))
 }
 
-/// The number of an event that is waiting to be taken.
+/// The number of an event in a delivery.
 pub(super) fn event_number(delivery: &Delivery) -> Option<u64> {
     match delivery {
         Delivery::Message { message, .. } => event_prefix(&message.topic).map(|_| message.sequence.0),
@@ -30,20 +30,21 @@ pub(super) fn event_number(delivery: &Delivery) -> Option<u64> {
     }
 }
 
-/// What a subscription wants to hear of events.
+/// Which events a subscription wants.
 #[derive(Debug)]
 pub(super) struct Interest {
     pub(super) filters: Vec<TopicFilter>,
-    /// The first event it wants; from now on if absent.
+    /// The first event it wants; `None`: from now on.
     pub(super) from: Option<u64>,
-    /// It comes back and wants what it missed, so it is told when it has come, even if nobody knows where it stood.
+    /// A resumed subscription wants the events it missed. It gets the end of its replay even if its position
+    /// is unknown.
     pub(super) replay: bool,
-    /// The last number it saw of each of these topics.
+    /// The last number that the client saw of each of these topics.
     last_seen: HashMap<Arc<str>, u64>,
 }
 
 impl Interest {
-    /// Nothing if none of the filters is about events.
+    /// `None` if no filter is about events.
     pub(super) fn new(filters: &[TopicFilter]) -> Option<Interest> {
         let filters: Vec<TopicFilter> =
             filters.iter().filter(|filter| event_prefix(filter.as_str()).is_some()).cloned().collect();
@@ -54,7 +55,7 @@ impl Interest {
         }
     }
 
-    /// Where one that comes back goes on: where the client says, else where the broker remembers.
+    /// Where a resumed subscription continues: the client's position, else the broker's.
     pub(super) fn resume(
         mut self,
         resume: &Resume,
@@ -77,7 +78,7 @@ impl Interest {
         self
     }
 
-    /// The narrowest filter that lets everything through.
+    /// The narrowest event filter that includes all wanted events.
     pub(super) fn event_filter(&self) -> EventFilter {
         let all = EventFilter::default();
         let [only] = &self.filters[..] else { return all };
@@ -92,7 +93,7 @@ impl Interest {
         }
     }
 
-    /// The topics of an event that are wanted.
+    /// The wanted topics of an event.
     pub(super) fn topics_of(&self, event: &Event) -> Vec<Arc<str>> {
         let names = [
             event.task().map(|id| format!("task.{id}")),
@@ -107,13 +108,13 @@ impl Interest {
     }
 }
 
-/// Whether a single number counts for events. It is enough for all of them, because they have one sequence; not if
-/// there are other topics too, unless the subscription is new and the number is all there is.
+/// Whether a single last-seen number applies to events. All events share one sequence, so one number is
+/// enough, but not if the subscription has other topics as well, unless it is new to the broker.
 pub(super) fn single_counts(all: &[TopicFilter], is_known: bool) -> bool {
     !is_known || all.iter().all(|filter| event_prefix(filter.as_str()).is_some())
 }
 
-/// What the shard is told of one that comes back: it knows nothing of events.
+/// The resume request for the shard, without events, which the shard does not know.
 pub(super) fn without_events(resume: &Resume, all: &[TopicFilter], is_known: bool) -> Resume {
     let mut resume = resume.clone();
     resume.last_seen.retain(|(topic, _)| event_prefix(topic).is_none());
@@ -123,5 +124,6 @@ pub(super) fn without_events(resume: &Resume, all: &[TopicFilter], is_known: boo
     resume
 }
 
-/// Where subscriptions stand in the events that have no stream: the first event they have not taken.
+/// A number by subscription: the first event that a subscription without a stream has not taken, or its place
+/// among the durable messages.
 pub(super) type Positions = HashMap<SubscriptionId, u64, foldhash::fast::RandomState>;

@@ -1,5 +1,5 @@
-//! A feed: brings the events a subscription is about into its stream. A task of its own, because what it tells may have
-//! to be read from disk first; it waits for the stream, and nobody waits for it.
+//! A feed: copies the events that a subscription wants into its stream. It runs as its own task, because it
+//! may have to read results from disk. It waits for the stream; nothing waits for it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use crate::limits::SESSIONS_MAX;
 use crate::principal::Principal;
 use crate::request::{Ask, Delivery as Mail, Request, Watch};
 
-/// How many events wait in a stream before its feed waits for it.
+/// How many events may wait in a stream before its feed waits.
 pub(super) const EVENTS_READY_MAX: usize = 1_024;
 /// How many results are read from disk at a time.
 const READ_MAX: usize = 64;
 
 impl Topics {
-    /// Opens the watch of a feed. Whatever is asked of the hub after this is heard.
+    /// Opens the watch of a feed. Every event decided after this call is included.
     pub(super) fn watch(&self, namespace: &Name, interest: &Interest) -> Result<Session, TopicRefusal> {
         let hub =
             self.shared.hub.get().and_then(crate::handle::WeakHub::upgrade).ok_or(TopicRefusal::Stopping)?;
@@ -58,7 +58,7 @@ struct Feed {
     space: Arc<NamespaceTopics>,
     key: SubscriptionKey,
     waker: Arc<ReaderWaker>,
-    /// How many events of each topic have been replayed, until the present is reached.
+    /// The number of replayed events per topic, until the feed has caught up.
     replayed: Option<HashMap<Arc<str>, u64>>,
 }
 
@@ -89,7 +89,7 @@ impl Feed {
         }
     }
 
-    /// The results that these events bring, each at the place of its event.
+    /// The results of these events, each at the index of its event.
     async fn read_results(&self, mails: &[Mail]) -> Vec<Option<Bytes>> {
         let blob_of = |mail: &Mail| match mail {
             Mail::Event { event, .. } => result_of(event),
@@ -97,11 +97,11 @@ impl Feed {
         };
         let blobs: Vec<_> = mails.iter().filter_map(blob_of).collect();
         let mut read = self.session.hub().read_many(blobs).await.into_iter();
-        // One that cannot be read any more is told by its size.
+        // For an unreadable result the event has only the size.
         mails.iter().map(|mail| blob_of(mail).and_then(|_| read.next()?.ok())).collect()
     }
 
-    /// What the subscriber hears, and the number of the first event it has not heard of after that.
+    /// Appends the deliveries for the subscriber, and sets the number of the first event after them.
     fn tell(&mut self, mail: &Mail, result: Option<&[u8]>, next: &mut Option<u64>, to: &mut Vec<Delivery>) {
         match mail {
             Mail::Event { event, .. } => {
@@ -159,7 +159,7 @@ impl Feed {
         }
     }
 
-    /// Every topic that was named, and every other one that was replayed, is up to date.
+    /// Ends the replay of every named topic, and of every other topic that was replayed.
     fn complete(&self, replayed: &HashMap<Arc<str>, u64>, latest: u64, to: &mut Vec<Delivery>) {
         let mut topics: Vec<Arc<str>> = replayed.keys().cloned().collect();
         let named = self.interest.filters.iter().filter(|filter| !filter.is_wild());
@@ -173,7 +173,7 @@ impl Feed {
         }
     }
 
-    /// Puts it into the stream when there is room. Says whether the stream goes on.
+    /// Adds deliveries to the stream when there is room. Returns whether the stream continues.
     async fn hand_over(&self, deliveries: Vec<Delivery>, next: Option<u64>) -> bool {
         loop {
             let room = self.waker.room.notified();
@@ -204,7 +204,7 @@ impl Feed {
     }
 }
 
-/// The same event has the same id for everybody, in every topic.
+/// The same event has the same message id for every subscriber and in every topic.
 fn id_of(event: &Event) -> MessageId {
     MessageId(u128::from(event.seq))
 }

@@ -1,4 +1,4 @@
-//! Listings and figures.
+//! Listings and statistics.
 
 use std::sync::PoisonError;
 
@@ -9,7 +9,8 @@ use super::events::event_prefix;
 use super::namespace::TopicsState;
 
 impl Topics {
-    /// A page of the topics of a namespace, all or those that match. The first begins at 0, the next where a page says.
+    /// A page of a namespace's topics, all or those that match. The first page begins at 0, the next where a
+    /// page says.
     pub fn topics(
         &self,
         namespace: &str,
@@ -50,24 +51,24 @@ impl Topics {
         })
     }
 
-    /// Figures of one namespace.
+    /// Statistics of one namespace.
     pub fn stats_of(&self, namespace: &str) -> ShardStats {
         self.known_space(namespace)
             .map_or(ShardStats::default(), |space| space.with(|state, _| state.shard.stats()))
     }
 
-    /// Figures of all namespaces together, as of the last round of the reaper. Costs nothing.
+    /// Statistics of all namespaces together, as of the reaper's last round. Reads a cached value.
     pub fn figures(&self) -> ShardStats {
         *self.shared.figures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts anew what [`Topics::figures`] says.
+    /// Recomputes the value of [`Topics::figures`].
     pub(super) fn refresh_figures(&self) {
         let all = self.stats();
         *self.shared.figures.lock().unwrap_or_else(PoisonError::into_inner) = all;
     }
 
-    /// Figures of all namespaces together.
+    /// Statistics of all namespaces together.
     pub fn stats(&self) -> ShardStats {
         let mut all = ShardStats::default();
         for space in self.spaces() {
@@ -77,8 +78,7 @@ impl Topics {
     }
 }
 
-/// A topic that tells what happens in the broker is heard only by those who name it, or whose pattern begins with its
-/// word.
+/// Only subscriptions that name an event topic, or whose pattern begins with its reserved word, receive it.
 fn count_ears(state: &TopicsState, topic: &mut TopicInfo) {
     if event_prefix(&topic.name).is_some() {
         let counts = |filter: &TopicFilter| event_prefix(filter.as_str()).is_some();

@@ -1,4 +1,4 @@
-//! What the broker logs about subscriptions: fixed sentences with the fields that every client library logs. Messages
+//! Log lines about subscriptions: fixed sentences with the fields that every client library logs. Messages
 //! are at DEBUG, subscriptions at INFO, losses at WARN. Never a payload.
 
 use tenure_topics::{Delivery, DeliveryKind, Resume, Resumed, SubscriptionId, TopicFilter};
@@ -82,7 +82,7 @@ pub(super) fn sent(namespace: &str, id: &SubscriptionId, deliveries: &[Delivery]
     }
 }
 
-/// How many names a line shows.
+/// How many names a line lists.
 const NAMES_MAX: usize = 8;
 
 struct Names<'a>(&'a [TopicFilter]);

@@ -1,4 +1,4 @@
-//! A namespace's topics: a shard behind its lock, the wakers of its subscribers, and the publishers that wait.
+//! A namespace's topics: a shard behind its lock, the wakers of its subscribers, and the blocked publishers.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -30,7 +30,7 @@ pub(super) struct TopicsState {
     /// The streams of live subscriptions, by [`SubscriptionKey::slot`].
     readers: Vec<Option<SubscriptionReader>>,
     waiting: HashMap<Ticket, oneshot::Sender<()>, RandomState>,
-    /// Reused by every call: whom the shard wants woken.
+    /// Reused by every call: the subscriptions that the shard wants woken.
     pub(super) wake: Vec<SubscriptionKey>,
     pub(super) saving: Saving,
     pub(super) events_from: Positions,
@@ -38,15 +38,15 @@ pub(super) struct TopicsState {
     allowance: Allowance,
 }
 
-/// How many durable messages there have been, across restarts. By its place among them a subscription that was saved
-/// tells which ones it had not been shown.
+/// Counts the durable messages, across restarts. The count at which a subscription was saved tells which
+/// messages it had not received.
 #[derive(Debug, Default)]
 pub(super) struct Durable {
-    /// The place of the last one that was numbered, and perhaps not written.
+    /// The place of the last numbered message, which may not be written yet.
     numbered: u64,
-    /// The place of the last one that subscribers were shown.
+    /// The place of the last message that subscribers received.
     pub(super) published: u64,
-    /// Where the subscriptions that are being restored were saved.
+    /// The places at which subscriptions being restored were saved.
     pub(super) saved_at: Positions,
 }
 
@@ -56,59 +56,59 @@ impl Durable {
         self.numbered
     }
 
-    /// This place has been given before.
+    /// Notes a place that is already in use.
     pub(super) fn was_at(&mut self, place: u64) {
         self.numbered = self.numbered.max(place);
         self.published = self.numbered;
     }
 }
 
-/// How far what must survive has been written down.
+/// How far the namespace's changes are saved.
 #[derive(Debug, Default)]
 pub(super) struct Saving {
-    /// The saver has been told that there is something.
+    /// The saver has been notified of a change.
     flagged: bool,
-    /// The saver has been told that it is urgent.
+    /// The saver has been notified that a save is urgent.
     hurried: bool,
-    /// How many messages had been published when the oldest change that is not on disk came about.
+    /// How many messages had been published at the oldest change that is not on disk.
     unsaved_since: Option<u64>,
     /// How many had been published when the saver collected the changes it is writing now.
     collected: u64,
 }
 
-/// One stream that takes from a subscription.
+/// The stream that reads a subscription.
 #[derive(Debug)]
 pub(super) struct SubscriptionReader {
     key: SubscriptionKey,
     pub(super) waker: Arc<ReaderWaker>,
-    /// Taken from the shard, and not yet by the stream.
+    /// Taken from the shard, but not yet by the stream.
     pub(super) ready: VecDeque<Delivery>,
-    /// Brought by its feed.
+    /// Added by its feed.
     pub(super) events: VecDeque<Delivery>,
-    /// The first event that its feed has not brought, if it is about events.
+    /// The first event that its feed has not added, if the subscription is about events.
     pub(super) events_next: Option<u64>,
-    /// It may get messages of durable topics.
+    /// Whether its filters can match durable topics.
     wants_durable: bool,
     /// Events that were sent and may not have been read.
     unread_events: Unconfirmed,
     noted: Noted,
 }
 
-/// How far a stream had come when its subscription was last given to the saver.
+/// The position of a stream when its subscription was last given to the saver.
 #[derive(Debug)]
 struct Noted {
     event: u64,
     durable: u64,
-    /// It has come further since, or said that it has read something.
+    /// The stream has advanced since, or its subscriber has acknowledged something.
     is_behind: bool,
 }
 
-/// How many events or durable messages a stream takes before where it stands is written down again; at the latest that
-/// happens after a second.
+/// How many events or durable messages a stream takes before its position is saved again; it is saved after a
+/// second at the latest.
 const NOTE_EVERY: u64 = 256;
 
 impl SubscriptionReader {
-    /// The first event that its stream has not taken, if it is about events.
+    /// The first event that its stream has not taken, if the subscription is about events.
     fn events_from(&self) -> Option<u64> {
         let waiting = self.ready.iter().chain(&self.events).filter_map(event_number).min();
         let from = waiting.or(self.events_next)?;
@@ -117,11 +117,11 @@ impl SubscriptionReader {
     }
 }
 
-/// Wakes one stream, and tells it when it is over.
+/// Wakes one stream, and signals its end.
 #[derive(Debug, Default)]
 pub(super) struct ReaderWaker {
     pub(super) woken: Notify,
-    /// There is room for events again.
+    /// Notified when there is room for events again.
     pub(super) room: Notify,
     closed: Notify,
     /// 0, or the number of an [`Ended`].
@@ -139,7 +139,7 @@ impl ReaderWaker {
         self.closed.notify_waiters();
     }
 
-    /// Waits until the stream is over.
+    /// Waits until the stream has ended.
     pub(super) async fn over(&self) {
         let closed = self.closed.notified();
         if self.ended().is_none() {
@@ -163,7 +163,7 @@ impl NamespaceTopics {
         NamespaceTopics { name, saver, state: Mutex::new(state) }
     }
 
-    /// Does one short piece of work under the lock. Whoever is to be woken by it is woken after the lock is given back.
+    /// Runs one short operation under the lock. Wakes streams after it releases the lock.
     pub(super) fn with<T>(
         self: &Arc<NamespaceTopics>,
         work: impl FnOnce(&mut TopicsState, Timestamp) -> T,
@@ -171,7 +171,7 @@ impl NamespaceTopics {
         let now = self.saver.clock.now();
         let mut wakers = Vec::new();
         let (result, released, changed, is_urgent) = {
-            // A shard that panicked half-way may be in an impossible state: nobody uses it again.
+            // A shard that panicked half-way may be in an impossible state, so it must not be used again.
             let mut state = self.state.lock().expect("no shard has panicked");
             let result = work(&mut state, now);
             state.collect_wakers(&mut wakers);
@@ -187,13 +187,13 @@ impl NamespaceTopics {
             waker.woken.notify_one();
         }
         for publisher in released {
-            // It may have gone.
+            // The publisher may have stopped waiting.
             let _ = publisher.send(());
         }
         result
     }
 
-    /// Pauses everything and ends all streams.
+    /// Pauses all subscriptions and ends all streams.
     pub(super) fn stop(self: &Arc<NamespaceTopics>) {
         self.with(|state, now| {
             let keys: Vec<_> = state.readers.iter().flatten().map(|reader| reader.key).collect();
@@ -201,16 +201,16 @@ impl NamespaceTopics {
                 // A stream without a subscription has nothing to pause.
                 let _ = state.pause(key, Ended::Stopping, now);
             }
-            // Their messages are in line, and will not get further here.
+            // Their messages are queued, and will not be delivered before the stop.
             state.waiting.clear();
         });
     }
 }
 
 impl TopicsState {
-    /// Gives a subscription a new stream. The one it had is over.
+    /// Gives a subscription a new stream. The old one ends.
     ///
-    /// `events_next` is the first event it wants, if that is known.
+    /// `events_next` is the first event it wants, if known.
     pub(super) fn attach(&mut self, key: SubscriptionKey, events_next: Option<u64>) -> Arc<ReaderWaker> {
         self.end_stream(key, Ended::TakenOver);
         let slot = key.slot();
@@ -223,7 +223,7 @@ impl TopicsState {
             |filter: &TopicFilter| filter.is_wild() || settings.is_kept_by_choice(filter.as_str());
         let wants_durable = !settings.ring_rules.is_empty() && filters.iter().any(may_match);
         let waker = Arc::new(ReaderWaker::default());
-        // There may be something to take already.
+        // There may already be something to take.
         waker.woken.notify_one();
         self.readers[slot] = Some(SubscriptionReader {
             key,
@@ -242,7 +242,8 @@ impl TopicsState {
         waker
     }
 
-    /// Pauses a subscription; what its stream has not taken counts as missed. Returns until when it is kept.
+    /// Pauses a subscription; what its stream has not taken counts as missed. Returns until when the
+    /// subscription is kept.
     pub(super) fn pause(
         &mut self,
         key: SubscriptionKey,
@@ -273,11 +274,11 @@ impl TopicsState {
         self.readers.get_mut(key.slot())?.as_mut()
     }
 
-    /// A stream has taken these, which says nothing about whether the other end has read them. Now and then it is
-    /// written down how far it has come, for the case of a crash.
+    /// A stream has taken these, which does not mean that the client has read them. From time to time the
+    /// position is saved, in case of a crash.
     pub(super) fn sent(&mut self, key: SubscriptionKey, taken: &[Delivery]) {
         let published = self.durable.published;
-        // The only refusal is that it is gone.
+        // The only possible refusal: the subscription is gone.
         let unread = self.shard.unconfirmed(key).unwrap_or(0) as u64;
         let Some(Some(reader)) = self.readers.get_mut(key.slot()) else { return };
         let mut is_due = false;
@@ -295,7 +296,8 @@ impl TopicsState {
         }
         if reader.wants_durable && published > reader.noted.durable {
             reader.noted.is_behind = true;
-            // What may be unread is written as a whole, so one that reads many topics is not written for few messages.
+            // A save writes all messages that may be unread, so a subscriber with many of them is saved less
+            // often.
             is_due |= published >= reader.noted.durable + NOTE_EVERY.max(unread);
         }
         if is_due {
@@ -303,7 +305,7 @@ impl TopicsState {
         }
     }
 
-    /// The other end has read these topics up to these numbers.
+    /// The client has read these topics up to these numbers.
     pub(super) fn acknowledge(
         &mut self,
         key: SubscriptionKey,
@@ -320,7 +322,7 @@ impl TopicsState {
         Ok(())
     }
 
-    /// Writes down where the streams stand that have come further since the last time.
+    /// Saves the positions of the streams that have advanced since the last time.
     pub(super) fn note_all(&mut self) {
         let behind = self.readers.iter().flatten().filter(|reader| reader.noted.is_behind);
         let keys: Vec<_> = behind.map(|reader| reader.key).collect();
@@ -335,11 +337,11 @@ impl TopicsState {
             let event = reader.events_next.unwrap_or(0);
             reader.noted = Noted { event, durable, is_behind: false };
         }
-        // The only refusal is that it is gone.
+        // The only possible refusal: the subscription is gone.
         let _ = self.shard.save_again(key);
     }
 
-    /// The feed of a stream has brought events, up to the one before `next`.
+    /// The feed of a stream has added events, up to the one before `next`.
     pub(super) fn fed(&mut self, key: SubscriptionKey, events: Vec<Delivery>, next: Option<u64>) -> bool {
         let Some(reader) = self.reader(key) else { return false };
         reader.events.extend(events);
@@ -347,22 +349,22 @@ impl TopicsState {
             let is_first = reader.events_next.is_none();
             reader.events_next = next;
             if is_first {
-                // From here on it can go on after a crash.
+                // From here on the subscription can resume after a crash.
                 let _ = self.shard.save_again(key);
             }
         }
         true
     }
 
-    /// Remembers a publisher that waits for room.
+    /// Registers a publisher that waits for room.
     pub(super) fn wait_for(&mut self, ticket: Ticket) -> oneshot::Receiver<()> {
         let (release, released) = oneshot::channel();
         self.waiting.insert(ticket, release);
         released
     }
 
-    /// Whether as many messages have been published since the last save as are allowed: another one might get a number
-    /// that is given again after a crash.
+    /// Whether the allowance is used up: one more message might get a number that is assigned again after a
+    /// crash.
     pub(super) fn is_ahead_of_its_disk(&self) -> bool {
         self.unsaved() >= self.allowance.messages()
     }
@@ -372,14 +374,14 @@ impl TopicsState {
         self.saving.unsaved_since.map_or(0, |since| self.shard.published() - since)
     }
 
-    /// Whether the saver should write at once, and allow more. Says so once for each save.
+    /// Whether the saver should write at once and raise the allowance. True once per save.
     fn needs_hurry(&mut self) -> bool {
         let needed = !self.saving.hurried && self.allowance.is_short(self.unsaved());
         self.saving.hurried |= needed;
         needed
     }
 
-    /// What changed since the last time, for the saver. After the last part the next change is a new one.
+    /// The changes since the last time, for the saver. After the last part, tracking starts over.
     pub(super) fn collect(&mut self, max: usize, now: Timestamp) -> Changes {
         let mut changes = self.shard.changes(max, now);
         self.add_untaken(&mut changes.saved.subscriptions);
@@ -390,7 +392,8 @@ impl TopicsState {
         changes
     }
 
-    /// Adds what was taken from the shard and not yet by a stream: it would be missed if the broker stopped now.
+    /// Adds what was taken from the shard and not yet by a stream: it would be missed if the broker stopped
+    /// now.
     pub(super) fn add_untaken(&self, saved: &mut [SavedSubscription]) {
         for one in saved.iter_mut().filter(|one| one.group.is_none()) {
             let Some(reader) = self.reader_of(&one.id) else { continue };
@@ -413,7 +416,7 @@ impl TopicsState {
         }
     }
 
-    /// Where these subscriptions stand in the events, for the saver.
+    /// The event positions of these subscriptions, for the saver.
     pub(super) fn event_positions(
         &self,
         subscriptions: &[SavedSubscription],
@@ -425,7 +428,7 @@ impl TopicsState {
         subscriptions.iter().filter_map(|one| Some((one.id.clone(), position(&one.id)?))).collect()
     }
 
-    /// What was collected is on disk.
+    /// The collected changes are on disk.
     pub(super) fn saved(&mut self) {
         self.allowance.was_used(self.unsaved());
         self.saving.hurried = false;
@@ -442,7 +445,7 @@ impl TopicsState {
         true
     }
 
-    /// The stream of a subscription, if one has it.
+    /// The stream of a subscription, if it has one.
     fn reader_of(&self, id: &SubscriptionId) -> Option<&SubscriptionReader> {
         self.readers.get(self.shard.find(id)?.slot())?.as_ref()
     }

@@ -1,4 +1,5 @@
-//! Publishing. The message is with its subscribers when the call returns; a receipt says what is still awaited.
+//! Publishing. When the call returns, the message is in its subscribers' queues; the receipt says what is
+//! still pending.
 
 use std::sync::Arc;
 
@@ -11,31 +12,31 @@ use super::namespace::{NamespaceTopics, TopicsState};
 use super::saver::TopicPlace;
 use super::{Topics, events};
 
-/// How many messages are published before the lock is given back for others.
+/// How many messages are published before the lock is released for others.
 const SLICE: usize = 64;
 
-/// What became of a publish.
+/// The result of a publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublishResult {
     pub id: MessageId,
     /// Zero for an answer to a request, which has no number.
     pub sequence: Sequence,
-    /// Subscribers whose queue took the message, those that it waited for included.
+    /// Subscribers whose queue took the message, including those that blocked first.
     pub receivers: u32,
     /// Subscribers whose queue dropped something: this message or an older one.
     pub dropped: u32,
-    /// Subscribers the publisher had to wait for.
+    /// Subscribers that made the publisher wait.
     pub blocked: u32,
 }
 
-/// A publish that is done, or waits for slow subscribers or the disk. Dropping it waits for nobody and takes nothing
-/// back.
+/// A publish that is done, or waits for slow subscribers or the disk. Dropping it stops the waiting and does
+/// not undo the publish.
 #[derive(Debug)]
 #[must_use = "a durable message is safe, and a blocking subscriber heard, only once the receipt is settled"]
 pub struct PublishReceipt {
     published: PublishResult,
     blocked: Option<Blocked>,
-    /// The message waits for the disk, and nobody has heard of it yet.
+    /// The message waits for the disk, and no subscriber has it yet.
     unwritten: Option<oneshot::Receiver<Result<PublishReceipt, TopicRefusal>>>,
 }
 
@@ -48,17 +49,17 @@ struct Blocked {
 }
 
 impl PublishReceipt {
-    /// Nothing is awaited.
+    /// Whether nothing is pending.
     pub fn is_settled(&self) -> bool {
         self.blocked.is_none() && self.unwritten.is_none()
     }
 
-    /// What is known by now. Of a message that waits for the disk that is nothing but its id.
+    /// The result so far. For a message that waits for the disk it holds only the id.
     pub fn published(&self) -> &PublishResult {
         &self.published
     }
 
-    /// Waits for blocking subscribers, for the block timeout at most, and for the disk if the topic is durable.
+    /// Waits for blocking subscribers, up to the block timeout, and for the disk if the topic is durable.
     pub async fn settled(mut self) -> Result<PublishResult, TopicRefusal> {
         if let Some(unwritten) = self.unwritten.take() {
             self = unwritten.await.map_err(|_| TopicRefusal::NotWritten)??;
@@ -83,7 +84,7 @@ impl PublishReceipt {
 }
 
 impl Blocked {
-    /// Returns how many subscribers had to drop something after all.
+    /// Returns how many subscribers had to drop something after the wait.
     async fn wait(self) -> u32 {
         let Blocked { space, ticket, released, deadline } = self;
         if tokio::time::timeout_at(deadline, released).await.is_ok() {
@@ -95,7 +96,7 @@ impl Blocked {
 }
 
 impl Topics {
-    /// Publishes and waits for whoever has to be waited for.
+    /// Publishes and waits for blocking subscribers and the disk.
     pub async fn publish(
         &self,
         namespace: &Name,
@@ -105,7 +106,7 @@ impl Topics {
         loop {
             let saved = self.shared.saved.notified();
             match self.publish_now(namespace, publish.clone()) {
-                // The disk is behind: one try for each time that something was saved.
+                // The allowance is used up: try again after each save.
                 Err(TopicRefusal::NotWritten) => {
                     tokio::time::timeout_at(deadline, saved).await.map_err(|_| TopicRefusal::NotWritten)?;
                 }
@@ -114,8 +115,8 @@ impl Topics {
         }
     }
 
-    /// Publishes without waiting. Subscribers get the message at once, whatever the receipt still waits for; those of a
-    /// durable topic get it when it is on disk.
+    /// Publishes without waiting. Subscribers get the message at once, whatever the receipt still waits for;
+    /// those of a durable topic get it when it is on disk.
     pub fn publish_now(
         &self,
         namespace: &Name,
@@ -131,7 +132,7 @@ impl Topics {
         space.with(|state, now| self.publish_in(&space, state, publish, now))
     }
 
-    /// Publishes many messages in their order, each with a result of its own. Cheaper than one by one.
+    /// Publishes many messages in order, each with its own result. Cheaper than one by one.
     pub fn publish_many(
         &self,
         namespace: &Name,
@@ -196,11 +197,12 @@ impl Topics {
     ) -> Result<PublishReceipt, TopicRefusal> {
         let id = publish.id;
         state.durable.published = place;
-        // The topic may have been forgotten since it was numbered, if there are very many.
+        // With very many topics, this one may have been evicted since it was numbered.
         state.shard.number_next(publish.topic, sequence, at)?;
         let mut published = state.shard.publish(publish.clone(), at, &mut state.wake);
         if publish.retain && published.is_err() {
-            // Retained values filled up since it was numbered. It is on disk and must be published.
+            // The limit of retained values was reached since the message was numbered. It is on disk and must
+            // be published.
             publish.retain = false;
             published = state.shard.publish(publish, at, &mut state.wake);
         }

@@ -1,18 +1,18 @@
-//! The reaper: takes out what expired, a slice at a time.
+//! The reaper: removes what has expired, a slice at a time.
 
 use std::sync::Weak;
 use std::time::Duration;
 
 use super::{Shared, Topics};
 
-/// The pause between two rounds is never shorter, whatever the setting says.
+/// The minimum pause between two rounds, whatever the setting says.
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 
-/// How long it takes at most until it is written down where a stream stands in durable topics and events.
+/// The longest time until the position of a stream in durable topics and events is saved.
 const NOTE_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Topics {
-    /// Starts the tasks that reap and note until the broker stops.
+    /// Starts the tasks that reap and save positions until the broker stops.
     pub(crate) fn start_reaper(&self) {
         let interval = self.shared.settings.topics.reap_interval.max(INTERVAL_MIN);
         let shared = std::sync::Arc::downgrade(&self.shared);
@@ -21,7 +21,7 @@ impl Topics {
     }
 }
 
-/// Lets where the streams stand be written down, however few messages they took.
+/// Saves the positions of the streams, however few messages they took.
 async fn note_for_ever(topics: Weak<Shared>) {
     loop {
         tokio::time::sleep(NOTE_INTERVAL).await;

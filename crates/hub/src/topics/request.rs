@@ -1,4 +1,4 @@
-//! Requests and their answers. An answer is published to the name the request carries, through any door.
+//! Requests and their answers. An answer is published to the reply topic of the request, through any door.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use tokio::sync::oneshot;
 use super::publish::PublishResult;
 use super::{Topics, events};
 
-/// How many expired requests are closed before the lock is given back.
+/// How many expired requests are closed before the lock is released.
 const EXPIRE_MAX: usize = 1_000;
 
-/// What somebody answered to a request.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestAnswer {
     pub id: MessageId,
@@ -44,7 +44,7 @@ impl OpenRequests {
         self.askers.remove(&id);
     }
 
-    /// Closes those whose time is over. Says whether there may be more.
+    /// Closes expired requests. Returns whether there may be more.
     pub(super) fn expire(&mut self, now: Timestamp) -> bool {
         let expired = self.open.expire(EXPIRE_MAX, now);
         for id in &expired {
@@ -59,8 +59,8 @@ impl OpenRequests {
 }
 
 impl Topics {
-    /// Publishes a request and waits for its first answer, for `timeout` at most. Refused at once if nobody is
-    /// subscribed.
+    /// Publishes a request and waits up to `timeout` for its first answer. Refused at once if there is no
+    /// subscriber.
     pub async fn request(
         &self,
         namespace: &Name,
@@ -80,7 +80,7 @@ impl Topics {
             requests.askers.insert(id, Asker { namespace: Arc::clone(namespace), answer: send });
             reply_to
         };
-        // Closes the request also when the asker goes away while it waits.
+        // Closes the request even if the caller drops this future.
         let _closing = Closing { topics: self, id };
         space.with(|state, now| {
             state.shard.request(publish, reply_to, timeout, now, &mut state.wake).map(drop)
@@ -92,7 +92,7 @@ impl Topics {
         }
     }
 
-    /// Something was published to the name of an answer.
+    /// Handles a message that was published to a reply topic.
     pub(super) fn answer(
         &self,
         namespace: &Name,

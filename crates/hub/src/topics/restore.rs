@@ -1,4 +1,4 @@
-//! Coming back: the rows and messages of the log become topics and paused subscriptions again.
+//! Restores topics and paused subscriptions from the rows and messages of the log.
 
 use std::sync::atomic::Ordering;
 
@@ -15,7 +15,7 @@ use super::saver::{Saver, SaverLine};
 use super::{TopicSettings, Topics};
 
 impl Topics {
-    /// Opens the log beside the journal, takes everything back, and starts the thread that writes.
+    /// Opens the log beside the journal, restores everything, and returns the saver.
     pub(crate) fn open(reader: &Reader, settings: TopicSettings) -> Result<(Topics, Saver), StoreError> {
         Topics::open_with(reader, settings, TopicClock::default())
     }
@@ -48,8 +48,8 @@ impl Topics {
         let floor = floor_of(&rows, stop, allowance);
         // A log is restored once.
         let _ = self.shared.exact.set(exact(&self.shared.settings.durable, &rows, floor));
-        // What is known has its own numbers; only what comes after it begins above the floor, a topic included that
-        // nobody but a subscription knows.
+        // Known topics have their own numbers. Only what is restored after them begins above the floor,
+        // including a topic that only a subscription refers to.
         let (topics, others): (Vec<TopicRow>, Vec<TopicRow>) =
             rows.into_iter().partition(|row| matches!(row, TopicRow::Topic(..) | TopicRow::Number(..)));
         for row in topics {
@@ -67,12 +67,12 @@ impl Topics {
             space.with(|state, _| state.durable.saved_at.clear());
         }
         if stop == Stop::Unclean {
-            // The numbers that were skipped must be skipped for good, also if the next stop is unclean as well.
+            // The skipped numbers must stay skipped even if the next stop is unclean as well.
             return if self.write_all(log, None)? { Ok(()) } else { Err(full_disk()) };
         }
         let mut first = TopicRows::default();
         rows::not_clean(&mut first);
-        // Always, so that a log that was in use is not taken for a new one.
+        // Always write these, so that a used log is not taken for a new one.
         for (key, value) in self.general_rows() {
             first.put(&key, &value);
         }
@@ -83,8 +83,8 @@ impl Topics {
         log.sync()
     }
 
-    /// How many messages may have been published that nothing on disk tells of. An earlier version has not written
-    /// that.
+    /// How many messages may have been published without a trace on disk. Earlier versions did not write
+    /// this.
     fn allowance_of(&self, rows: &[TopicRow]) -> u64 {
         let saved = rows.iter().find_map(|row| match row {
             TopicRow::Allowance(messages) => Some(*messages),
@@ -99,13 +99,13 @@ impl Topics {
         let is_topic = matches!(row, TopicRow::Topic(..));
         let (namespace, snapshot) = match row {
             TopicRow::Topic(namespace, mut topic) | TopicRow::Number(namespace, mut topic) => {
-                // It was no durable topic when this was written: its numbers are reserved.
+                // The topic was not durable when this was written: its numbers are reserved in advance.
                 let is_reserved = is_topic && topic.sequence > Sequence::ZERO;
                 if self.shared.settings.is_durable(&topic.name) && !is_reserved {
-                    // Its numbers are written down one by one.
+                    // The numbers of a durable topic are saved one by one.
                     stop = Stop::Clean;
                 } else if stop == Stop::Unclean && topic.sequence > Sequence::ZERO {
-                    // It may have given numbers after it was restored or came into use, before that was written down.
+                    // The topic may have assigned numbers that were not saved before the stop.
                     topic.sequence.0 += allowance;
                 }
                 (namespace, Snapshot { topics: vec![topic], ..Snapshot::default() })
@@ -155,7 +155,7 @@ impl Topics {
         failed.map_or(Ok(()), Err)
     }
 
-    /// A limit that has been lowered may leave something out. The rest comes back.
+    /// Logs a refusal: after a limit was lowered, something may be left out. The rest is restored.
     fn told(&self, restored: &Result<(), TopicRefusal>) {
         if let Err(refusal) = restored {
             tracing::warn!(why = %refusal, "something saved about topics is over a limit and was left out");
@@ -163,7 +163,8 @@ impl Topics {
     }
 }
 
-/// Brings a durable message back. Whoever was saved before it was shown to anybody has missed it, or may have.
+/// Restores a durable message. Subscriptions that were saved before it was published have missed it, or may
+/// have.
 fn restore_message(
     state: &mut TopicsState,
     topic: &str,
@@ -183,8 +184,8 @@ fn full_disk() -> StoreError {
     StoreError::Io { doing: "writing", file: "the log of topics".to_owned(), source }
 }
 
-/// After an unclean stop a topic may have been born, numbered and never written down. Whatever is not known begins
-/// above every number such a topic can have had.
+/// After an unclean stop, a topic may have been created and numbered without being saved. Unknown topics
+/// begin above every number that such a topic can have used.
 fn floor_of(rows: &[TopicRow], stop: Stop, allowance: u64) -> u64 {
     let mut floor = 0;
     let mut highest = 0;
@@ -206,10 +207,10 @@ fn floor_of(rows: &[TopicRow], stop: Stop, allowance: u64) -> u64 {
     }
 }
 
-/// The durable topics whose numbers are all on disk, so that one that is not known begins at 1.
+/// The durable topics whose numbers are all on disk, so that an unknown one begins at 1.
 ///
-/// A topic that was not durable at a crash may have given numbers that are not on disk. It begins above the floor for
-/// as long as the log lives, even if it has become durable since then.
+/// A topic that was not durable at a crash may have assigned numbers that are not on disk. It begins above
+/// the floor as long as the log exists, even if it has become durable since then.
 fn exact(durable: &[TopicFilter], rows: &[TopicRow], floor: u64) -> Vec<TopicFilter> {
     if floor == 0 {
         return durable.to_vec();
@@ -218,7 +219,7 @@ fn exact(durable: &[TopicFilter], rows: &[TopicRow], floor: u64) -> Vec<TopicFil
         TopicRow::Exact(filters) => Some(filters.as_slice()),
         _ => None,
     });
-    // An earlier version has not written them.
+    // Earlier versions did not write them.
     let saved = saved.unwrap_or_default();
     durable.iter().filter(|filter| saved.iter().any(|one| one == filter.as_str())).cloned().collect()
 }

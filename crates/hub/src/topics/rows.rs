@@ -1,7 +1,7 @@
-//! What survives a restart, as keys and values of the log of topics. `spec/journal.md` shows them.
+//! The saved state as keys and values of the topic log. `spec/journal.md` shows them.
 //!
-//! A key is one letter for its kind, the namespace, a zero byte, and the name. Values are MessagePack maps, so that a
-//! later version can add a field.
+//! A key is one letter for its kind, the namespace, a zero byte, and the name. Values are MessagePack maps,
+//! so that a later version can add fields.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use tenure_topics::{
 };
 
 const TOPIC: u8 = b'T';
-/// The latest number of a durable topic, exactly.
+/// The exact latest number of a durable topic.
 const NUMBER: u8 = b'N';
 const SUBSCRIPTION: u8 = b'S';
 const FLOOR: u8 = b'F';
 /// The floor of all namespaces.
 const GLOBAL_FLOOR: &[u8] = b"G";
-/// How many messages may be published before what changed is written, in any namespace.
+/// How many messages may be published before a change is written, in any namespace.
 const ALLOWANCE: &[u8] = b"A";
-/// The durable topics that begin at 1 if they are not known.
+/// The durable topics that begin at 1 if they are unknown.
 const EXACT: &[u8] = b"E";
-/// There while the broker is stopped and everything is exact.
+/// Present while the broker is stopped and all saved numbers are exact.
 const CLEAN: &[u8] = b"C";
 
-/// A row that was read back.
+/// A decoded row.
 #[derive(Debug)]
 pub(super) enum TopicRow {
     Topic(Name, SavedTopic),
@@ -38,7 +38,7 @@ pub(super) enum TopicRow {
     Floor(Name, SavedFloor),
     GlobalFloor(u64),
     Allowance(u64),
-    /// Filters, as they are spelled in the configuration.
+    /// Filters, as spelled in the configuration.
     Exact(Vec<String>),
     Clean,
 }
@@ -46,15 +46,15 @@ pub(super) enum TopicRow {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SubscriptionRow {
     pub(super) saved: SavedSubscription,
-    /// The first event that it has not taken, if it is about events.
+    /// The first event that it has not taken, if the subscription is about events.
     #[serde(default)]
     pub(super) events_from: Option<u64>,
-    /// The place of the last durable message that had been published when this was saved.
+    /// The place of the last durable message that had been published at this save.
     #[serde(default)]
     pub(super) shown: u64,
 }
 
-/// What the rows of a namespace need to know besides the shard's own.
+/// What the rows of a namespace need besides the shard's own state.
 pub(super) struct Saving<'a> {
     pub(super) positions: HashMap<SubscriptionId, u64>,
     /// The place of the last durable message that has been published.
@@ -62,7 +62,7 @@ pub(super) struct Saving<'a> {
     pub(super) is_durable: &'a dyn Fn(&str) -> bool,
 }
 
-/// Rows of one namespace on their way to the log.
+/// Encodes the rows of one namespace.
 pub(super) struct Namespace<'a>(pub(super) &'a str);
 
 impl Namespace<'_> {
@@ -86,12 +86,12 @@ impl Namespace<'_> {
         self.key(NUMBER, topic.as_bytes())
     }
 
-    /// The key under which messages of a topic are kept.
+    /// The key of a topic's messages.
     pub(super) fn message_key(&self, topic: &str) -> Vec<u8> {
         [self.0.as_bytes(), &[0], topic.as_bytes()].concat()
     }
 
-    /// What is gone goes first: the same name may be among the rows again.
+    /// Deletions go first: the same name may be among the new rows.
     pub(super) fn add_changes(&self, changes: &Changes, saving: &Saving<'_>, to: &mut TopicRows) {
         for name in &changes.forgotten {
             to.delete(&self.key(TOPIC, name.as_bytes()));
@@ -111,7 +111,8 @@ impl Namespace<'_> {
         saving: &'s Saving<'_>,
     ) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> + 's {
         let topics = snapshot.topics.iter().map(|topic| {
-            // A durable topic has a row with its exact number; reserving would only make a gap after a crash.
+            // A durable topic has a row with its exact number; reserving numbers would only make a gap after
+            // a crash.
             if (saving.is_durable)(&topic.name) {
                 return self.topic(&SavedTopic { sequence: Sequence::ZERO, ..topic.clone() });
             }

@@ -1,8 +1,8 @@
-//! The saver: a thread that writes down what must survive, and the messages of durable topics before anybody hears of
+//! The saver: a thread that writes durable state, and the messages of durable topics before subscribers get
 //! them. It never holds a namespace's lock while it writes.
 //!
-//! A round: number the durable messages → collect what changed → append, one sync → publish the durable messages. While
-//! it writes, the next round fills: that is the group commit.
+//! A round: number the durable messages → collect the changes → append, one sync → publish the durable
+//! messages. While it writes, the next round fills: that is the group commit.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -25,19 +25,19 @@ use super::{Shared, Topics};
 
 /// How long a change waits for others to be written with it.
 const GATHER: Duration = Duration::from_millis(20);
-/// How soon a full disk is tried again.
+/// How soon a full disk is retried.
 const FULL_RETRY: Duration = Duration::from_millis(200);
 /// How long a large allowance is kept when nothing is saved.
 const ALLOWANCE_LASTS: Duration = Duration::from_secs(1);
-/// How much one round writes of durable messages.
+/// How many bytes of durable messages one round writes.
 const ROUND_BYTES_MAX: usize = 8 << 20;
-/// How much may wait for a full disk.
+/// How many bytes may wait for a full disk.
 const UNWRITTEN_BYTES_MAX: usize = 64 << 20;
-/// How many rows are collected, and messages published, before a namespace's lock is given back.
+/// How many rows are collected, and messages published, before a namespace's lock is released.
 const ROWS_MAX: usize = 1_024;
 const SLICE: usize = 64;
 
-/// The way to the saver.
+/// The channels to the saver.
 #[derive(Clone, Debug)]
 pub(super) struct SaverLine {
     notes: Sender<Note>,
@@ -49,7 +49,7 @@ pub(super) struct SaverLine {
 #[derive(Debug)]
 pub(super) enum Note {
     Changed(Arc<NamespaceTopics>),
-    /// So much is published that the allowance is used up soon.
+    /// The allowance will soon be used up.
     Hurry,
     Durable(PendingPublish),
     Finish(oneshot::Sender<()>),
@@ -66,7 +66,7 @@ impl SaverLine {
     }
 
     pub(super) fn changed(&self, space: &Arc<NamespaceTopics>) {
-        // Without a saver nothing is saved any more, and the broker is about to end.
+        // If the saver has ended, nothing is saved any more, and the broker is about to stop.
         let _ = self.notes.send(Note::Changed(Arc::clone(space)));
     }
 
@@ -80,7 +80,7 @@ impl SaverLine {
         Ok(replied)
     }
 
-    /// Writes everything down as it stands and ends the saver.
+    /// Writes the final state and stops the saver.
     pub(super) async fn finish(&self) {
         let (done, is_done) = oneshot::channel();
         let _ = self.notes.send(Note::Finish(done));
@@ -88,20 +88,20 @@ impl SaverLine {
     }
 }
 
-/// The thread's own.
+/// The state of the saver thread.
 #[derive(Debug)]
 pub(crate) struct Saver {
     topics: Weak<Shared>,
     log: TopicLog,
     notes: Receiver<Note>,
-    /// Rows that a full disk did not take.
+    /// Rows that did not fit on a full disk.
     unwritten: Vec<TopicRows>,
-    /// The namespaces these are of.
+    /// The namespaces of these rows.
     unsaved: Vec<Arc<NamespaceTopics>>,
     allowance: Allowance,
-    /// When it was last looked at how much of it is used.
+    /// When the use of the allowance was last checked.
     looked_at: Timestamp,
-    /// Rows were thrown away, because the disk was full for too long: everything has to be written anew.
+    /// Rows were dropped, because the disk was full for too long: the whole state has to be written again.
     incomplete: bool,
 }
 
@@ -150,7 +150,8 @@ impl Saver {
         }
     }
 
-    /// Works until the broker stops or is gone. An error means that the disk failed and the process must end.
+    /// Runs until the broker stops or is dropped. An error means that the disk failed and the process must
+    /// end.
     pub(crate) fn run(mut self) -> Result<(), StoreError> {
         while let Some(mut round) = self.next_round() {
             let Some(shared) = self.topics.upgrade() else { return Ok(()) };
@@ -165,7 +166,7 @@ impl Saver {
         Ok(())
     }
 
-    /// One round with what there is, without waiting.
+    /// Runs one round without waiting.
     pub(super) fn step(&mut self) -> Result<(), StoreError> {
         let Some(shared) = self.topics.upgrade() else { return Ok(()) };
         let mut round = Round::default();
@@ -177,13 +178,13 @@ impl Saver {
         self.save(&Topics { shared }, &mut round)
     }
 
-    /// Writes everything as it stands, and that this is so. Without room for it the next start takes this for a crash,
-    /// which costs some numbers and nothing else.
+    /// Writes the whole state and a row that marks it as clean. If the disk has no room for it, the next
+    /// start treats the stop as a crash, which only skips some numbers.
     pub(super) fn write_clean(&mut self, topics: &Topics) -> Result<(), StoreError> {
         topics.write_all(&mut self.log, Some(rows::clean())).map(|_| ())
     }
 
-    /// Waits for something to do, and lets more come if there is no hurry.
+    /// Waits for something to do, and for more of it unless it is urgent.
     fn next_round(&mut self) -> Option<Round> {
         let mut round = Round::default();
         let is_quiet = self.unwritten.is_empty() && !self.incomplete;
@@ -252,7 +253,7 @@ impl Saver {
         self.log.tidy(tenure_engine::Timestamp(topics.now().0))
     }
 
-    /// Adds a row if the allowance changes. A larger one, which is returned, holds when it is written.
+    /// Adds a row if the allowance changes. Returns a larger one, which takes effect after the write.
     fn next_allowance(&mut self, is_hurried: bool, now: Timestamp) -> Option<u64> {
         if !is_hurried && now.since(self.looked_at) < ALLOWANCE_LASTS {
             return None;
@@ -271,7 +272,7 @@ impl Saver {
         Some(next)
     }
 
-    /// A disk that is full for long must not fill the memory as well.
+    /// A disk that stays full must not fill the memory as well.
     fn bound_unwritten(&mut self) {
         let bytes: usize = self.unwritten.iter().map(TopicRows::bytes).sum();
         if bytes > UNWRITTEN_BYTES_MAX {
@@ -280,7 +281,8 @@ impl Saver {
         }
     }
 
-    /// Collects what changed in a namespace. Says whether so much changed that rows were left out.
+    /// Collects the changes of a namespace. Returns whether rows were left out because there were too many
+    /// changes.
     fn collect(&mut self, topics: &Topics, space: &Arc<NamespaceTopics>) -> bool {
         let is_durable = |topic: &str| topics.shared.settings.is_durable(topic);
         let mut rows = TopicRows::default();
@@ -304,7 +306,7 @@ impl Saver {
         overflowed
     }
 
-    /// Appends everything and syncs it. What a full disk does not take stays in `unwritten`, in order.
+    /// Appends everything and syncs it. Rows that do not fit on a full disk stay in `unwritten`, in order.
     fn write(&mut self, durable: &TopicRows) -> Result<(), WriteError> {
         while let Some(rows) = self.unwritten.first() {
             self.log.append(rows)?;
@@ -318,7 +320,8 @@ impl Saver {
 }
 
 impl Topics {
-    /// Begins a file of the log with everything as it stands, and a row besides. Says no if there is no room.
+    /// Begins a file of the log with the whole state and one additional row. Returns `false` if there is no
+    /// room.
     pub(super) fn write_all(
         &self,
         log: &mut TopicLog,
@@ -344,7 +347,7 @@ impl Topics {
         log.begin(general.chain(of_spaces))
     }
 
-    /// The rows that are for all namespaces.
+    /// The rows that apply to all namespaces.
     pub(super) fn general_rows(&self) -> [(Vec<u8>, Vec<u8>); 3] {
         let floor = self.shared.floor.load(Ordering::Acquire);
         let allowance = self.shared.saver.allowance.messages();
@@ -352,7 +355,7 @@ impl Topics {
     }
 }
 
-/// Where a durable message comes in its topic, and among all of its namespace.
+/// The position of a durable message in its topic, and among all of its namespace.
 #[derive(Clone, Copy)]
 pub(super) struct TopicPlace {
     pub(super) sequence: Sequence,
@@ -367,7 +370,8 @@ struct Numbered {
 }
 
 impl Numbered {
-    /// Numbers the messages. Nobody else publishes to durable topics, so the numbers hold until they are published.
+    /// Numbers the messages. Only the saver publishes to durable topics, so the numbers stay valid until the
+    /// publish.
     fn new(durable: Vec<PendingPublish>) -> Numbered {
         let mut numbered = Numbered::default();
         let mut last: HashMap<Vec<u8>, (Vec<u8>, Sequence), RandomState> = HashMap::default();
@@ -417,7 +421,7 @@ impl Numbered {
                 replies
             });
             for (reply, receipt) in replies {
-                // A publisher that is gone has its message published all the same.
+                // The message is published even if its publisher is gone.
                 let _ = reply.send(receipt);
             }
         }

@@ -1,22 +1,22 @@
-//! What can be set about topics.
+//! The settings of topics.
 
 use tenure_store::TopicLogSettings;
 use tenure_topics::{Settings, TopicFilter};
 
-/// Settings of all namespaces. Limits are those of one namespace.
+/// The settings of all namespaces. Limits apply per namespace.
 #[derive(Clone, Debug)]
 pub struct TopicSettings {
     /// Buffers, queues, times to live: see `spec/topics.md`.
     pub topics: Settings,
-    /// Topics whose messages are on disk before anybody hears of them.
+    /// Topics whose messages are on disk before subscribers get them.
     pub durable: Vec<TopicFilter>,
     /// How many messages of a durable topic are kept.
     pub durable_messages: usize,
-    /// How the log is kept, and how much of durable topics.
+    /// The settings of the log, and the retention of durable messages.
     pub log: TopicLogSettings,
 }
 
-/// How many messages of a durable topic are kept unless told otherwise.
+/// The default number of messages kept per durable topic.
 pub const DURABLE_MESSAGES: usize = 10_000;
 
 impl Default for TopicSettings {

@@ -1,4 +1,4 @@
-//! Topics whose thread and clock are taken apart, so that a simulator decides when each of them moves.
+//! Topics whose thread and clock are under the simulator's control.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ pub struct SteppedTopics {
 }
 
 impl SteppedTopics {
-    /// Opens the log and takes everything back, at this time.
+    /// Opens the log and restores everything, at this time.
     pub fn open(
         reader: &Reader,
         settings: TopicSettings,
@@ -37,12 +37,12 @@ impl SteppedTopics {
         self.clock.store(now.0, Ordering::Relaxed);
     }
 
-    /// The saver writes what there is. Publishers of durable messages are answered, and their subscribers hear of them.
+    /// Runs the saver once. Publishers of durable messages get their results, and subscribers their messages.
     pub fn save(&mut self) -> Result<(), StoreError> {
         self.saver.step()
     }
 
-    /// What happens every second.
+    /// Saves the positions of the streams and reaps, as the background tasks do periodically.
     pub fn tick(&self) {
         for space in self.topics.spaces() {
             space.with(|state, now| {
@@ -52,7 +52,7 @@ impl SteppedTopics {
         }
     }
 
-    /// Stops properly: all streams end, and everything is written down as it stands.
+    /// Stops cleanly: ends all streams and writes the final state.
     pub fn stop(mut self) -> Result<(), StoreError> {
         self.topics.end_streams();
         self.saver.step()?;

@@ -1,4 +1,4 @@
-//! Subscribing, coming back, and leaving.
+//! Subscribe, resume and unsubscribe.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{Topics, feed, log};
 use crate::rights::TopicAct;
 
 impl Topics {
-    /// Begins a subscription. What is taken from it first are the retained values, if it asked for them.
+    /// Begins a subscription. The retained values come first, if requested.
     pub fn subscribe(
         &self,
         namespace: &Name,
@@ -29,7 +29,7 @@ impl Topics {
         let id = subscribe.id.clone();
         let (key, waker, info) = space.with(|state, now| {
             let key = state.shard.subscribe(subscribe, now)?;
-            // A paused one that begins again wants nothing from before.
+            // A paused subscription that begins again wants no earlier events.
             state.events_from.remove(&id);
             let waker = state.attach(key, None);
             Ok((key, waker, state.shard.subscription(key, now)?))
@@ -41,7 +41,7 @@ impl Topics {
         Ok((SubscriptionHandle::new(id, space, key, waker), info))
     }
 
-    /// Goes on with a subscription that was paused, or takes it over from the stream that has it.
+    /// Resumes a paused subscription, or takes it over from its current stream.
     pub fn resume(
         &self,
         namespace: &Name,
@@ -59,7 +59,7 @@ impl Topics {
             };
             let live = known.filter(|key| state.reader(*key).is_some());
             if let Some(key) = live {
-                // So that what the other stream has taken and not sent counts as missed.
+                // What the other stream has taken and not sent must count as missed.
                 state.pause(key, Ended::TakenOver, now)?;
             }
             let mut resumed = state.shard.resume(
@@ -79,17 +79,17 @@ impl Topics {
             SubscriptionHandle::new(resume.id.clone(), Arc::clone(&space), resumed.key, Arc::clone(&waker));
         log::resumed(namespace, resume, &resumed);
         if let Some(interest) = interest {
-            // How many events it missed is known only when they have been read.
+            // The number of missed events is known only after they are read.
             resumed.missed = None;
             resumed.replay_started |= interest.replay;
-            // If this is refused, the subscription is dropped and paused again.
+            // If this is refused, dropping the subscription pauses it again.
             let watch = self.watch(namespace, &interest)?;
             feed::start(watch, interest, &space, resumed.key, &waker);
         }
         Ok((subscription, resumed))
     }
 
-    /// What resuming this subscription with the filters that it has is: it may hear events by them.
+    /// The act of resuming this subscription with its own filters, which may include events.
     pub fn resume_act(&self, namespace: &str, id: &SubscriptionId) -> TopicAct {
         let filters = self.known_space(namespace).and_then(|space| {
             space.with(|state, now| {
@@ -100,7 +100,7 @@ impl Topics {
         TopicAct::subscribe_to(filters.unwrap_or_default().iter().map(TopicFilter::as_str))
     }
 
-    /// A subscriber says that it has read these topics up to these numbers: they need not come again.
+    /// A subscriber has read these topics up to these numbers: they need not be sent again.
     pub fn acknowledge(
         &self,
         namespace: &str,
@@ -114,7 +114,7 @@ impl Topics {
         })
     }
 
-    /// Ends a subscription, whether a stream has it or not.
+    /// Ends a subscription, with or without a stream.
     pub fn unsubscribe(&self, namespace: &str, id: &SubscriptionId) -> Result<(), TopicRefusal> {
         let space = self.known_space(namespace).ok_or(TopicRefusal::UnknownSubscription)?;
         space.with(|state, now| {
@@ -126,7 +126,7 @@ impl Topics {
         })
     }
 
-    /// Pauses a subscription on purpose; its stream ends. Returns for how long it is kept.
+    /// Pauses a subscription on request; its stream ends. Returns how long the subscription is kept.
     pub fn pause(&self, namespace: &str, id: &SubscriptionId) -> Result<std::time::Duration, TopicRefusal> {
         let space = self.known_space(namespace).ok_or(TopicRefusal::UnknownSubscription)?;
         let until: Timestamp = space.with(|state, now| {

@@ -1,5 +1,5 @@
-//! A subscription as its stream holds it. Dropping it pauses the subscription, so that a stream that breaks can come
-//! back.
+//! A subscription as its stream holds it. Dropping it pauses the subscription, so that a broken stream can
+//! resume.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use super::events::event_prefix;
 use super::log;
 use super::namespace::{NamespaceTopics, ReaderWaker};
 
-/// Why a stream is over. The subscription itself may live on.
+/// Why a stream ended. The subscription itself may continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Another stream has the subscription now.
+    /// Another stream has taken over the subscription.
     TakenOver,
-    /// It was unsubscribed.
+    /// A client unsubscribed it.
     Unsubscribed,
-    /// It was paused on purpose; it can be resumed.
+    /// A client paused it; it can be resumed.
     Paused,
-    /// The broker stops; it can be resumed after the restart.
+    /// The broker stops; the subscription can be resumed after the restart.
     Stopping,
 }
 
@@ -71,8 +71,9 @@ impl SubscriptionHandle {
         &self.id
     }
 
-    /// Waits until there is something, then adds a batch of about `messages_max` items and `bytes_max` bytes to `out`;
-    /// at least one item, however large. Nothing is lost if this is dropped while it waits.
+    /// Waits until there is something, then adds a batch of about `messages_max` items and `bytes_max` bytes
+    /// to `out`; at least one item, however large. Cancel-safe: nothing is lost if it is dropped while it
+    /// waits.
     pub async fn take(
         &mut self,
         messages_max: usize,
@@ -85,7 +86,7 @@ impl SubscriptionHandle {
         Ok(())
     }
 
-    /// The same without waiting. Says whether there was anything.
+    /// The same without waiting. Returns whether there was anything.
     pub fn try_take(
         &mut self,
         messages_max: usize,
@@ -117,7 +118,7 @@ impl SubscriptionHandle {
             }
             let any = hand_out(&mut ready, messages_max, bytes_max, now, out);
             if more || !ready.is_empty() {
-                // Nobody else wakes while something is left.
+                // The rest needs another wake-up, and no other code sends one.
                 waker.woken.notify_one();
             }
             if let Some(reader) = state.reader(key) {
@@ -133,23 +134,23 @@ impl SubscriptionHandle {
         taken
     }
 
-    /// Waits until a take may find something; it may find nothing all the same. Returns at once for a new stream.
+    /// Waits until a take may find something; it may still find nothing. Returns at once for a new stream.
     pub async fn arrived(&self) {
         self.waker.woken.notified().await;
     }
 
-    /// The same without holding on to the subscription, for a stream that waits for many things at once.
+    /// The same without borrowing the subscription, for a stream that waits for many things at once.
     pub fn ringing(&self) -> impl Future<Output = ()> + Send + use<> {
         let waker = Arc::clone(&self.waker);
         async move { waker.woken.notified().await }
     }
 
-    /// The other end says that it has read these topics up to these numbers: they need not come again.
+    /// The client has read these topics up to these numbers: they need not be sent again.
     pub fn acknowledge(&self, read: &[(Arc<str>, Sequence)]) -> Result<(), TopicRefusal> {
         self.space.with(|state, _| state.acknowledge(self.key, read))
     }
 
-    /// Gives back what was taken and could not be sent: it comes again with the next take, or counts as missed.
+    /// Returns what was taken and could not be sent: the next take gets it again, or it counts as missed.
     pub fn put_back(&mut self, unsent: Vec<Delivery>) {
         let (waker, key) = (&self.waker, self.key);
         self.space.with(|state, _| {
@@ -171,7 +172,7 @@ impl Drop for SubscriptionHandle {
         let was_there = self.space.with(|state, now| {
             let was_there = waker.ended().is_none();
             if was_there {
-                // The only refusal is that it is gone already.
+                // The only possible refusal: the subscription is already gone.
                 let _ = state.pause(key, Ended::Paused, now);
             }
             was_there
@@ -182,7 +183,7 @@ impl Drop for SubscriptionHandle {
     }
 }
 
-/// Moves what fits from `ready` to `out`, and at least one item. Says whether any was moved.
+/// Moves what fits from `ready` to `out`, at least one item. Returns whether it moved any.
 fn hand_out(
     ready: &mut VecDeque<Delivery>,
     messages_max: usize,
@@ -211,7 +212,8 @@ fn hand_out(
     out.len() > start
 }
 
-/// The shard ends the replay of topics that it knows nothing of: their feed does that.
+/// The shard ends the replay of event topics that it does not know; their feed does that instead, so this is
+/// dropped.
 fn is_about_nothing(delivery: &Delivery) -> bool {
     matches!(delivery, Delivery::ReplayComplete(complete) if event_prefix(&complete.topic).is_some())
 }

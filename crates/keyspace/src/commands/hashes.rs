@@ -203,7 +203,7 @@ impl Keyspace {
     }
 }
 
-/// How many fields are new, and the change.
+/// The number of new fields, and the effect.
 fn set(
     space: &Keyspace,
     key: &Bytes,
@@ -215,7 +215,7 @@ fn set(
         check_value(field)?;
         check_value(value)?;
     }
-    // Of a field that is named twice the last value counts.
+    // If a field is named twice, the last value counts.
     let fields: BTreeMap<&Bytes, &Bytes> = fields.iter().map(|(field, value)| (field, value)).collect();
     let owned = |fields: BTreeMap<&Bytes, &Bytes>| {
         fields.into_iter().map(|(field, value)| (field.clone(), value.clone())).collect()
@@ -243,7 +243,7 @@ fn pairs(space: &Keyspace, key: &Bytes, now: Timestamp) -> Result<Vec<(Bytes, By
     Ok(found)
 }
 
-/// A hash is ordered by its fields. It has so few that each page looks at all of them.
+/// A hash is ordered by its fields, not by their hashes. It has few, so each page reads all of them.
 fn scan(space: &Keyspace, key: &Bytes, page: &Page, now: Timestamp) -> Decided {
     let fields = space.hash(key, now)?.into_iter().flatten();
     let mut left: Vec<(u64, (&Bytes, &Bytes))> = fields

@@ -1,4 +1,4 @@
-//! Keys, whatever they hold: deleting, times to live, names, and walking over all of them.
+//! Commands for keys of any type: delete, time to live, rename, and scan.
 
 use bytes::Bytes;
 
@@ -25,14 +25,14 @@ pub enum KeyCommand {
     Type {
         key: Bytes,
     },
-    /// The end of the key in milliseconds since the epoch. One that is over deletes it.
+    /// The expiry in milliseconds since the epoch. One in the past deletes the key.
     Expire {
         key: Bytes,
         at: i64,
         condition: ExpireCondition,
         command: &'static str,
     },
-    /// The same, from now on.
+    /// The same, relative to now.
     ExpireAfter {
         key: Bytes,
         millis: i64,
@@ -82,7 +82,7 @@ pub enum ExpireCondition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyScan {
     pub page: Page,
-    /// Only keys of this type, by TYPE's word.
+    /// Only keys of this type, as named by TYPE.
     pub kind: Option<String>,
 }
 
@@ -132,7 +132,7 @@ impl KeyCommand {
                 _ => Decision::of(Reply::Integer(0)),
             }),
             KeyCommand::TimeToLive { key, millis_per_unit } => {
-                // Rounded up: a key that is there has some time left.
+                // Rounded up: an existing key has some time left.
                 Ok(Decision::of(time_of(space, key, now, |expires| {
                     expires.left(now).div_ceil(*millis_per_unit)
                 })))
@@ -162,7 +162,7 @@ impl KeyCommand {
     }
 }
 
-/// A time to live has an end that is at most ten years away.
+/// Validates an expiry: it must be at most ten years away.
 pub(crate) fn checked_expiry(
     at: i64,
     command: &'static str,
@@ -182,7 +182,7 @@ fn expire(
     command: &'static str,
     now: Timestamp,
 ) -> Decided {
-    // A time before the epoch is over as well.
+    // A time before the epoch is in the past as well.
     let expires = checked_expiry(at.max(0), command, now)?;
     let Some(KeyEntry { expires: before, .. }) = space.get(key, now) else {
         return Ok(Decision::of(Reply::Integer(0)));
@@ -213,7 +213,7 @@ fn time_of(space: &Keyspace, key: &Bytes, now: Timestamp, units: impl Fn(Timesta
     })
 }
 
-/// The whole value goes along: the log may be read from a place where only one of the two names is known.
+/// The effect carries the whole value: a replay may start where only one of the two names is known.
 fn rename(
     space: &Keyspace,
     from: &Bytes,

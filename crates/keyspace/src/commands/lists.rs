@@ -20,7 +20,7 @@ pub enum ListCommand {
         end: ListEnd,
         elements: Vec<Bytes>,
     },
-    /// LPUSHX: only to a list that is there.
+    /// LPUSHX: only to an existing list.
     PushToExisting {
         key: Bytes,
         end: ListEnd,
@@ -48,7 +48,7 @@ pub enum ListCommand {
         key: Bytes,
         index: i64,
     },
-    /// LREM: so many from the left, from the right if negative, all if zero.
+    /// LREM: up to this many from the left, from the right if negative, all if zero.
     Remove {
         key: Bytes,
         count: i64,
@@ -70,7 +70,7 @@ pub enum ListCommand {
         pivot: Bytes,
         element: Bytes,
     },
-    /// LPOS: `count` without a value answers with one place.
+    /// LPOS: without `count` the reply is a single position.
     Position {
         key: Bytes,
         element: Bytes,
@@ -209,7 +209,7 @@ impl Keyspace {
     }
 }
 
-/// The length after a push, and the push.
+/// The length after a push, and its effect.
 pub(crate) fn pushed(
     space: &Keyspace,
     key: &Bytes,
@@ -234,7 +234,7 @@ pub(crate) fn pushed(
     })
 }
 
-/// What a pop takes, and the pop.
+/// The popped elements, and the effect.
 pub(crate) fn popped(
     space: &Keyspace,
     key: &Bytes,
@@ -251,7 +251,7 @@ pub(crate) fn popped(
     Ok(Some((elements, Effect::ListPop { key: key.clone(), end, count: count as u64 })))
 }
 
-/// An element goes from one list to another, or to the other end of its own.
+/// Moves an element from one list to another, or to the other end of its own.
 pub(crate) fn moved(
     space: &Keyspace,
     from: &Bytes,
@@ -266,7 +266,7 @@ pub(crate) fn moved(
     let element = elements.pop().unwrap_or_default();
     let reply = Reply::Bulk(element.clone());
     if from == to && space.list(from, now)?.is_some_and(|list| list.len() == 1) {
-        // Without its only element the key would end in between.
+        // Removing the only element would delete the key in between.
         return Ok(Decision::of(reply));
     }
     let (_, push) = pushed(space, to, to_end, &[element], now)?;

@@ -1,5 +1,5 @@
-//! Pages of SCAN, HSCAN, SSCAN and ZSCAN. The cursor is the hash of the next item, so items that come and go move
-//! nothing.
+//! Pages of SCAN, HSCAN, SSCAN and ZSCAN. The cursor is the hash of the next item, so added and removed items
+//! do not move the others.
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ use crate::glob::glob;
 use crate::refusal::KeyspaceRefusal;
 use crate::reply::Reply;
 
-/// Where a page begins, which items it wants, and about how many it looks at.
+/// Where a page begins, which items match, and about how many it examines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     pub cursor: u64,
@@ -20,7 +20,7 @@ impl Page {
         self.pattern.as_ref().is_none_or(|pattern| glob(pattern, name))
     }
 
-    /// Looks at items that come in the order of their hashes, and says where the next page begins; 0 if there is none.
+    /// Examines items in the order of their hashes. Returns where the next page begins; 0 if there is none.
     pub(crate) fn walk<T>(
         &self,
         items: impl Iterator<Item = (u64, T)>,
@@ -28,7 +28,7 @@ impl Page {
     ) -> Result<u64, KeyspaceRefusal> {
         let (mut seen, mut last) = (0, None);
         for (hash, item) in items {
-            // Items with the same hash come together, because the cursor cannot stand between them.
+            // Items with the same hash are on the same page, because the cursor cannot separate them.
             if seen >= self.count && last != Some(hash) {
                 return Ok(hash);
             }

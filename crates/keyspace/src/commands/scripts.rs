@@ -1,7 +1,7 @@
-//! Scripts that libraries send for a compare-and-delete and the like. There is no interpreter: a script is known by its
-//! SHA-1, and what it does is written here.
+//! Scripts that client libraries send, for example for compare-and-delete. There is no interpreter: the
+//! broker knows a script by its SHA-1 and implements what it does here.
 //!
-//! A library that changes the text of its script has a new one. What is not in the list is refused.
+//! If a library changes the text of its script, that is a new script. Unknown scripts are refused.
 
 use bytes::Bytes;
 
@@ -20,32 +20,32 @@ use crate::reply::Reply;
 use crate::time::Timestamp;
 use crate::value::ListEnd;
 
-/// The scripts that are known, by what they do.
+/// The known scripts, by what they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Script {
-    /// Delete a key that has this value: the release of a lock.
+    /// Delete a key if it has this value: releases a lock.
     DeleteIfEqual,
-    /// Lengthen the time to live of a key that has this value.
+    /// Extend the time to live of a key if it has this value.
     ExtendIfEqual,
-    /// Set the time to live, in milliseconds, of a key that has this value.
+    /// Set the time to live, in milliseconds, of a key if it has this value.
     ExpireIfEqual,
-    /// Set a key that is missing, or renew the time to live of one that has this value.
+    /// Set a missing key, or renew the time to live of one with this value.
     SetOrRenew,
-    /// RQ: store and enqueue a job unless it is there.
+    /// RQ: store and enqueue a job unless it exists.
     EnqueueUnique,
-    /// RQ: store and schedule a job unless it is there.
+    /// RQ: store and schedule a job unless it exists.
     ScheduleUnique,
     /// RQ: empty a queue and delete its jobs.
     EmptyQueue,
-    /// Kombu: bind a queue and move the end of its exchange's table on.
+    /// Kombu: bind a queue and extend the expiry of its exchange's table.
     RefreshBinding,
-    /// Kombu: remove tables whose end is over.
+    /// Kombu: remove expired tables.
     SweepBindings,
     /// Celery: a task of a chord's header is done.
     ChordPart,
-    /// Celery: a chord is over.
+    /// Celery: a chord has ended.
     ChordCleanup,
-    /// Celery: keep the right to run a chord's body.
+    /// Celery: renew the claim to run a chord's body.
     ChordClaim,
 }
 
@@ -70,7 +70,7 @@ const KNOWN: [(&str, Script); 13] = [
 ];
 
 impl Script {
-    /// By the SHA-1 of its text, in hexadecimal digits of either case.
+    /// Finds a script by the SHA-1 of its text, in hexadecimal digits of either case.
     pub fn find(sha1: &[u8]) -> Option<Script> {
         KNOWN.iter().find(|(known, _)| sha1.eq_ignore_ascii_case(known.as_bytes())).map(|(_, script)| *script)
     }
@@ -299,7 +299,7 @@ impl ScriptCall {
         Ok(Reply::Array([ready].into_iter().chain(parts).chain([Reply::Integer(claimed)]).collect()))
     }
 
-    /// Exactly so many keys and arguments.
+    /// The keys and arguments, if their number is exactly this.
     fn take<const K: usize, const A: usize>(&self) -> Result<(&[Bytes; K], &[Bytes; A]), KeyspaceRefusal> {
         match (self.keys.as_slice().try_into(), self.arguments.as_slice().try_into()) {
             (Ok(keys), Ok(arguments)) => Ok((keys, arguments)),
@@ -310,7 +310,7 @@ impl ScriptCall {
 
 const DONE: &[u8] = b"done";
 
-/// Commands of one script: their effects are one record.
+/// The commands of one script: their effects form one record.
 struct Calls<'a> {
     space: &'a mut Keyspace,
     now: Timestamp,
@@ -380,7 +380,7 @@ impl Calls<'_> {
 }
 
 fn integer(text: &Bytes) -> Result<i64, KeyspaceRefusal> {
-    // Lua's numbers may come with a fraction.
+    // Lua's numbers may have a fraction.
     parse_integer(text)
         .or_else(|| parse_float(text).map(|value| value as i64))
         .ok_or(KeyspaceRefusal::NotAnInteger)

@@ -51,7 +51,7 @@ pub enum SetCommand {
     Random {
         key: Bytes,
     },
-    /// So many different members, or with a negative number so many draws.
+    /// SRANDMEMBER with a count: this many different members, or this many draws if negative.
     RandomMany {
         key: Bytes,
         count: i64,
@@ -69,7 +69,7 @@ pub enum SetCommand {
         how: Combine,
         keys: Vec<Bytes>,
     },
-    /// SUNIONSTORE and its kin.
+    /// SUNIONSTORE, SINTERSTORE and SDIFFSTORE.
     CombineInto {
         to: Bytes,
         how: Combine,
@@ -219,8 +219,8 @@ fn removing(key: &Bytes, members: Vec<Bytes>, reply: Reply) -> Decision {
     }
 }
 
-/// Some members from a place in the order of hashes that moves with every draw. The effect names them, so a log that is
-/// read back needs no chance.
+/// Draws members from a position in hash order that moves with every draw. The effect names them, so
+/// replaying the log needs no randomness.
 fn draw(
     space: &mut Keyspace,
     key: &Bytes,

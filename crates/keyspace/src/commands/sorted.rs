@@ -105,14 +105,14 @@ pub enum Bound {
     Excluding(f64),
 }
 
-/// LIMIT: a negative count is no limit.
+/// LIMIT: a negative count means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     pub offset: usize,
     pub count: i64,
 }
 
-/// Which members a range has: by their places, or by scores between two bounds, the lower first.
+/// The members of a range: by rank, or by scores between two bounds, the lower first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RangeBy {
     Index { start: i64, stop: i64 },
@@ -320,14 +320,15 @@ fn between(sorted: &SortedSet, low: Bound, high: Bound) -> impl DoubleEndedItera
     };
     let (Bound::Including(from) | Bound::Excluding(from)) = low;
     let (Bound::Including(to) | Bound::Excluding(to)) = high;
-    // The bounds of the tree are coarse: empty bytes are the first member of a score, and the last has none.
+    // The tree's bounds are coarse: empty bytes are the lowest member of a score, but there is no highest
+    // one.
     let lower = ops::Bound::Included((Score(from), Bytes::new()));
     let upper = ops::Bound::Excluded((Score(next_up(to)), Bytes::new()));
     let bounds = if Score(from) > Score(to) { (lower.clone(), lower) } else { (lower, upper) };
     sorted.order.range(bounds).filter(move |(score, _)| above(*score) && below(*score))
 }
 
-/// The smallest number above, or a NaN above infinity, which orders behind everything.
+/// The next larger number, or a NaN above infinity, which sorts after everything.
 fn next_up(score: f64) -> f64 {
     if score == f64::INFINITY { f64::NAN } else { score.next_up() }
 }

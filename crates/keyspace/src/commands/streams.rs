@@ -26,7 +26,7 @@ impl StreamId {
         }
     }
 
-    /// The id before; the first has none.
+    /// The previous id; the first has none.
     pub fn before(self) -> Option<StreamId> {
         match self.1.checked_sub(1) {
             Some(number) => Some(StreamId(self.0, number)),
@@ -152,13 +152,13 @@ impl Keyspace {
         })
     }
 
-    /// The last id of a stream, for those who read from now on.
+    /// The last id of a stream, for clients that read from now on.
     pub fn last_id(&self, key: &Bytes, now: Timestamp) -> StreamId {
         self.stream(key, now).ok().flatten().map_or(StreamId::default(), |stream| stream.last)
     }
 }
 
-/// What comes after these ids, or nothing.
+/// The entries after these ids, if any.
 pub(crate) fn read(
     space: &Keyspace,
     streams: &[(Bytes, StreamId)],
@@ -217,7 +217,7 @@ fn add(
     Ok(Decision { reply, effects })
 }
 
-/// What a trim removes once `added` entries more are there.
+/// The entries that a trim removes after `added` more are added.
 fn too_old(stream: &Stream, trim: Trim, added: usize) -> Vec<StreamId> {
     match trim {
         Trim::MaxLength(length) => {

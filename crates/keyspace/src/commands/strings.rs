@@ -76,7 +76,7 @@ pub enum StringCommand {
     },
 }
 
-/// When SET sets.
+/// The condition of SET.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetCondition {
     Always,
@@ -84,7 +84,7 @@ pub enum SetCondition {
     IfThere,
 }
 
-/// What becomes of the time to live. Milliseconds, checked against the limit when it is run.
+/// What happens to the time to live. In milliseconds, validated when the command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetExpiry {
     None,
@@ -237,7 +237,7 @@ impl Keyspace {
     }
 }
 
-/// MGET: what is not a string is not there.
+/// MGET: a key of another type counts as missing.
 fn get_many(keys: &[Bytes], space: &Keyspace, now: Timestamp) -> Decided {
     let mut size = ReplySize::default();
     let mut values = Vec::with_capacity(keys.len());

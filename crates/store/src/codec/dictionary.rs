@@ -1,4 +1,5 @@
-//! The dictionary of a page while it is being written: terms and names, each once, found by where they lie in memory.
+//! The dictionary of a page being written: each distinct set of terms and each name once, looked up by
+//! pointer.
 
 use std::sync::Arc;
 
@@ -9,11 +10,12 @@ use tenure_engine::{Name, Terms};
 use super::put;
 use super::terms::encode_terms;
 
-/// Beyond this, the tables are made anew for the next page, so that one odd page does not make all later ones slow.
+/// Larger tables are reallocated for the next page, so that one unusual page does not slow down all later
+/// ones.
 const KEPT_CAPACITY: usize = 4096;
 
-/// Terms and names are shared by pointer in the engine, so a pointer finds them without hashing any text. The
-/// dictionary holds on to what it has seen: an address cannot come to mean something else while the page is open.
+/// The engine shares terms and names by pointer, so a pointer identifies them without hashing any text. The
+/// dictionary keeps a reference to each, so an address cannot be reused while the page is open.
 #[derive(Debug, Default)]
 pub(crate) struct Dictionary {
     terms: Vec<u8>,
@@ -50,8 +52,8 @@ impl Dictionary {
         self.define(terms)
     }
 
-    /// For terms without their pointer: those of a known `Arc` are found, others are compared with the newest few and
-    /// else copied.
+    /// For terms without their `Arc`: those of a known `Arc` are found by address, others are compared with
+    /// the newest few and else copied.
     pub(crate) fn terms_by_value(&mut self, terms: &Terms) -> u32 {
         const LOOKED_AT: usize = 8;
         if let Some(index) = self.terms_by_address.get(&address(terms)) {
@@ -63,7 +65,8 @@ impl Dictionary {
         }
     }
 
-    /// For terms that cannot change or go away before the page is complete, as within one walk over the engine.
+    /// For terms that cannot change or be dropped before the page is complete, as within one walk over the
+    /// engine.
     pub(crate) fn terms_in_place(&mut self, terms: &Terms) -> u32 {
         match self.terms_by_address.get(&address(terms)) {
             Some(index) => *index,
@@ -83,7 +86,7 @@ impl Dictionary {
         index
     }
 
-    /// How many bytes [`Dictionary::write`] takes, roughly.
+    /// The approximate number of bytes that [`Dictionary::write`] takes.
     pub(crate) fn len(&self) -> usize {
         self.terms.len() + self.names.len() + 2
     }

@@ -1,5 +1,5 @@
-//! An event as bytes. Its number is its place in the sequence and is not written; whom it concerns is written by the
-//! record, because a task's identity is shared with the task's new state.
+//! The encoding of an event. Its number follows from its place in the sequence and is not written. The record
+//! writes the subject, because an event shares the task's identity with the task's new state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::settings::{encode_thresholds, take_limit_number, take_thresholds};
 use super::take::{Malformed, Take};
 use super::task::take_percent;
 
-/// The event of a record. `terms` are the page's, decoded.
+/// Decodes the event of a record. `terms` are the decoded terms of the page.
 pub(crate) fn event(
     record: &RecordView<'_>,
     number: u64,
@@ -150,7 +150,7 @@ fn encode_kind(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, kind: &Eve
     }
 }
 
-/// The numbers of the kinds are part of the format: a new kind takes a new number, an old one is never given away.
+/// The codes are part of the format: a new kind gets a new code, and codes are never reused.
 fn kind_code(kind: &EventData) -> u8 {
     match kind {
         EventData::Submitted { .. } => 1,

@@ -1,9 +1,9 @@
-//! Records as bytes: pure, no files. Everything that is stored goes through here, into a frame of the journal, a
-//! block of a snapshot or a block of events.
+//! The encoding of records: pure functions, no files. Everything in a frame of the journal, a block of a
+//! snapshot or a block of events goes through here.
 //!
-//! All three are *pages*: a dictionary (terms and names, each once) followed by entries that point into it. Numbers
-//! are varints, times and places are written as distances from the page's base, so a submitted task costs about 35
-//! bytes besides its body.
+//! All three are *pages*: a dictionary (terms and names, each once) followed by entries that refer to it.
+//! Numbers are varints; times and positions are written relative to the page's base, so a submitted task
+//! costs about 35 bytes besides its body.
 
 mod dictionary;
 mod event;
@@ -32,7 +32,7 @@ pub(crate) use put::varint as put_varint;
 
 use tenure_engine::Timestamp;
 
-/// What the numbers of a page are distances from.
+/// The base that the numbers of a page are relative to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Base {
     pub(crate) time: Timestamp,

@@ -1,4 +1,4 @@
-//! The dictionary of a page while it is being read.
+//! The dictionary of a page being read.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
@@ -7,7 +7,7 @@ use tenure_engine::Name;
 use super::Base;
 use super::take::{Malformed, Take};
 
-/// What the entries of a page point into: terms as their bytes, names shared with everything read before.
+/// What the entries of a page refer to: terms as encoded bytes, and names shared with all pages read before.
 #[derive(Debug, Default)]
 pub(crate) struct RecordPage<'a> {
     pub(crate) base: Base,
@@ -56,7 +56,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// A name that is not worker's or queue's but task's own would fill the table and never be met again.
+    /// The limit keeps names that occur only once, such as a task's own name, from filling the table.
     const KNOWN_MAX: usize = 100_000;
 
     pub(crate) fn share(&mut self, text: &str) -> Name {

@@ -1,4 +1,4 @@
-//! Writing the small things: numbers, texts, times, blobs.
+//! Encoding of primitive values: numbers, texts, times, blobs.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tenure_engine::{Blob, Timestamp};
 
 use super::Base;
 
-/// Seven bits a byte, lowest first; the high bit says that more follows.
+/// Seven bits per byte, lowest first; the high bit says that more follow.
 pub(crate) fn varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -15,12 +15,12 @@ pub(crate) fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Small numbers of either sign become small unsigned ones: 0, -1, 1, -2, 2 …
+/// Zigzag encoding: small numbers of either sign become small unsigned ones: 0, -1, 1, -2, 2 …
 pub(super) fn signed(out: &mut Vec<u8>, value: i64) {
     varint(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
-/// The way from `base` to `value`. It wraps, so it holds every value, even [`Timestamp::NEVER`].
+/// The difference from `base` to `value`. It wraps, so it can express every value, even [`Timestamp::NEVER`].
 pub(super) fn distance(out: &mut Vec<u8>, base: u64, value: u64) {
     signed(out, value.wrapping_sub(base) as i64);
 }
@@ -41,7 +41,7 @@ pub(super) fn text(out: &mut Vec<u8>, value: &str) {
     out.extend_from_slice(value.as_bytes());
 }
 
-/// Zero is none; else the length plus one, and the text.
+/// Zero for none; else the length plus one, then the text.
 pub(super) fn maybe_text(out: &mut Vec<u8>, value: Option<&str>) {
     let Some(value) = value else { return out.push(0) };
     varint(out, value.len() as u64 + 1);
@@ -65,9 +65,10 @@ pub(super) fn maybe_span(out: &mut Vec<u8>, value: Option<Duration>) {
     span(out, value);
 }
 
-/// Puts the length of what `write` appends in front of it, as a varint.
+/// Writes the length of what `write` appends in front of it, as a varint.
 ///
-/// Nearly all parts are shorter than 128 bytes, so one byte is kept free for the length; a longer part is moved up.
+/// Nearly all parts are shorter than 128 bytes, so one byte is reserved for the length; a longer part is
+/// moved.
 pub(super) fn measured(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.push(0);

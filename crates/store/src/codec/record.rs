@@ -1,4 +1,4 @@
-//! A record as bytes: whom it concerns, the event, the new state. Event and state carry their lengths, so recovery
+//! The encoding of a record: subject, event, new state. Event and state have length prefixes, so recovery
 //! skips the events and a reader of events skips the states.
 
 use tenure_engine::event::{Event, EventSubject};
@@ -13,7 +13,7 @@ use super::settings::{self, Setting, take_setting};
 use super::take::{Malformed, Take};
 use super::task::{TaskIdentity, encode_task, take_task};
 
-/// A record as it lies in its page; event and state are decoded when they are wanted.
+/// A record in its page; event and state are decoded on demand.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordView<'a> {
     pub(crate) about: AboutView,
@@ -24,7 +24,7 @@ pub(crate) struct RecordView<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AboutView {
-    /// The record has no event: the store moved bytes, nothing happened to the task.
+    /// The record has no event: the store moved bytes, and the task did not change.
     Nobody,
     Task(TaskIdentity),
     Worker,
@@ -32,7 +32,7 @@ pub(crate) enum AboutView {
     Tag,
 }
 
-/// What a record says, without its event.
+/// The content of a record without its event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ChangeView {
     Task(Task),
@@ -44,7 +44,7 @@ const ABOUT_BITS: u8 = 0x07;
 const CHANGE_SHIFT: u32 = 3;
 
 const NOTHING: u8 = 0;
-/// The new state of the very task the event is about.
+/// The new state belongs to the task that the event is about.
 const SAME_TASK: u8 = 1;
 const OTHER_TASK: u8 = 2;
 
@@ -117,7 +117,7 @@ impl RecordView<'_> {
         self.about != AboutView::Nobody
     }
 
-    /// Decodes the new state. `keys` are the page's terms as the engine numbers them.
+    /// Decodes the new state. `keys` are the engine's keys for the page's terms.
     pub(crate) fn change(&self, page: &RecordPage<'_>, keys: &[TermsKey]) -> Result<ChangeView, Malformed> {
         let mut take = Take::new(self.change);
         let change = match (self.change_code, self.about) {

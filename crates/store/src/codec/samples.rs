@@ -142,7 +142,7 @@ fn extras() -> BoxedStrategy<Box<Extras>> {
         .boxed()
 }
 
-/// A task on terms that `key` stands for.
+/// A task with the terms of `key`.
 pub(crate) fn task(key: TermsKey) -> BoxedStrategy<Task> {
     let numbers = (any::<i32>(), any::<u32>(), any::<u16>(), any::<u16>(), any::<u64>());
     (id(), blob(), numbers, time(), state(), of(extras()))
@@ -274,7 +274,7 @@ fn backlog() -> impl Strategy<Value = (Threshold, u64, Duration)> {
     (select(Threshold::ALL.to_vec()), any::<u64>(), span())
 }
 
-/// An event whose number is still to be given.
+/// An event without a number yet.
 pub(crate) fn event() -> BoxedStrategy<Event> {
     let about = prop_oneof![
         3 => (id(), any::<u32>(), terms())

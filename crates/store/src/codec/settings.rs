@@ -1,4 +1,4 @@
-//! What is remembered besides tasks, as bytes: the health of workers, the settings of queues, the limits of tags.
+//! The encoding of all state besides tasks: worker health, queue settings, tag limits.
 
 use std::time::Duration;
 
@@ -21,12 +21,13 @@ pub(crate) enum Setting {
 pub(super) const WORKER: u8 = 3;
 const QUEUE: u8 = 4;
 pub(super) const LIMIT: u8 = 5;
-/// A worker with a profile. Workers without one are the bytes they always were.
+/// A worker with a profile. The encoding of workers without one is unchanged from older versions.
 const WORKER_WITH_PROFILE: u8 = 6;
-/// A queue with thresholds of its own or a backlog. Queues without are the bytes they always were.
+/// A queue with its own thresholds or a backlog. The encoding of other queues is unchanged from older
+/// versions.
 const QUEUE_WITH_THRESHOLDS: u8 = 7;
 
-/// A setting with its code in front, as a snapshot holds it. Tasks and nothings are not settings and are left out.
+/// A setting with its code in front, as in a snapshot. Skips tasks and empty changes, which are not settings.
 pub(crate) fn encode_setting(
     out: &mut Vec<u8>,
     book: &mut Dictionary,

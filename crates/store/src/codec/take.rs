@@ -1,4 +1,4 @@
-//! Reading the small things back. Nothing read here is trusted: a length is checked before anything is taken.
+//! Decoding of primitive values. The input is untrusted: every length is checked before it is used.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tenure_engine::{Blob, TaskId, Timestamp};
 
 use super::Base;
 
-/// Bytes that passed their checksum but do not say what this version can read.
+/// Bytes with a valid checksum that this version cannot decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Malformed(pub(crate) &'static str);
@@ -65,7 +65,8 @@ impl<'a> Take<'a> {
         Ok(base.wrapping_add(self.signed()? as u64))
     }
 
-    /// A count of things of at least one byte each, so a wrong one cannot ask for more memory than there are bytes.
+    /// A count of items of at least one byte each, so a wrong count cannot ask for more memory than the input
+    /// has bytes.
     pub(crate) fn count(&mut self) -> Result<usize, Malformed> {
         let count = self.varint()?;
         if count > self.rest.len() as u64 {

@@ -1,4 +1,5 @@
-//! A task as bytes. Its identity (id, attempt, terms) stands apart, because a record shares it with its event.
+//! The encoding of a task. Its identity (id, attempt, terms) is separate, because a record shares it with its
+//! event.
 
 use tenure_engine::state::{End, Holding, Intent, PauseCause, PauseInfo, Progress, Wanted};
 use tenure_engine::{Checkpoint, Extras, Task, TaskId, TaskState, Terms, TermsKey, Timestamp};
@@ -9,7 +10,7 @@ use super::page::RecordPage;
 use super::put;
 use super::take::{Malformed, Take};
 
-/// Which task, which attempt, on which terms.
+/// The task's id, its attempt and its terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TaskIdentity {
     pub(crate) id: TaskId,
@@ -30,7 +31,7 @@ impl TaskIdentity {
     }
 }
 
-/// A task with its identity, as a snapshot holds it. The terms stay where they are until the page is written.
+/// A task with its identity, as in a snapshot. The terms must stay in memory until the page is written.
 pub(crate) fn encode_whole_task(
     out: &mut Vec<u8>,
     book: &mut Dictionary,
@@ -129,7 +130,7 @@ fn state_code(state: &TaskState, submitted_at: Timestamp) -> u8 {
     match state {
         TaskState::Created => 0,
         TaskState::Delayed { .. } => 1,
-        // Most tasks are ready from the moment of their submission, which is there already.
+        // Most tasks are ready since their submission, and that time is already written.
         TaskState::Ready { since } if *since == submitted_at => READY,
         TaskState::Ready { .. } => READY_SINCE,
         TaskState::Assigned(_) => 3,
@@ -276,7 +277,7 @@ fn encode_extras(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, extras: 
     head |= if extras.expires_at.is_some() { HAS_EXPIRY } else { 0 };
     head |= if extras.checkpoint.is_some() { HAS_CHECKPOINT } else { 0 };
     out.push(head);
-    // A task's name is its own: it would only fill the dictionary.
+    // A task's name is unique, so the dictionary would not save anything.
     if let Some(name) = &extras.name {
         put::text(out, name);
     }

@@ -1,5 +1,5 @@
-//! The terms of a task as bytes. They stand for themselves, without pointing into a dictionary, so that equal terms
-//! are equal bytes and recovery decodes each set once.
+//! The encoding of a task's terms. It is self-contained and uses no dictionary, so that equal terms are equal
+//! bytes and recovery decodes each set once.
 
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{Name, Terms};
@@ -7,7 +7,7 @@ use tenure_engine::{Name, Terms};
 use super::put;
 use super::take::{Malformed, Take};
 
-/// Set in the byte of the policy for a lost worker.
+/// A flag in the byte of the `on_lost` policy.
 const OVERRUN_FAILS: u8 = 16;
 
 pub(super) fn encode_terms(out: &mut Vec<u8>, terms: &Terms) {
@@ -28,7 +28,7 @@ pub(super) fn encode_terms(out: &mut Vec<u8>, terms: &Terms) {
     put::span(out, terms.backoff.max);
     put::maybe_span(out, terms.accept_timeout);
     put::maybe_span(out, terms.run_limit);
-    // Terms that were written before there were more end here, and so do those that use none of them.
+    // Terms from versions without the later fields end here, and so do terms that use none of them.
     if terms.crash_backoff.is_some() || terms.abandon_after.is_some() {
         encode_later_terms(out, terms);
     } else if let Some(timeout) = terms.cancel_timeout {
@@ -36,8 +36,8 @@ pub(super) fn encode_terms(out: &mut Vec<u8>, terms: &Terms) {
     }
 }
 
-/// Stands where older builds wrote the seconds of a cancel timeout, which are never so many: the later terms follow, each
-/// with a byte that says whether it is there.
+/// A marker where older versions wrote the seconds of a cancel timeout, which never reach this value. The
+/// later fields follow, each with a byte that says whether it is present.
 const LATER_TERMS: u64 = u64::MAX;
 
 fn encode_later_terms(out: &mut Vec<u8>, terms: &Terms) {
@@ -108,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// Terms as a build wrote them that knew no cancel timeout.
+    /// Terms as written by a version without the cancel timeout.
     const OLD: &[u8] = b"\x07default\x01q\x03ann\x00\x00\x00\x03\x00\x01\x00\xac\x02\x00\x00\x00";
 
     #[test]

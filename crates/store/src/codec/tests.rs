@@ -1,4 +1,4 @@
-//! Whatever is encoded reads back the same, and bytes that were never encoded are refused without harm.
+//! Everything encoded decodes to the same value, and arbitrary bytes are refused without a panic.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::samples;
 use super::settings::Setting;
 use super::*;
 
-/// What one record of a test says: the task comes with its terms.
+/// One record of a test: a task comes with its terms.
 #[derive(Clone, Debug)]
 enum Fact {
     Task(Box<Task>, Arc<Terms>),
@@ -60,10 +60,10 @@ fn encode(facts: &[(Option<Event>, Fact)], base: &Base) -> Vec<u8> {
     out
 }
 
-/// A record as it was read: its event, its state, and the terms of the task if it is one.
+/// A decoded record: its event, its state, and the terms if it is a task.
 type Read = (Option<Event>, ChangeView, Option<Terms>);
 
-/// Reads a page to its end, the way recovery and the readers of events do.
+/// Decodes a whole page, as recovery and the readers of events do.
 fn decode(bytes: &[u8], base: Base) -> Result<Vec<Read>, Malformed> {
     let mut restore = Restore::new(Settings::default());
     let mut take = Take::new(bytes);
@@ -159,8 +159,8 @@ fn a_submitted_task_is_small() {
     assert!(out.len() <= 35, "{} bytes", out.len());
 }
 
-/// A page as a build wrote it that knew no thresholds: a queue that was served, and a ready task of priority 0 without
-/// a body, submitted at 7 as event 5.
+/// A page as written by a version without thresholds: a queue that was served, and a ready task of priority 0
+/// without a body, submitted at 7 as event 5.
 const OLD_PAGE: &[u8] =
     b"\x01\x1a\x07default\x01q\x03ann\x00\x00\x00\x03\x00\x01\x00\xac\x02\x00\x00\x00\x02\x07default\x01q\
 \x20\x04\x00\x01\x02\x00\

@@ -1,7 +1,7 @@
-//! A disk in memory that behaves as badly as a real one may: what was not synced vanishes or tears when the power
-//! fails, names come and go on their own, and on demand it is full, refuses to sync, or flips bits.
+//! A disk in memory with the faults of a real one: on a power failure, unsynced writes vanish or tear and
+//! unsynced names change independently; on request it is full, fails to sync, or flips bits.
 //!
-//! Everything follows from a seed, so a failing story can be told again.
+//! Everything follows from a seed, so a failing run can be repeated.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,14 +21,14 @@ pub struct MemoryDisk {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The files behind the names, never removed: somebody may still have one open.
+    /// The files behind the names. Never removed, because a handle may still be open.
     nodes: Vec<Node>,
     names: BTreeMap<String, usize>,
-    /// The names as they are on the platter, and what has happened to them since.
+    /// The names on the platter, and the changes to them since.
     synced_names: BTreeMap<String, usize>,
     name_changes: Vec<NameChange>,
     faults: Faults,
-    /// How often something was changed: each time is a moment at which the power may fail.
+    /// The number of changes: the power may fail at each of them.
     changes: u64,
 }
 
@@ -36,12 +36,12 @@ struct State {
 struct Node {
     /// What a reader sees.
     now: Content,
-    /// What is on the platter, and the writes that are on their way.
+    /// What is on the platter, and the writes that are pending.
     synced: Content,
     pending: Vec<Pending>,
 }
 
-/// The bytes of a file. Zeros at its end that were never written take no room.
+/// The bytes of a file. Trailing zeros that were never written take no memory.
 #[derive(Clone, Debug, Default)]
 struct Content {
     written: Vec<u8>,
@@ -67,11 +67,12 @@ struct Faults {
     syncs_until_failure: Option<u64>,
     changes_until_power_fails: Option<u64>,
     power_is_gone: bool,
-    /// Syncs of files whose name begins so do nothing; of everything, if it is empty.
+    /// Syncs of files with this name prefix do nothing; an empty prefix matches all files.
     ignores_sync_of: Option<String>,
 }
 
-/// The power can tear a write at any byte, or between the sectors of a page that was written out of order.
+/// A power failure can tear a write at any byte, or between the sectors of a page that was written out of
+/// order.
 const SECTOR_BYTES: usize = 64;
 
 impl MemoryDisk {
@@ -79,7 +80,7 @@ impl MemoryDisk {
         MemoryDisk::default()
     }
 
-    /// The power fails now. Gives the disk as it is found afterwards; what was open on this one stays with it.
+    /// Simulates a power failure. Returns the disk as found afterwards; open handles stay with the old one.
     pub fn crash(&self, seed: u64) -> MemoryDisk {
         let mut random = Random::new(seed);
         let state = self.state();
@@ -94,8 +95,8 @@ impl MemoryDisk {
         MemoryDisk { state: Arc::new(Mutex::new(after)), locked: Arc::default() }
     }
 
-    /// The process ends but the machine goes on: nothing written is lost. A copy of its own, as the new process sees
-    /// it.
+    /// Simulates the end of the process on a machine that keeps running: no write is lost. Returns an
+    /// independent copy for the new process.
     pub fn reopen(&self) -> MemoryDisk {
         let state = self.state();
         let mut after = State::default();
@@ -107,37 +108,38 @@ impl MemoryDisk {
         MemoryDisk { state: Arc::new(Mutex::new(after)), locked: Arc::default() }
     }
 
-    /// How many changes there have been so far: writes, truncations, syncs and changes of names.
+    /// The number of changes so far: writes, truncations, syncs and name changes.
     pub fn changes(&self) -> u64 {
         self.state().changes
     }
 
-    /// After so many more changes the power fails: the next change happens in part, and all that follow are refused.
+    /// Fails the power after this many more changes: the next change happens in part, and all later ones are
+    /// refused.
     pub fn fail_power_after(&self, changes: u64) {
         self.state().faults.changes_until_power_fails = Some(changes);
     }
 
-    /// Holds no more than so many bytes; `None` is without end.
+    /// Limits the capacity in bytes; `None` removes the limit.
     pub fn limit_capacity(&self, bytes: Option<u64>) {
         self.state().faults.capacity = bytes;
     }
 
-    /// After so many more syncs one fails, and what it should have synced never will be.
+    /// Fails one sync after this many more. What that sync should have written is never synced.
     pub fn fail_sync_after(&self, syncs: u64) {
         self.state().faults.syncs_until_failure = Some(syncs);
     }
 
-    /// Says yes to every sync and does nothing: a test of durability must notice.
+    /// Makes every sync succeed without doing anything: a durability test must notice.
     pub fn ignore_sync(&self, ignore: bool) {
         self.state().faults.ignores_sync_of = ignore.then(String::new);
     }
 
-    /// The same for files whose name begins like this. The directory itself is called `directory`.
+    /// The same for files whose name has this prefix. The directory itself is called `directory`.
     pub fn ignore_sync_of(&self, prefix: &str) {
         self.state().faults.ignores_sync_of = Some(prefix.to_owned());
     }
 
-    /// Changes bits of a byte, on the platter and for every reader.
+    /// Flips bits of a byte, on the platter and for every reader.
     pub fn flip(&self, name: &str, offset: u64, mask: u8) {
         let mut state = self.state();
         let node = state.names[name];
@@ -153,7 +155,7 @@ impl MemoryDisk {
         state.names.get(name).map(|node| state.nodes[*node].now.whole())
     }
 
-    /// Puts a file there, synced from the start.
+    /// Creates a file that is synced from the start.
     pub fn put(&self, name: &str, bytes: &[u8]) {
         let mut state = self.state();
         let node = state.nodes.len();
@@ -269,7 +271,7 @@ impl DiskFile for MemoryFile {
         let had_power = !state.faults.power_is_gone;
         if let Err(error) = state.change() {
             if had_power {
-                // The power fails in the middle of this very write.
+                // The power fails in the middle of this write.
                 state.nodes[self.node].write(&bytes[..bytes.len() / 2], offset);
             }
             return Err(error);
@@ -302,7 +304,8 @@ impl DiskFile for MemoryFile {
                 Ok(())
             }
             Err(error) => {
-                // Like a kernel that marks the pages clean: a later sync says yes and they are still not there.
+                // Like a kernel that marks the pages clean: a later sync succeeds although they are still
+                // missing.
                 state.nodes[self.node].pending.clear();
                 Err(error)
             }
@@ -326,7 +329,7 @@ impl State {
         self.names.values().map(|node| self.nodes[*node].now.written.len() as u64).sum()
     }
 
-    /// Counts a change, unless the power is gone.
+    /// Counts a change, or fails if the power is off.
     fn change(&mut self) -> io::Result<()> {
         if let Some(left) = &mut self.faults.changes_until_power_fails {
             if *left == 0 {
@@ -339,7 +342,7 @@ impl State {
         Ok(())
     }
 
-    /// `Ok(true)`: the sync is to be ignored.
+    /// `Ok(true)`: skip this sync.
     fn sync_fails(&mut self, name: &str) -> io::Result<bool> {
         if let Some(left) = &mut self.faults.syncs_until_failure {
             if *left == 0 {
@@ -367,7 +370,7 @@ impl Node {
         self.pending.push(Pending::SetLen { len });
     }
 
-    /// The platter, with any part of the pending writes.
+    /// The platter's content with a random part of the pending writes.
     fn after_crash(&self, random: &mut Random) -> Content {
         let mut found = self.synced.clone();
         let fate = random.below(4);
@@ -403,7 +406,7 @@ impl Node {
     }
 }
 
-/// The names on the platter, with either a first part or any part of what happened to them since.
+/// The names on the platter, with either a prefix or a random subset of the changes since.
 fn surviving_names(state: &State, random: &mut Random) -> BTreeMap<String, usize> {
     let mut names = state.synced_names.clone();
     let in_order = random.below(2) == 0;

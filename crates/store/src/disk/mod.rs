@@ -1,5 +1,5 @@
-//! The disk as the store sees it: one directory with files, and nothing else. Real files implement it, and so does
-//! memory that forgets what was not synced, which is how the promises of this crate are tested.
+//! The disk as the store sees it: one directory with files. There is an implementation for real files and one
+//! in memory that loses what was not synced; the tests use the latter to check the durability of this crate.
 
 mod memory;
 mod real;
@@ -14,13 +14,13 @@ pub use real::RealDisk;
 
 use crate::error::StoreError;
 
-/// One directory. What happens to names is synced only after [`Disk::sync_dir`].
+/// One directory. Changes to names are durable only after [`Disk::sync_dir`].
 pub trait Disk: Send + Sync + fmt::Debug {
-    /// An empty file of that name; one that was there is emptied.
+    /// Creates an empty file; truncates an existing one.
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
-    /// A file that exists, for reading and writing.
+    /// Opens an existing file for reading and writing.
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
-    /// Takes the place of `to` at once, if there is one.
+    /// Replaces `to` atomically if it exists.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
     /// The names of all files, sorted.
@@ -28,26 +28,26 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn sync_dir(&self) -> io::Result<()>;
     /// How much more can be written.
     fn free_bytes(&self) -> io::Result<u64>;
-    /// Keeps other processes out for as long as the value lives.
+    /// Keeps other processes out while the value lives.
     fn lock(&self) -> Result<DiskLock, StoreError>;
 }
 
-/// An open file. What is written is synced only after [`DiskFile::sync`].
+/// An open file. Writes are durable only after [`DiskFile::sync`].
 pub trait DiskFile: Send + Sync + fmt::Debug {
-    /// Reads until the buffer is full or the file ends; says how much it read.
+    /// Reads until the buffer is full or the file ends. Returns how much it read.
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize>;
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Syncs what was written so far, and the length with it.
+    /// Syncs all writes so far, including the file length.
     fn sync(&self) -> io::Result<()>;
     fn len(&self) -> io::Result<u64>;
     fn is_empty(&self) -> io::Result<bool> {
         self.len().map(|len| len == 0)
     }
-    /// Cuts the file, or makes it longer with zeros that take no room.
+    /// Truncates the file, or extends it with sparse zeros.
     fn set_len(&self, len: u64) -> io::Result<()>;
 }
 
-/// The right to use a directory, given back when it is dropped.
+/// The lock on a directory, released on drop.
 #[derive(Debug)]
 pub struct DiskLock {
     _held: Box<dyn Held>,

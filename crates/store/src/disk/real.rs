@@ -10,7 +10,7 @@ use super::{Disk, DiskFile, DiskLock};
 use crate::error::{Doing, StoreError};
 use crate::files::LOCK;
 
-/// Bodies and results are for the broker and its user alone.
+/// Only the broker's own user may read bodies and results.
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
@@ -28,7 +28,7 @@ enum Access {
 }
 
 impl RealDisk {
-    /// Makes the directory if it is not there, synced from the start, for its owner alone.
+    /// Creates the directory if it does not exist, synced, with access for its owner only.
     pub fn new(dir: impl AsRef<Path>) -> io::Result<RealDisk> {
         let dir = dir.as_ref().to_owned();
         if !dir.is_dir() {
@@ -41,15 +41,14 @@ impl RealDisk {
         Ok(RealDisk { dir, handle, access: Access::ReadWrite })
     }
 
-    /// A directory that is there, to look at: nothing in it is ever changed, so it may lie on a file system that cannot
-    /// be written to.
+    /// Opens an existing directory for reading. It changes nothing, so the file system may be read-only.
     pub fn read_only(dir: impl AsRef<Path>) -> io::Result<RealDisk> {
         let dir = dir.as_ref().to_owned();
         let handle = File::open(&dir)?;
         Ok(RealDisk { dir, handle, access: Access::ReadOnly })
     }
 
-    /// The permissions of the directory, if other users of the machine can look into it.
+    /// The permissions of the directory, if other users of the machine have access to it.
     pub fn open_to_others(&self) -> io::Result<Option<u32>> {
         let mode = self.handle.metadata()?.mode() & 0o7777;
         Ok((mode & 0o077 != 0).then_some(mode))
@@ -62,14 +61,15 @@ impl RealDisk {
         }
     }
 
-    /// An empty file that only its owner can read, whatever the mask of the process or an older file says.
+    /// Creates an empty file that only its owner can read, whatever the umask or the mode of an older file
+    /// is.
     fn create_private(&self, name: &str, truncate: bool) -> io::Result<File> {
         self.may_write()?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(truncate).mode(FILE_MODE);
         let file = options.open(self.dir.join(name))?;
         if file.metadata()?.mode() & 0o777 != FILE_MODE {
-            // A file system without permissions cannot be told to have some.
+            // Some file systems have no permissions and refuse this.
             let _ = file.set_permissions(Permissions::from_mode(FILE_MODE));
         }
         Ok(file)
@@ -80,14 +80,15 @@ impl RealDisk {
             Access::ReadWrite => self.create_private(LOCK, false).map(Some),
             Access::ReadOnly => match File::open(self.dir.join(LOCK)) {
                 Ok(file) => Ok(Some(file)),
-                // Whoever uses a directory makes this file first.
+                // Every process that uses a directory creates this file first.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
                 Err(error) => Err(error),
             },
         }
     }
 
-    /// Who holds the lock, as far as the file says: its number is only believed while there is such a process.
+    /// The process that holds the lock, according to the file. Its number counts only while such a process
+    /// exists.
     fn holder(&self) -> String {
         let pid = fs::read_to_string(self.dir.join(LOCK)).unwrap_or_default();
         let pid = pid.trim();
@@ -153,8 +154,8 @@ impl Disk for RealDisk {
             Err(TryLockError::Error(source)) => return Err(source).doing("locking", LOCK),
         }
         if self.access == Access::ReadWrite {
-            // The number is for the message of whoever comes second; the lock itself is what counts. A full disk must
-            // not keep the broker from starting.
+            // The process number only serves the error message of a second process; the lock itself is what
+            // counts. A full disk must not keep the broker from starting.
             let _ = file.set_len(0);
             let _ = file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0);
         }

@@ -1,4 +1,4 @@
-//! Copying the events of the journal into files of their own, before the journal lets them go.
+//! Copies the events of the journal into event files before their segments are deleted.
 
 use std::sync::Arc;
 
@@ -11,15 +11,17 @@ use crate::error::{Damage, StoreError};
 use crate::scan::{Found, Scan};
 use crate::segment::Segment;
 
-/// Events in one file, at most.
+/// The most events in one file.
 const FILE_EVENTS_MAX: u64 = 200_000;
-/// Old events are dropped file by file, so what is kept fills at least so many files.
+/// Old events are dropped by whole files, so the kept events fill at least this many files.
 const FILES_KEPT_MIN: u64 = 8;
-/// A file smaller than this is joined with what follows it: many short runs do not leave many files.
+/// A smaller file is merged with the next events, so that many short runs of the broker do not leave many
+/// files.
 const JOINED_BELOW_BYTES: u64 = 1 << 20;
 
-/// Copies the events of `segments` from number `from` on, between the positions `begin` and `end`, at both of which
-/// frames begin. `last` is the newest file there is. Returns the new files; the first may replace `last`.
+/// Copies the events of `segments` from number `from` on, between the positions `begin` and `end`, which are
+/// both frame boundaries. `last` is the newest existing file. Returns the new files; the first may replace
+/// `last`.
 pub(crate) fn copy_events(
     disk: &dyn Disk,
     events_kept: u64,
@@ -80,7 +82,7 @@ impl Copy<'_> {
     }
 
     fn try_add(&mut self, event: &Event) -> Result<(), StoreError> {
-        // Behind a hole that a repair has left, another file begins.
+        // After a hole left by a repair, a new file begins.
         let hole = self.writer.as_ref().is_some_and(|writer| writer.next() != event.seq);
         if hole || self.writer.as_ref().is_some_and(|writer| writer.count() >= self.file_events) {
             self.close()?;

@@ -1,4 +1,4 @@
-//! Reading the events of frames and blocks. Terms and names are shared between all that one decoder has read.
+//! Decodes the events of frames and blocks. One decoder shares terms and names across all that it reads.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::block::BlockHeader;
 use crate::codec::{Base, Malformed, Names, RecordPage, Take, decode_terms, event, next_record};
 use crate::frame::FrameHeader;
 
-/// Terms beyond this number are forgotten and shared anew.
+/// Beyond this number, the shared terms are dropped and collected again.
 const TERMS_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(crate) struct EventDecoder {
 }
 
 impl EventDecoder {
-    /// Shows the events of a frame from number `from` on, until `see` says that it is enough.
+    /// Visits the events of a frame from number `from` on, until `see` asks to stop.
     pub(crate) fn frame(
         &mut self,
         header: &FrameHeader,

@@ -1,5 +1,5 @@
-//! One file of events: a header with the first number and the one after the last, then blocks. It is written under
-//! another name and takes its own when it is complete and synced, so it is never seen half.
+//! One event file: a header with the first number and the one after the last, then blocks. It is written
+//! under a temporary name and renamed when it is complete and synced, so a reader never sees a partial file.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::events::decode::EventDecoder;
 use crate::files;
 use crate::header::{EVENTS_MAGIC, HEADER_BYTES, Header};
 
-/// A block holds about this much: what a reader decodes to find one event.
+/// The approximate size of a block: what a reader decodes to find one event.
 const BLOCK_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct EventFile {
     pub(crate) first: u64,
     /// The number after the last.
     pub(crate) end: u64,
-    /// When the last block began.
+    /// The time of the last block's base.
     pub(crate) last_time: Timestamp,
     pub(crate) bytes: u64,
     pub(crate) file: Arc<dyn DiskFile>,
@@ -36,7 +36,7 @@ struct BlockPlace {
 }
 
 impl EventFile {
-    /// Opens a file and walks over the headers of its blocks.
+    /// Opens a file and reads the headers of its blocks.
     pub(crate) fn open(disk: &dyn Disk, first: u64) -> Result<EventFile, StoreError> {
         let name = files::events(first);
         let file = disk.open(&name).doing("opening", &name)?;
@@ -66,7 +66,7 @@ impl EventFile {
         Ok(found)
     }
 
-    /// Shows its events from number `from` on, until `see` says that it is enough.
+    /// Visits its events from number `from` on, until `see` asks to stop.
     pub(crate) fn read(
         &self,
         decoder: &mut EventDecoder,
@@ -93,7 +93,7 @@ impl EventFile {
     }
 }
 
-/// Writes one file of events.
+/// Writes one event file.
 #[derive(Debug)]
 pub(crate) struct EventWriter<'a> {
     disk: &'a dyn Disk,
@@ -145,7 +145,7 @@ impl<'a> EventWriter<'a> {
         if self.entries.len() + self.book.len() >= BLOCK_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Syncs the file and gives it its name.
+    /// Syncs the file and renames it to its final name.
     pub(crate) fn finish(mut self) -> Result<EventFile, StoreError> {
         self.flush()?;
         let unfinished = files::unfinished(&self.name);

@@ -1,5 +1,5 @@
-//! The history: events outlive the segments they were written in. When a snapshot lets segments go, their events are
-//! copied into files of their own, which are kept by count and age.
+//! The event history: events outlive the segments they were written in. Before a snapshot lets segments be
+//! deleted, their events are copied into event files, which are kept by count and age.
 
 mod copy;
 mod decode;
@@ -11,11 +11,12 @@ pub(crate) use file::EventFile;
 
 use tenure_engine::Event;
 
-/// What [`crate::Reader::events`] found.
+/// The result of [`crate::Reader::events`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Events {
-    /// The events from the one asked for on, and the number to ask for next. None means: nothing new yet.
+    /// The events from the requested one on, and the number to ask for next. An empty list means that there
+    /// is nothing new yet.
     Some { events: Vec<Event>, next: u64 },
-    /// The one asked for is not kept any more; this is the oldest that is kept after it.
+    /// The requested event is no longer kept; `oldest` is the next one that is.
     Gap { oldest: u64 },
 }

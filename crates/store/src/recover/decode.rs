@@ -1,5 +1,5 @@
-//! Decoding what was read, on the thread that reads. Terms are numbered here in the order of their first appearance;
-//! the engine gives them its own numbers when it gets them.
+//! Decodes what recovery reads, on the reading thread. Terms are numbered here in the order of their first
+//! appearance; the engine assigns its own keys later.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -12,10 +12,10 @@ use crate::codec::{
 };
 use crate::frame::FrameHeader;
 
-/// Some of what was found, in order. Whoever takes it replaces the numbers of the terms.
+/// A part of the recovered data, in order. The receiver replaces the numbers of the terms.
 #[derive(Debug, Default)]
 pub(crate) struct Piece {
-    /// Terms that appear for the first time, numbered on from those before.
+    /// Terms that appear for the first time, numbered after the earlier ones.
     pub(crate) terms: Vec<Terms>,
     pub(crate) facts: Vec<Fact>,
     pub(crate) snapshot_tasks: u64,
@@ -34,16 +34,16 @@ pub(crate) struct Decoder {
     names: Names,
     /// Equal terms are equal bytes, so each set is decoded once.
     keys: HashMap<Box<[u8]>, TermsKey, FixedState>,
-    /// The terms of the page at hand.
+    /// The terms of the current page.
     page_keys: Vec<TermsKey>,
     piece: Piece,
 }
 
-/// A piece is handed over when it holds so many facts.
+/// A piece is handed over when it holds this many facts.
 const PIECE_FACTS: usize = 4096;
 
 impl Decoder {
-    /// What has been found, if it is enough to hand over.
+    /// The collected piece, if it is large enough to hand over.
     pub(crate) fn take_full(&mut self) -> Option<Piece> {
         (self.piece.facts.len() >= PIECE_FACTS).then(|| self.take())
     }

@@ -1,4 +1,4 @@
-//! Which files there are.
+//! The files in the data directory.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) struct Inventory {
     pub(crate) events: Vec<u64>,
     pub(crate) topics: Vec<u64>,
     pub(crate) keys: Vec<u64>,
-    /// What an earlier process left behind: spare segments and files it did not finish.
+    /// Leftovers of an earlier process: spare segments and unfinished files.
     pub(crate) leftovers: Vec<String>,
 }
 
@@ -46,8 +46,8 @@ impl Inventory {
         self.events.iter().map(|first| EventFile::open(disk, *first)).collect()
     }
 
-    /// A snapshot gets its name when it is complete, so the newest is the one to use; older ones are only there if the
-    /// process ended before it removed them.
+    /// A snapshot gets its name when it is complete, so the newest is the one to use. Older ones exist only
+    /// if the process ended before it deleted them.
     pub(crate) fn newest_snapshot(&self, disk: &dyn Disk) -> Result<Option<SnapshotReader>, StoreError> {
         self.snapshots.last().map(|start| SnapshotReader::open(disk, *start)).transpose()
     }

@@ -1,4 +1,4 @@
-//! Bodies and results that lie in no segment.
+//! Finds bodies and results that are in no segment.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::error::{Damage, Doing, StoreError};
 use crate::frame::{BLOB_CRC_BYTES, checked_blob};
 use crate::segment::Segment;
 
-/// What tasks need and no file holds.
+/// Blobs that tasks need and no file holds.
 #[derive(Debug, Default)]
 pub(crate) struct LostBlobs {
     pub(crate) blobs: Vec<(TaskId, Blob)>,
@@ -20,7 +20,8 @@ impl LostBlobs {
         self.blobs.push((task, blob));
     }
 
-    /// Names the place of the first. A snapshot that lists its segments names the file before it comes to this.
+    /// The position of the first lost blob. If the snapshot lists its segments, an earlier check already
+    /// names the missing file.
     pub(crate) fn damage(&self, segments: &[Arc<Segment>]) -> Option<Damage> {
         let (task, first) = self.blobs.iter().min_by_key(|(_, blob)| blob.at())?;
         let mut tasks: Vec<TaskId> = self.blobs.iter().map(|(task, _)| *task).collect();
@@ -43,7 +44,7 @@ impl LostBlobs {
 }
 
 impl Recovered {
-    /// The segment that holds all of a blob.
+    /// The segment that contains the whole blob.
     pub(crate) fn segment_of(&self, blob: Blob) -> Result<Option<&Segment>, StoreError> {
         let after = self.segments.partition_point(|segment| segment.start <= blob.at());
         let Some(segment) = after.checked_sub(1).map(|index| &self.segments[index]) else { return Ok(None) };
@@ -51,20 +52,20 @@ impl Recovered {
         Ok((end_of(blob) <= segment.file_end()?.min(next)).then_some(segment))
     }
 
-    /// The bytes of a task that ended in the very batch with which the snapshot began may be gone: it was forgotten, and is
-    /// only remembered again because more ended tasks are kept than then.
+    /// Whether the bytes of a task may be missing without damage: it ended after the snapshot began, was
+    /// forgotten then, and is restored only because the retention limit is higher now.
     pub(crate) fn may_be_gone(&self, task: &Task) -> bool {
         let first_event = self.snapshot.map_or(u64::MAX, |snapshot| snapshot.first_event);
         task.state.end().is_some_and(|end| end.event >= first_event)
     }
 }
 
-/// Where a blob ends, with its checksum.
+/// The end of a blob, including its checksum.
 pub(crate) fn end_of(blob: Blob) -> u64 {
     blob.at() + u64::from(blob.bytes()) + BLOB_CRC_BYTES as u64
 }
 
-/// Whether its bytes are those that were written.
+/// Whether the bytes match their checksum.
 pub(crate) fn is_whole(segment: &Segment, blob: Blob) -> Result<bool, StoreError> {
     let mut bytes = vec![0; blob.bytes() as usize + BLOB_CRC_BYTES];
     let count =

@@ -1,10 +1,10 @@
-//! Coming back: the newest snapshot, then the journal from where the snapshot began. One thread reads, checks and
-//! decodes while another hands what was found to the engine.
+//! Recovery: reads the newest snapshot, then the journal from the snapshot's start. One thread reads, checks
+//! and decodes while another feeds the engine.
 //!
-//! - [`inventory`] looks at which files there are;
-//! - [`read`] walks over blocks and frames, and judges what is not a frame: a torn tail, or damage;
+//! - [`inventory`] lists the files;
+//! - [`read`] scans blocks and frames, and decides whether invalid bytes are a torn tail or damage;
 //! - [`lost`] finds bodies and results that no file holds;
-//! - [`decode`] makes tasks and settings of bytes.
+//! - [`decode`] turns bytes into tasks and settings.
 
 mod decode;
 mod inventory;
@@ -39,9 +39,9 @@ pub struct OpenReport {
     /// Frames and records of the journal after it.
     pub frames: u64,
     pub records: u64,
-    /// Tasks that are remembered, ended ones with them.
+    /// All kept tasks, including ended ones.
     pub tasks: u64,
-    /// The last frame was not complete: it had not been acknowledged, and it was cut off.
+    /// The last frame was incomplete and not acknowledged, and has been cut off.
     pub cut: Option<Cut>,
 }
 
@@ -63,12 +63,12 @@ pub(crate) struct Recovered {
     pub(crate) report: OpenReport,
 }
 
-/// Pieces on their way from the thread that reads to the one that feeds the engine.
+/// The most pieces queued between the reading thread and the one that feeds the engine.
 const PIECES_AHEAD: usize = 8;
-/// Less than this is read faster than a thread starts.
+/// Reading less than this is faster than starting a thread.
 const WORTH_A_THREAD_BYTES: u64 = 4 << 20;
 
-/// Reads everything; changes nothing on the disk.
+/// Reads everything; writes nothing to the disk.
 pub(crate) fn recover(
     disk: &dyn Disk,
     inventory: &Inventory,
@@ -91,7 +91,7 @@ pub(crate) fn recover(
             let (send, receive) = sync_channel(PIECES_AHEAD);
             let segments = &segments;
             let reading = scope.spawn(move || {
-                // A receiver that is gone is no reason to stop: nobody hears the end.
+                // A closed channel is no error here: its receiver has panicked, so the result is not used.
                 read::read_all(snapshot, segments, mark, &mut |piece| drop(send.send(piece)))
             });
             let (restore, report) = apply(restore, receive);
@@ -106,7 +106,7 @@ pub(crate) fn recover(
     Ok(Recovered { engine, segments, snapshot: snapshot_file, events, end, report })
 }
 
-/// Hands everything to the engine, in order: the last state of each thing wins.
+/// Feeds everything to the engine, in order: the last state of each thing wins.
 fn apply(mut restore: Restore, pieces: impl IntoIterator<Item = Piece>) -> (Restore, OpenReport) {
     let mut report = OpenReport::default();
     let mut keys: Vec<TermsKey> = Vec::new();

@@ -1,5 +1,5 @@
-//! Walking over the files and judging what is found. Only the reading of this walk decides what is a torn tail, which
-//! is cut, and what is damage, which stops the start.
+//! Scans the files and classifies what it finds. Only this code decides what is a torn tail, which is cut,
+//! and what is damage, which stops the start.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ pub(crate) struct JournalEnd {
     /// The start of the segment that holds the end.
     pub(crate) segment: u64,
     pub(crate) next_event: u64,
-    /// Everything before it was synced, as later frames testify.
+    /// Everything before this position was synced, as later frames confirm.
     pub(crate) synced: u64,
     pub(crate) cut: Option<Cut>,
 }
 
-/// Reads the snapshot, then the journal behind it, and hands over what is found, piece by piece.
+/// Reads the snapshot, then the journal after it, and passes on what it finds, piece by piece.
 pub(crate) fn read_all(
     snapshot: Option<SnapshotReader>,
     segments: &[Arc<Segment>],
@@ -48,7 +48,7 @@ pub(crate) fn read_all(
     Ok(end)
 }
 
-/// The segments from before the snapshot that it needs and that are not there, or not as long as they were.
+/// The segments from before the snapshot that it needs and that are missing or too short.
 pub(crate) fn missing_segments(
     sum: Option<&Sum>,
     segments: &[Arc<Segment>],
@@ -72,7 +72,8 @@ pub(crate) fn missing_segments(
     Ok(missing)
 }
 
-/// The journal must reach as far as the snapshot has seen it, and as far as the high-water mark knows it to be synced.
+/// The journal must reach the end that the snapshot has seen, and the position that the high-water mark knows
+/// to be synced.
 fn check_end(
     end: &JournalEnd,
     segments: &[Arc<Segment>],
@@ -81,7 +82,7 @@ fn check_end(
     mark: Option<HighWater>,
 ) -> Result<(), StoreError> {
     let snapshot_start = snapshot.map_or(0, |snapshot| snapshot.start);
-    // A snapshot that begins behind it may have let the segment go.
+    // A snapshot that begins after the segment may have let it be deleted.
     let last = mark.and_then(|mark| mark.segment).filter(|start| *start >= snapshot_start);
     if let Some(start) = last.filter(|start| segments.iter().all(|segment| segment.start != *start)) {
         let why =
@@ -120,7 +121,7 @@ fn read_snapshot(
     Ok(snapshot.sum.expect("the last block was read"))
 }
 
-/// Reads the journal from where the snapshot began, or from its own beginning.
+/// Reads the journal from the snapshot's start, or from its own beginning.
 fn read_journal(
     segments: &[Arc<Segment>],
     snapshot: Option<SnapshotFile>,
@@ -135,8 +136,8 @@ fn read_journal(
     if let Some(before) = needed.first().filter(|first| first.start <= start)
         && before.file_end()? < start
     {
-        // The segment that ended at the snapshot may have been let go, while an older one is kept for its bodies. Only
-        // a snapshot that lists its segments can tell that from a file that was cut short.
+        // The segment that ended at the snapshot may have been deleted while an older one is kept for its
+        // bodies. Only a snapshot that lists its segments can distinguish that from a truncated file.
         if sum.is_none_or(|sum| sum.segments.is_none()) {
             let offset = before.offset(before.file_end()?);
             let why = format!("it ends before position {start}, where the snapshot begins");
@@ -159,8 +160,8 @@ fn missing(segment: &Segment, position: u64) -> Damage {
     Damage::missing(&files::journal(position), why)
 }
 
-/// Reads one segment. `next` is where the following one starts: then this one must be complete up to there, because a
-/// segment is synced before the next one begins.
+/// Reads one segment. `next` is the start of the following one: then this one must be complete up to there,
+/// because a segment is synced before the next one begins.
 fn read_segment(
     segment: &Arc<Segment>,
     next: Option<u64>,
@@ -231,8 +232,8 @@ fn read_segment(
     Ok(())
 }
 
-/// In a file that was used before, whatever is behind the last frame may be from then. A frame that was meant to stand
-/// here bears this position, or the number of the next event; an older one bears neither.
+/// In a reused file, the bytes after the last frame may be from its earlier use. A frame written for this
+/// place has this position or the number of the next event; an older one has neither.
 fn was_written_here(segment: &Segment, end: &JournalEnd) -> Result<bool, StoreError> {
     let mut header = [0; FRAME_HEADER_BYTES];
     segment.file.read_at(&mut header, segment.offset(end.position)).doing("reading", &segment.name)?;

@@ -1,4 +1,5 @@
-//! Frames without records over bytes that are lost, so that positions and event numbers go on behind them.
+//! Filler frames: frames without records over lost bytes, so that positions and event numbers continue after
+//! them.
 
 use crc32c::crc32c_append;
 
@@ -10,10 +11,10 @@ use crate::segment::{Past, Segment, write_header};
 
 /// The shortest frame.
 pub(super) const FILLER_BYTES_MIN: u64 = FRAME_HEADER_BYTES as u64;
-/// The salt of a segment that a repair has written.
+/// The salt of a segment that a repair has created.
 const SALT: u32 = 1;
 
-/// Positions and event numbers that are lost.
+/// A range of lost positions and event numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lost {
     pub(super) from: u64,
@@ -23,12 +24,12 @@ pub(super) struct Lost {
 }
 
 impl Lost {
-    /// Bytes that hold no events.
+    /// A range of bytes without events.
     pub(super) fn bytes(from: u64, to: u64) -> Lost {
         Lost { from, to, first_event: 0, next_event: 0 }
     }
 
-    /// Whether a frame can stand for it.
+    /// Whether a filler frame can cover it.
     pub(super) fn can_be_filled(&self) -> bool {
         self.to >= self.from + FILLER_BYTES_MIN
             && self.next_event >= self.first_event
@@ -37,8 +38,8 @@ impl Lost {
 }
 
 impl Work<'_> {
-    /// Puts a frame without records over bytes that are no frame. Only its header is written: the rest stays as it is,
-    /// so that bodies among those bytes can still be read.
+    /// Covers bytes that are not a frame with a filler frame. Only its header is written: the rest stays, so
+    /// that bodies among those bytes remain readable.
     pub(super) fn fill(&mut self, segment: &Segment, lost: Lost) -> Result<(), StoreError> {
         assert!(lost.can_be_filled(), "{lost:?} is too small for a frame");
         let name = &segment.name;
@@ -48,7 +49,7 @@ impl Work<'_> {
         let (mut from, mut first_event) = (lost.from, lost.first_event);
         while from < lost.to {
             let mut bytes = (lost.to - from).min(FRAME_BYTES_MAX);
-            // What is left for the next frame must be enough for one.
+            // The rest must be long enough for another frame.
             if lost.to - from > bytes && lost.to - from - bytes < FILLER_BYTES_MIN {
                 bytes -= FILLER_BYTES_MIN;
             }
@@ -70,7 +71,7 @@ impl Work<'_> {
         segment.file.sync().syncing(name)
     }
 
-    /// A segment that holds nothing, in the place of one that is missing.
+    /// An empty segment in place of a missing one.
     pub(super) fn stand_in(&mut self, lost: Lost) -> Result<Segment, StoreError> {
         let name = files::journal(lost.from);
         let file = self.disk.create(&name).doing("creating", &name)?;
@@ -81,7 +82,8 @@ impl Work<'_> {
         Ok(segment)
     }
 
-    /// Zeros up to where the lost bytes end, in a frame if there is room for one.
+    /// Extends the segment with zeros up to the end of the lost bytes, in a filler frame if there is room for
+    /// one.
     pub(super) fn lengthen(&mut self, segment: &Segment, lost: Lost) -> Result<(), StoreError> {
         if lost.can_be_filled() {
             return self.fill(segment, lost);
@@ -90,8 +92,8 @@ impl Work<'_> {
         segment.file.sync().syncing(&segment.name)
     }
 
-    /// Opens a segment. Without its header none of its frames can be told from rubbish; bodies can, they have their own
-    /// checksums.
+    /// Opens a segment. Without its header none of its frames can be verified; bodies can, because they have
+    /// their own checksums.
     pub(super) fn open_or_renew(&mut self, start: u64) -> Result<Segment, StoreError> {
         match Segment::open(self.disk, start) {
             Err(StoreError::Damaged(damage)) => self.renew_header(start, &damage),

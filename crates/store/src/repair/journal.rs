@@ -1,5 +1,5 @@
-//! The segments: what a start reads is mended or cut; what is only kept for its bodies is passed over where it is
-//! damaged.
+//! Repairs the segments: what a start reads is repaired or cut; segments kept only for their bodies are
+//! skipped where they are damaged.
 
 use super::fill::{FILLER_BYTES_MIN, Lost};
 use super::snapshot::Base;
@@ -13,7 +13,7 @@ use crate::scan::{Found, Scan, frame_behind, synced_frame_behind};
 use crate::segment::{Past, Segment};
 use crate::verify::check_frame;
 
-/// How far the journal is good.
+/// How far the journal is valid.
 #[derive(Clone, Copy, Debug)]
 struct At {
     position: u64,
@@ -21,8 +21,8 @@ struct At {
 }
 
 impl Work<'_> {
-    /// Segments from before the snapshot are there for the bodies and results in them, which have their own checksums.
-    /// A frame that is bad is only passed over, and a segment that is missing gets one of zeros in its place.
+    /// Segments from before the snapshot exist for the bodies and results in them, which have their own
+    /// checksums. A bad frame is skipped, and a missing segment is replaced by one of zeros.
     pub(super) fn old_segments(&mut self, snapshot: Option<&Base>) -> Result<(), StoreError> {
         let Some(base) = snapshot else { return Ok(()) };
         let mut found = Inventory::take(self.disk)?.segments;
@@ -91,7 +91,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Walks over the journal that a start needs and mends every gap, or cuts it at the first.
+    /// Scans the journal that a start needs and repairs every gap, or cuts it at the first.
     pub(super) fn journal(
         &mut self,
         inventory: &Inventory,
@@ -132,7 +132,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The segments from the one on that holds the position.
+    /// The segments from the one that contains the position on.
     fn needed(&self, inventory: &Inventory, position: u64) -> Result<Vec<u64>, StoreError> {
         let after = inventory.segments.partition_point(|start| *start < position);
         let mut needed = inventory.segments[after..].to_vec();
@@ -149,7 +149,7 @@ impl Work<'_> {
         Ok(needed)
     }
 
-    /// Mends one segment. `false`: the journal ends in it now.
+    /// Repairs one segment. `false`: the journal now ends in it.
     fn walk(&mut self, segment: &Segment, next: Option<u64>, at: &mut At) -> Result<bool, StoreError> {
         let limit = next.unwrap_or(u64::MAX);
         let mut scan = Scan::new(segment, at.position, limit)?;
@@ -206,8 +206,8 @@ impl Work<'_> {
         }
     }
 
-    /// Nothing that can be read follows. A frame that was never finished looks like this, and so does one that was
-    /// acknowledged and damaged later.
+    /// Cuts a tail after which nothing is readable. It may be a frame that was never finished, or one that
+    /// was acknowledged and damaged later.
     fn cut_tail(&mut self, segment: &Segment, position: u64, why: &str) -> Result<(), StoreError> {
         let is_bad = segment.past == Past::Fresh && why != "frames are missing";
         if segment.file_end()? > position && (is_bad || synced_frame_behind(segment, position)?) {
@@ -230,8 +230,8 @@ impl Work<'_> {
         segment.file.sync().syncing(&segment.name)
     }
 
-    /// Tasks in the snapshot may have bodies in the part of the journal that it has seen. Where that part is lost, a
-    /// frame without records stands for it, so that no other body ever gets such a position.
+    /// Tasks in the snapshot may have bodies in the part of the journal that the snapshot has seen. Where
+    /// that part is lost, a filler frame covers it, so that no other body ever gets such a position.
     fn reach_snapshot(
         &mut self,
         inventory: &Inventory,
@@ -241,7 +241,7 @@ impl Work<'_> {
     ) -> Result<(), StoreError> {
         let Some(base) = snapshot else { return Ok(()) };
         let has_older = inventory.segments.first().is_some_and(|start| *start < base.start);
-        // Without a list of segments a start cannot know that there is no journal behind the snapshot.
+        // Without a list of segments a start cannot know that the snapshot has no journal after it.
         let must_begin = last.is_none() && has_older && base.sum.segments.is_none();
         if base.sum.end <= at.position && !must_begin {
             return Ok(());
@@ -263,7 +263,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The number of the first event in a segment, if a frame in it can be read.
+    /// The number of the first event in a segment, if one of its frames is readable.
     fn first_event_in(&self, start: u64) -> Option<u64> {
         let segment = Segment::open(self.disk, start).ok()?;
         match Scan::new(&segment, start, u64::MAX).ok()?.next().ok()? {

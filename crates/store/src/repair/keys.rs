@@ -1,4 +1,5 @@
-//! The log of keys. It is cut at the first damage, and later files are set aside: keys are as they were at that moment.
+//! Repairs the key log. It is cut at the first damage, and later files are renamed, so the keys are as they
+//! were at that moment.
 
 use super::Work;
 use crate::error::StoreError;
@@ -9,12 +10,12 @@ use crate::topic_log::{LogFamily, check_file, good_part};
 
 impl Work<'_> {
     pub(super) fn keys(&mut self) -> Result<(), StoreError> {
-        // What is set aside changes which file is the last, so all of them are looked at again.
+        // Renaming a file changes which one is the last, so check all of them again.
         while self.mend_keys()? {}
         Ok(())
     }
 
-    /// Says whether something was done.
+    /// Returns whether it changed something.
     fn mend_keys(&mut self) -> Result<bool, StoreError> {
         let starts = Inventory::take(self.disk)?.keys;
         for (index, start) in starts.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Which tasks have lost their body or result.
+//! Finds the tasks that have lost their body or result.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use super::fill::{FILLER_BYTES_MIN, Lost};
 use crate::error::StoreError;
 use crate::recover::{Inventory, Recovered, end_of, is_whole, recover};
 
-/// Bytes that are lost and lie this close to each other were in the same segment.
+/// Lost bytes this close to each other were in the same segment.
 const SAME_SEGMENT_BYTES: u64 = 64 << 20;
 
 impl Work<'_> {
-    /// Starts in memory, as the broker would, and reads every body and result. Positions that lie in no file get one of zeros,
-    /// so that a start does not stop at what is known to be lost.
+    /// Recovers in memory, as the broker would, and reads every body and result. Positions without a file get
+    /// a file of zeros, so that a start does not stop at a known loss.
     pub(super) fn lost_bytes(&mut self) -> Result<(), StoreError> {
         let keep_all =
             Settings { ended_kept: usize::MAX, ended_kept_for: Duration::MAX, ..Settings::default() };
@@ -60,7 +60,7 @@ impl Work<'_> {
                 }
                 (to, count) = (to.max(end_of(*blob)), count + 1);
             }
-            // A file that ends within a body is made longer; where there is none, one is made.
+            // If a file ends within a body, extend it; if there is no file, create one.
             let cut = recovered.segments.iter().rfind(|segment| segment.start <= first.at());
             let cut = cut.map(|segment| segment.file_end().map(|end| (segment, end))).transpose()?;
             let cut = cut.filter(|(_, end)| *end > first.at());

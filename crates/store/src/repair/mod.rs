@@ -1,11 +1,11 @@
-//! Repairing a damaged store, as far as it can be repaired, and saying exactly what is lost. What is removed or overwritten is
-//! kept in files named `removed-…`.
+//! Repairs a damaged store as far as possible and reports exactly what is lost. What it removes or overwrites
+//! is kept in files named `removed-…`.
 //!
-//! - [`snapshot`] makes the newest snapshot whole again;
-//! - [`journal`] walks over the segments and mends or cuts what is no frame;
-//! - [`fill`] puts frames without records over lost bytes, and empty segments in the place of missing ones;
-//! - [`topics`] does the same for the log of topics, [`keys`] for the log of keys;
-//! - [`lost`] finds the tasks whose body or result cannot be read any more.
+//! - [`snapshot`] restores the newest snapshot;
+//! - [`journal`] scans the segments and repairs or cuts what is not a frame;
+//! - [`fill`] writes filler frames over lost bytes and empty segments in place of missing ones;
+//! - [`topics`] does the same for the topic log, [`keys`] for the key log;
+//! - [`lost`] finds the tasks whose body or result is no longer readable.
 
 mod fill;
 mod journal;
@@ -29,24 +29,24 @@ use crate::segment::Segment;
 /// What to do about a damaged frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repair {
-    /// Everything from the damage on goes: the store is as it was at that moment.
+    /// Remove everything from the damage on: the store is as it was at that moment.
     Cut,
-    /// Only the damaged frames go. What came later stays, though it may rest on what is lost.
+    /// Remove only the damaged frames. Later ones stay, though they may depend on what is lost.
     Skip,
 }
 
-/// What was done, one sentence each. Empty: there was nothing to do.
+/// What was done, one sentence each. Empty if there was nothing to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repaired {
     pub done: Vec<String>,
-    /// Tasks whose body or result cannot be read. They are still there, and fail when they are run.
+    /// Tasks whose body or result is unreadable. They still exist, and fail when they are run.
     pub unreadable: Vec<(TaskId, StateName)>,
     /// Where the journal ends now.
     pub position: u64,
     pub next_event: u64,
 }
 
-/// Mends a store that no process has open. Afterwards it can be opened.
+/// Repairs a store that no process has open. Afterwards it can be opened.
 pub fn repair(disk: &dyn Disk, how: Repair) -> Result<Repaired, StoreError> {
     let _lock = disk.lock()?;
     let mut work = Work { disk, how, repaired: Repaired::default(), removed: 0 };
@@ -74,7 +74,7 @@ impl Work<'_> {
         self.repaired.done.push(sentence);
     }
 
-    /// The mark must not promise what is lost.
+    /// Lowers the mark: it must not cover what is lost.
     fn high_water(&mut self, snapshot: Option<&snapshot::Base>) -> Result<(), StoreError> {
         let Some(mark) = HighWater::read(self.disk)? else { return Ok(()) };
         let segments = Inventory::take(self.disk)?.segments;
@@ -99,7 +99,7 @@ impl Work<'_> {
         HighWater { position, segment: segments.last().copied() }.replace(self.disk).map(drop)
     }
 
-    /// Files of events that cannot be read, or that know more events than the journal, go.
+    /// Removes event files that are unreadable or contain events the journal does not have.
     fn events(&mut self, inventory: &Inventory) -> Result<(), StoreError> {
         for first in &inventory.events {
             let name = files::events(*first);
@@ -117,14 +117,14 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Gives a file another name. Says which.
+    /// Renames a file. Returns the new name.
     fn set_aside(&mut self, name: &str) -> Result<String, StoreError> {
         let aside = self.aside(name);
         self.disk.rename(name, &aside).doing("renaming", name)?;
         Ok(aside)
     }
 
-    /// Keeps a copy of a part of a segment.
+    /// Saves a copy of a part of a segment.
     fn keep_range(&mut self, segment: &Segment, from: u64, to: u64) -> Result<(), StoreError> {
         let to = to.min(segment.file_end()?);
         if from >= to {
@@ -153,7 +153,7 @@ impl Work<'_> {
         self.disk.sync_dir().syncing("the directory")
     }
 
-    /// A name that is not taken.
+    /// An unused file name.
     fn aside(&mut self, name: &str) -> String {
         loop {
             self.removed += 1;

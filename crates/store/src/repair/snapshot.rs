@@ -1,4 +1,5 @@
-//! The newest snapshot: as it is, without the blocks that are damaged, or not at all if the journal can replace it.
+//! Repairs the newest snapshot: keeps it, drops its damaged blocks, or drops all of it if the journal can
+//! replace it.
 
 use super::Work;
 use crate::block::{BlockHeader, BlockKind, SnapshotBlock};
@@ -21,7 +22,7 @@ pub(super) struct Base {
 }
 
 impl Work<'_> {
-    /// Makes the newest snapshot whole by leaving out the blocks that are not.
+    /// Rewrites the newest snapshot without its damaged blocks.
     pub(super) fn snapshot(&mut self, inventory: &Inventory) -> Result<Option<Base>, StoreError> {
         let Some(start) = inventory.snapshots.last().copied() else { return Ok(None) };
         let name = files::snapshot(start);
@@ -63,7 +64,7 @@ impl Work<'_> {
         read_whole(self.disk, start).map(Some)
     }
 
-    /// The position that a snapshot was taken at, if its name says another one.
+    /// The position at which a snapshot was taken, if its name has another one.
     fn misnamed(&self, inventory: &Inventory, start: u64) -> Result<Option<u64>, StoreError> {
         let name = files::snapshot(start);
         let file = self.disk.open(&name).doing("opening", &name)?;
@@ -73,7 +74,7 @@ impl Work<'_> {
         Ok(stated.filter(|stated| *stated != start && !inventory.snapshots.contains(stated)))
     }
 
-    /// Whether every segment from the very first on is there.
+    /// Whether every segment since the very first exists.
     fn journal_is_complete(&self, inventory: &Inventory) -> Result<bool, StoreError> {
         if inventory.segments.first() != Some(&0) {
             return Ok(false);
@@ -88,7 +89,7 @@ impl Work<'_> {
         Ok(Segment::open(self.disk, 0).is_ok())
     }
 
-    /// The number of the first event at a position, if the header of the snapshot cannot say it.
+    /// The number of the first event at a position, if the snapshot's header is unreadable.
     fn first_event_at(&self, inventory: &Inventory, position: u64) -> u64 {
         let containing = inventory.segments.iter().rfind(|start| **start <= position);
         let after = inventory.segments.iter().find(|start| **start > position);
@@ -121,7 +122,7 @@ fn read_whole(disk: &dyn Disk, start: u64) -> Result<Base, StoreError> {
     Ok(Base { start, first_event: snapshot.first_event, sum })
 }
 
-/// All blocks of tasks and settings that are whole, wherever they begin, and the sum if it is.
+/// All valid blocks of tasks and settings, wherever they begin, and the sum if it is valid.
 fn good_blocks(file: &dyn DiskFile, name: &str) -> Result<(Vec<SnapshotBlock>, Option<Sum>), StoreError> {
     let len = file.len().doing("measuring", name)?;
     let mut bytes = vec![0; len as usize];

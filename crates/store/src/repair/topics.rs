@@ -1,4 +1,4 @@
-//! The log of topics. A damaged file in the middle takes those before it along; the last one is cut.
+//! Repairs the topic log. A damaged file in the middle also removes those before it; the last one is cut.
 
 use super::Work;
 use crate::error::StoreError;
@@ -8,12 +8,12 @@ use crate::topic_log::{LogFamily, check_file, good_part};
 
 impl Work<'_> {
     pub(super) fn topics(&mut self) -> Result<(), StoreError> {
-        // What is set aside changes which file is the last, so all of them are looked at again.
+        // Renaming a file changes which one is the last, so check all of them again.
         while self.mend_topics()? {}
         Ok(())
     }
 
-    /// Says whether something was done.
+    /// Returns whether it changed something.
     fn mend_topics(&mut self) -> Result<bool, StoreError> {
         let starts = Inventory::take(self.disk)?.topics;
         let last = starts.len().saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Looking at every byte of a file of the log.
+//! Checks every byte of a file of the log.
 
 use super::LogFamily;
 use super::open::{open_segment, read_file, walk};
@@ -7,7 +7,8 @@ use crate::error::StoreError;
 use crate::recover::Cut;
 use crate::segment::Segment;
 
-/// Reads one file. `next` is where the following one starts. Says how many frames it has, and whether its tail is torn.
+/// Checks one file. `next` is the start of the following one. Returns the number of frames, and whether the
+/// tail is torn.
 pub(crate) fn check_file(
     disk: &dyn Disk,
     family: LogFamily,
@@ -19,7 +20,7 @@ pub(crate) fn check_file(
     Ok((read.frames, read.cut))
 }
 
-/// The file with the end of what is good in it, if its rows are.
+/// The file with the end of its valid part, if its rows are valid.
 pub(crate) fn good_part(
     disk: &dyn Disk,
     family: LogFamily,

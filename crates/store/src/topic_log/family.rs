@@ -1,4 +1,4 @@
-//! Which log a file belongs to. The logs differ in their names and marks, not in their form.
+//! The log that a file belongs to. The logs differ in their names and magic numbers, not in their format.
 
 use std::sync::Mutex;
 
@@ -21,7 +21,7 @@ impl LogFamily {
         }
     }
 
-    /// Written under this name until it is complete. There is one writer, so there is one such file.
+    /// The temporary name until the file is complete. There is one writer, so there is one such file.
     pub(super) fn unfinished(self) -> &'static str {
         match self {
             LogFamily::Topics => "topics-unfinished",

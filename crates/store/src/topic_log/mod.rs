@@ -1,9 +1,10 @@
-//! The log of topics: what pub/sub must remember, in files of its own, so that neither the tasks nor the topics ever
-//! wait for the other's disk.
+//! The topic log: the durable state of pub/sub, in files of its own, so that neither tasks nor topics ever wait for
+//! the other's disk writes.
 //!
-//! It knows rows and messages, not what they mean. A **row** is a key with its latest value; a **message** is kept for
-//! as long as the settings say. The files are named `topics-<position>`; their frames are those of the journal. A file
-//! begins with its *base*, all rows as they stood, so the files before it are needed for their messages only.
+//! The log stores rows and messages and does not interpret them. A **row** is a key with its latest value; a
+//! **message** is kept for as long as the settings say. The files are named `topics-<position>`; their frames are those
+//! of the journal. A file begins with its *base*, all rows at that moment, so the files before it are needed only for
+//! their messages.
 //!
 //! ```text
 //! page of a frame:  kind (1 base, 2 end of the base, 3 changes)  row row row …
@@ -12,12 +13,12 @@
 //!                   3 message  millis key value          (texts with their length in front, numbers as varints)
 //! ```
 //!
-//! A file gets its name when its base is complete and synced. A torn tail of the last file is cut off; anything else
-//! that is not a frame is damage, told with file and offset.
+//! A file gets its final name when its base is complete and synced. A torn tail of the last file is cut off; anything
+//! else that is not a frame is damage, reported with file and offset.
 //!
-//! The log of keys (`key_log`) has files of the same kind under another name: `family` says which.
+//! The key log (`key_log`) has files of the same format under another name: `family` distinguishes them.
 //!
-//! `rows` is the page, `open` comes back, `write` appends, `rotate` begins files and lets old ones go, `check`
+//! `rows` encodes pages, `open` reads the log at a start, `write` appends, `rotate` begins and deletes files, `check`
 //! verifies.
 
 mod check;
@@ -45,9 +46,10 @@ pub(crate) use write::append_offline;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicLogSettings {
-    /// A file this much longer than twice its base is followed by the next.
+    /// A file that exceeds twice its base by this much is followed by the next.
     pub segment_bytes: u64,
-    /// Messages kept, by bytes and by age. A file goes when nothing in it has to be kept.
+    /// Messages kept, by bytes and by age. A file is deleted when all of its messages are beyond these
+    /// limits.
     pub kept_bytes: u64,
     pub kept_for: Duration,
 }
@@ -62,25 +64,25 @@ impl Default for TopicLogSettings {
     }
 }
 
-/// The log, open for writing. One thread has it.
+/// The log, open for writing. One thread owns it.
 #[derive(Debug)]
 pub struct TopicLog {
     shared: Arc<Shared>,
     family: LogFamily,
     settings: TopicLogSettings,
     segment: Arc<Segment>,
-    /// Where the next frame stands.
+    /// The position of the next frame.
     position: u64,
-    /// Everything before it survives a power failure.
+    /// Everything before this position survives a power failure.
     synced: u64,
-    /// Where the base of the current file ends.
+    /// The end of the current file's base.
     base_end: u64,
-    /// Messages of the current file.
+    /// The messages of the current file.
     messages: Messages,
     failed: bool,
 }
 
-/// What a file holds besides its rows.
+/// The messages of a file, as opposed to its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Messages {
     pub(crate) bytes: u64,
@@ -103,7 +105,7 @@ impl Messages {
 #[derive(Clone, Debug)]
 pub(crate) struct TopicFile {
     pub(crate) segment: Arc<Segment>,
-    /// Certain up to here.
+    /// Synced up to here.
     pub(crate) end: u64,
     messages: Messages,
 }

@@ -1,4 +1,4 @@
-//! Coming back: the rows from the last file, the messages from all of them.
+//! Opens the log: reads the rows from the last file, and the messages from all files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use crate::scan::{Found, Scan, synced_frame_behind};
 use crate::segment::Segment;
 use crate::shared::Shared;
 
-/// What was found.
+/// The result of opening the topic log.
 #[derive(Debug)]
 pub struct TopicsOpened {
     pub log: TopicLog,
     /// The latest value of each key.
     pub rows: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// The last frame was not complete, and it was cut off.
+    /// The last frame was incomplete and has been cut off.
     pub cut: Option<Cut>,
 }
 
-/// The log as it lies on the disk, read and not yet touched.
+/// The log on the disk, read and not changed yet.
 #[derive(Debug)]
 pub(crate) struct TopicsFound {
     family: LogFamily,
@@ -35,7 +35,8 @@ pub(crate) struct TopicsFound {
 }
 
 impl TopicsFound {
-    /// Reads all files. A start does this before it changes anything, so that damage here leaves everything as it was.
+    /// Reads all files. A start does this before it changes anything, so that damage here leaves everything
+    /// as it was.
     pub(crate) fn read(disk: &dyn Disk, family: LogFamily) -> Result<TopicsFound, StoreError> {
         let segments = segments(disk, family)?;
         let (mut files, mut rows) = (Vec::new(), BTreeMap::new());
@@ -65,7 +66,7 @@ impl TopicsFound {
 }
 
 impl Reader {
-    /// Opens the log of topics that lies beside the journal, or begins one.
+    /// Opens the topic log beside the journal, or creates it.
     pub fn open_topics(&self, settings: TopicLogSettings) -> Result<TopicsOpened, StoreError> {
         let found = match self.shared.take_found(LogFamily::Topics) {
             Some(found) => found,
@@ -76,7 +77,7 @@ impl Reader {
 }
 
 impl TopicsFound {
-    /// Cuts a torn tail off and goes on where the log ends, or begins one.
+    /// Cuts a torn tail off and continues at the end of the log, or creates the log.
     pub(crate) fn open(
         self,
         shared: &Arc<Shared>,
@@ -123,7 +124,7 @@ impl TopicsFound {
 }
 
 impl TopicLog {
-    /// Reads the messages that are kept, oldest first.
+    /// Reads the kept messages, oldest first.
     pub fn messages(&self, mut see: impl FnMut(Timestamp, &[u8], &[u8])) -> Result<(), StoreError> {
         let files = self.family.files(&self.shared).lock().expect("no holder of the lock panics").clone();
         for file in files.iter().filter(|file| file.messages.bytes > 0) {
@@ -142,7 +143,8 @@ fn remove_unfinished(disk: &dyn Disk, family: LogFamily) -> Result<(), StoreErro
     let names = disk.list().doing("listing", "the directory")?;
     if names.iter().any(|name| name == unfinished) {
         disk.remove(unfinished).doing("removing", unfinished)?;
-        // Else a crash might keep this file and the renaming of the next one, and give this file the name of that.
+        // Otherwise a crash might keep this file together with the rename of the next one, and give this file
+        // that name.
         disk.sync_dir().syncing("the directory")?;
     }
     Ok(())
@@ -159,7 +161,7 @@ pub(super) fn open_segment(disk: &dyn Disk, family: LogFamily, start: u64) -> Re
     Segment::open_named(disk, family.file_name(start), start, family.magic())
 }
 
-/// How far a file goes.
+/// How far a file is valid.
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) end: u64,
@@ -170,7 +172,7 @@ pub(super) struct Read {
     pub(super) cut: Option<Cut>,
 }
 
-/// Reads a file up to `until`, where it must end; the last file, without `until`, may have a torn tail.
+/// Reads a file up to `until`, where it must end. The last file, without `until`, may have a torn tail.
 pub(super) fn read_file(
     segment: &Segment,
     until: Option<u64>,
@@ -198,7 +200,7 @@ pub(super) fn read_file(
     Ok(read)
 }
 
-/// Reads good frames as far as they go, and says what came then, if it was not the end.
+/// Reads valid frames as far as they go. Returns what follows them, if it is not the end.
 pub(super) fn walk(
     segment: &Segment,
     until: Option<u64>,

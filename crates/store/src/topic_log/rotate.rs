@@ -1,4 +1,4 @@
-//! Beginning a new file, and letting old ones go.
+//! Begins new files and deletes old ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::shared::Shared;
 const BASE_FRAME_BYTES: usize = 1 << 20;
 
 impl TopicLog {
-    /// Begins a new file if the current one is long, and lets go what has not to be kept any more. The rows are read
-    /// back from the file, so nobody else is asked or held up.
+    /// Begins a new file if the current one is long, and deletes files that need not be kept. It reads the
+    /// rows back from the file, so it involves no other thread.
     pub fn tidy(&mut self, now: Timestamp) -> Result<(), StoreError> {
         let base = self.base_end - self.segment.start;
         if self.position - self.segment.start > self.settings.segment_bytes + 2 * base {
@@ -40,7 +40,8 @@ impl TopicLog {
         self.delete_unused_files(now)
     }
 
-    /// Begins a new file with these rows and no others. Says no if the disk is full, and goes on with the old one.
+    /// Begins a new file with exactly these rows. On a full disk it returns `false` and continues with the
+    /// old file.
     pub fn begin(&mut self, rows: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<bool, StoreError> {
         self.make_certain()?;
         let begun = match begin(&self.shared, self.family, self.position, rows) {
@@ -57,7 +58,7 @@ impl TopicLog {
         Ok(true)
     }
 
-    /// Deletes the files before a position. A backup that is under way keeps all: then it says no.
+    /// Deletes the files before a position. A backup in progress keeps all of them: then it returns `false`.
     pub(crate) fn let_go_before(&mut self, position: u64) -> Result<bool, StoreError> {
         loop {
             if self.shared.files.read().expect("no holder of the lock panics").pins > 0 {
@@ -74,7 +75,8 @@ impl TopicLog {
         }
     }
 
-    /// Deletes files from the front whose messages are too old or too many. A backup that is under way keeps all.
+    /// Deletes the oldest files whose messages exceed the limits of age or size. A backup in progress keeps
+    /// all of them.
     fn delete_unused_files(&mut self, now: Timestamp) -> Result<(), StoreError> {
         if self.shared.files.read().expect("no holder of the lock panics").pins > 0 {
             return Ok(());
@@ -92,7 +94,7 @@ impl TopicLog {
             let name = files.remove(0).segment.name.clone();
             drop(files);
             self.shared.disk.remove(&name).doing("removing", &name)?;
-            // One after the other: a file in the middle must not go before those in front of it.
+            // Sync each deletion: a file in the middle must not disappear before those in front of it.
             self.shared.disk.sync_dir().syncing("the directory")?;
         }
     }
@@ -103,7 +105,7 @@ pub(super) struct Begun {
     pub(super) end: u64,
 }
 
-/// Writes a file with its base, syncs it, and only then gives it its name.
+/// Writes a file with its base, syncs it, and only then gives it its final name.
 pub(super) fn begin(
     shared: &Shared,
     family: LogFamily,
@@ -114,7 +116,8 @@ pub(super) fn begin(
     let file = disk.create(name).doing("creating", name)?;
     let salt = shared.new_salt(0);
     let end = write_base(&*file, family, salt, start, rows).inspect_err(|_| {
-        // It may be the file that fills the disk. It must be gone for good before the next one has its name.
+        // This file may be what fills the disk. Its deletion must be durable before the next one gets its
+        // name.
         let _ = disk.remove(name).and_then(|()| disk.sync_dir());
     })?;
     file.sync().syncing(name)?;

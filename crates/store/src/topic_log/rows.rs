@@ -1,4 +1,4 @@
-//! Rows as bytes: what is written together in one frame.
+//! The encoding of rows that are written together in one frame.
 
 use tenure_engine::Timestamp;
 
@@ -22,7 +22,7 @@ pub struct TopicRows {
 }
 
 impl TopicRows {
-    /// From now on this is the value of the key.
+    /// Sets the value of a key.
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
         self.bytes.push(PUT);
         text(&mut self.bytes, key);
@@ -30,7 +30,7 @@ impl TopicRows {
         self.count += 1;
     }
 
-    /// The key has no value any more.
+    /// Removes a key.
     pub fn delete(&mut self, key: &[u8]) {
         self.bytes.push(DELETE);
         text(&mut self.bytes, key);
@@ -50,7 +50,7 @@ impl TopicRows {
         self.count == 0
     }
 
-    /// How long it is on disk.
+    /// The size on disk.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -68,7 +68,7 @@ pub(super) enum LogRow<'a> {
     Message { at: Timestamp, key: &'a [u8], value: &'a [u8] },
 }
 
-/// Reads a page: its kind, and each of its rows. Nothing in it is believed before it is checked.
+/// Decodes a page: its kind, and each of its rows. The input is untrusted.
 pub(super) fn read_page(page: &[u8], mut see: impl FnMut(LogRow<'_>)) -> Result<u8, Malformed> {
     let mut take = Take::new(page);
     let kind = take.byte()?;

@@ -10,9 +10,10 @@ use crate::segment::Segment;
 use crate::settings::Sync;
 
 impl TopicLog {
-    /// Appends rows as one frame. They are synced after the next [`TopicLog::sync`].
+    /// Appends rows as one frame. They are durable after the next [`TopicLog::sync`].
     ///
-    /// On a full disk nothing is written, and the caller tries again. After any other error the log takes nothing more.
+    /// On a full disk nothing is written, and the caller tries again. After any other error the log accepts
+    /// nothing more.
     pub fn append(&mut self, rows: &TopicRows) -> Result<(), WriteError> {
         if self.failed {
             return Err(StoreError::Failed.into());
@@ -56,12 +57,12 @@ impl TopicLog {
         Ok(())
     }
 
-    /// Where the next frame stands.
+    /// The position of the next frame.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
-    /// Lets backups know how far the current file goes.
+    /// Publishes the end of the current file for backups.
     pub(super) fn tell(&self) {
         let mut files = self.family.files(&self.shared).lock().expect("no holder of the lock panics");
         if let Some(last) = files.last_mut() {

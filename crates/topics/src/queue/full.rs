@@ -1,4 +1,4 @@
-//! A full queue: who is dropped, who waits, and who is let in by force.
+//! A full queue: which messages are dropped, which wait, and which are forced in.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::settings::Policy;
 use crate::time::Timestamp;
 
 impl SubscriptionQueue {
-    /// Lets everything in that waits up to this ticket, dropping the oldest for it.
+    /// Forces everything that waits up to this ticket into the queue and drops the oldest messages for it.
     pub(crate) fn force(&mut self, up_to: Ticket, now: Timestamp) -> (u64, Vec<Ticket>) {
         let mut dropped = 0;
         let mut released = Vec::new();
@@ -48,7 +48,7 @@ impl SubscriptionQueue {
                 Some(Entry::Message(oldest)) => {
                     self.count_out(&oldest);
                     if oldest.is_expired(now) {
-                        // Nobody wants it back, so it is no loss.
+                        // An expired message is not reported as a loss.
                         self.dropped.ttl += 1;
                         continue;
                     }
@@ -89,7 +89,7 @@ impl SubscriptionQueue {
         let unusual = self.unusual();
         let full = unusual.waiting.len() >= waiting_limit.max(1);
         unusual.blocked_since.get_or_insert(now);
-        // Each publish that blocks is named after the place of its message in the shard's order.
+        // The ticket of a blocked publish is the order number of its message.
         let ticket = Ticket(message.order);
         unusual.waiting.push_back(BlockedMessage { message: Arc::clone(message), ticket });
         if !full {

@@ -1,4 +1,4 @@
-//! Messages that leave a queue without being taken: they expired, or nobody is there any more.
+//! Messages that leave a queue without being taken: they expired, or the subscriber is gone.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::delivery::Gap;
 use crate::message::Message;
 use crate::time::Timestamp;
 
-/// What was in a queue when its subscriber went away.
+/// The content of a queue whose subscriber is gone.
 #[derive(Debug, Default)]
 pub(crate) struct Abandoned {
     pub(crate) messages: Vec<Arc<Message>>,
@@ -17,8 +17,8 @@ pub(crate) struct Abandoned {
 }
 
 impl SubscriptionQueue {
-    /// Removes what is expired. Returns how much that was, when the next one expires, and the
-    /// tickets of publishers who need not wait any longer.
+    /// Removes expired messages. Returns their number, when the next one expires, and the tickets of
+    /// publishers that need not wait any longer.
     pub(crate) fn expire(&mut self, now: Timestamp) -> (u64, Timestamp, Vec<Ticket>) {
         let (mut count, mut next, mut released) = (0, Timestamp::NEVER, Vec::new());
         let (mut depth, mut bytes) = (0, 0);
@@ -51,8 +51,8 @@ impl SubscriptionQueue {
         (count, next, released)
     }
 
-    /// Empties the queue because its subscriber is gone. Returns what was in it, oldest first, what
-    /// it had lost before, and the tickets of publishers who need not wait any longer.
+    /// Empties the queue of a subscriber that is gone. Returns its messages, oldest first, its earlier
+    /// losses, and the tickets of publishers that need not wait any longer.
     pub(crate) fn abandon(&mut self, now: Timestamp) -> Abandoned {
         let mut abandoned = Abandoned::default();
         let mut unusual = self.unusual.take().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a runtime knows about the other end of a stream: what was sent, and what the subscriber says it has read.
+//! The state of the client's end of a stream: what was sent, and what the subscriber has acknowledged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::refusal::TopicRefusal;
 use crate::subscriptions::SubscriptionKey;
 
 impl Shard {
-    /// These were sent to the subscriber, which may not have read them when its stream breaks. A runtime that knows
-    /// that what was taken was read need not say so.
+    /// Notes deliveries that were sent to the subscriber, which may not have read them when its stream
+    /// breaks. A runtime that knows that everything taken was read need not call this.
     pub fn sent(&mut self, key: SubscriptionKey, deliveries: &[Delivery]) -> Result<(), TopicRefusal> {
         let index = self.subscriptions.resolve(key)?;
         let subscription = &mut self.subscriptions[index];
@@ -23,10 +23,10 @@ impl Shard {
         Ok(())
     }
 
-    /// The subscriber says that it has read these topics up to these numbers.
+    /// The subscriber has read these topics up to these numbers.
     ///
-    /// A member of a group says by its first call, which may name nothing, that it acknowledges what it reads: what it
-    /// is sent from then on and does not acknowledge goes to another member when it goes away.
+    /// With its first call, which may be empty, a group member announces that it acknowledges: whatever it is
+    /// sent from then on and does not acknowledge goes to another member when it leaves.
     pub fn acknowledge(
         &mut self,
         key: SubscriptionKey,
@@ -47,7 +47,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Of how many ranges of numbers it is not known whether the subscriber has read them.
+    /// The number of ranges that the subscriber may not have read.
     pub fn unconfirmed(&self, key: SubscriptionKey) -> Result<usize, TopicRefusal> {
         let index = self.subscriptions.resolve(key)?;
         Ok(self.subscriptions[index].details.unconfirmed.len())

@@ -1,4 +1,4 @@
-//! Fan-out: one message goes to all its subscribers, and to one member of each group.
+//! Fan-out: delivers one message to all its subscribers, and to one member of each group.
 
 use std::sync::Arc;
 
@@ -15,11 +15,12 @@ use crate::time::Timestamp;
 use crate::topic::TopicIndex;
 use crate::topics::TopicTable;
 
-/// A paused subscription that has missed messages of more topics than this is saved with the rounds of the reaper.
+/// A paused subscription that has missed messages of more topics than this is saved only with the reaper's
+/// rounds.
 const MISSED_AT_ONCE: usize = 64;
 
 impl Shard {
-    /// Shows a message to everybody who may want it.
+    /// Offers a message to all matching subscriptions.
     pub(super) fn fan_out(
         &mut self,
         index: TopicIndex,
@@ -46,7 +47,7 @@ impl Shard {
         published
     }
 
-    /// Gives messages that a member of a group could not take to other members of its group.
+    /// Gives messages that a group member could not take to other members of its group.
     pub(super) fn share_out(
         &mut self,
         among: &[SubscriptionIndex],
@@ -128,8 +129,9 @@ impl FanOut<'_> {
         }
         if let Some(paused) = &mut subscription.paused {
             if paused.miss(&self.message.topic, self.message.sequence, self.settings.missed_topics) {
-                // So that it is told what it missed even if the broker is killed meanwhile. It is saved as a whole, so
-                // one that has missed much is not saved for every topic.
+                // Saved so that the subscriber learns what it missed even if the broker is killed meanwhile.
+                // A save writes the whole subscription, so one that has missed many topics is not saved for
+                // each of them.
                 let id = &subscription.details.id;
                 if paused.missed.len() <= MISSED_AT_ONCE {
                     self.changes.subscription(id);

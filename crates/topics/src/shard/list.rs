@@ -16,14 +16,14 @@ use crate::topic::Topic;
 
 /// The longest page.
 pub const PAGE_MAX: usize = 1000;
-/// How many topics one page looks at in search of those that match.
+/// How many topics one page examines in search of matches.
 const SCAN_MAX: usize = 20_000;
 
-/// A part of a list. What is added or removed meanwhile may or may not be in it; the rest is there once.
+/// A page of a list. Items added or removed meanwhile may or may not appear; all others appear once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicPage<T> {
     pub items: Vec<T>,
-    /// Where the next page begins, if there is one. A page may be short or empty and still have a next.
+    /// Where the next page begins, if there is one. A page may be short or empty and still have a next one.
     pub next: Option<usize>,
 }
 
@@ -36,7 +36,7 @@ pub struct TopicInfo {
     pub kept: usize,
     pub oldest_kept: Option<Sequence>,
     pub retained: bool,
-    /// Subscriptions that match, by name or by pattern, paused ones included.
+    /// Subscriptions that match, by name or by pattern, including paused ones.
     pub subscribers: usize,
 }
 
@@ -81,7 +81,7 @@ impl Shard {
         Some(self.topic_info(&self.topics[index], now))
     }
 
-    /// How many subscriptions are for a topic by a name or pattern that counts.
+    /// How many subscriptions match a topic by a filter for which `counts` is true.
     pub fn subscribers_of(&self, topic: &str, counts: impl Fn(&TopicFilter) -> bool) -> usize {
         let exact = self.topics.find(topic).map_or(&[][..], |index| self.topics[index].subscribers());
         let mut subscribers = exact.to_vec();

@@ -1,4 +1,4 @@
-//! Pausing: the stream is broken or was suspended; the subscription remembers where it stood.
+//! Pause: the stream broke or was suspended; the subscription keeps its position.
 
 use super::Shard;
 use crate::deadlines::Owner;
@@ -9,10 +9,10 @@ use crate::subscriptions::{SubscriptionIndex, SubscriptionKey};
 use crate::time::Timestamp;
 
 impl Shard {
-    /// Pauses a subscription until it is resumed or its time is over, which is returned.
+    /// Pauses a subscription until it is resumed or expires. Returns when it expires.
     ///
-    /// `unsent` is what was taken but never reached the subscriber: it counts as missed. What a
-    /// member of a group had waiting, or had not acknowledged, goes to the other members.
+    /// `unsent` is what was taken but never reached the subscriber: it counts as missed. What a group member
+    /// had waiting, or had not acknowledged, goes to the other members.
     pub fn pause(
         &mut self,
         key: SubscriptionKey,
@@ -72,7 +72,7 @@ impl Shard {
             self.tickets.release(ticket, index);
         }
         if let Some(group) = subscription.group {
-            // A group does not miss what one of its members misses.
+            // A group member misses nothing: the other members get its messages.
             paused = Paused { until, ..Paused::default() };
             let mut left = subscription.details.take_in_flight();
             left.extend(unsent_messages);

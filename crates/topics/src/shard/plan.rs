@@ -1,4 +1,4 @@
-//! The plan of a return: which topics are replayed from where, and how much was missed.
+//! The plan for a resume: which topics are replayed from which number, and how much was missed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::subscription::Paused;
 use crate::subscriptions::SubscriptionIndex;
 use crate::topic::Topic;
 
-/// First missed number of a topic of which nothing was missed.
+/// The first missed number of a topic without missed messages.
 const NOTHING_MISSED: Sequence = Sequence(u64::MAX);
 
-/// Which topics are replayed from where, and what that means for the subscriber.
+/// Which topics are replayed from which number, and the result for the subscriber.
 pub(super) struct ReplayPlan {
     pub(super) replays: BTreeMap<Arc<str>, Replay>,
     pub(super) missed: Option<u64>,
@@ -28,9 +28,9 @@ pub(super) struct ReplayPlan {
 /// Where the replay of a topic begins.
 #[derive(Clone, Copy)]
 struct Start {
-    /// The first number that was missed for certain.
+    /// The first number that was certainly missed.
     missed: Sequence,
-    /// The first number that was sent and perhaps not read.
+    /// The first number that was sent and may not have been read.
     unread: Option<Sequence>,
 }
 
@@ -39,7 +39,7 @@ impl ReplayPlan {
         ReplayPlan { replays: BTreeMap::new(), missed: Some(0), lost: 0, is_unsure: false, restarted: false }
     }
 
-    /// More may be missed and lost than is known.
+    /// Marks that more may be missed and lost than is known.
     fn be_unsure(&mut self) {
         self.missed = None;
         self.is_unsure = true;
@@ -60,18 +60,18 @@ impl Shard {
             return plan;
         }
         let all_said = self.plan_what_the_client_says(&mut plan, index, resume, remembered.is_some());
-        // If the broker's memory has holes, only what the client names itself is known.
+        // If the broker's list is incomplete, only the numbers that the client gives are known.
         let named = filters.iter().all(|filter| plan.replays.contains_key(filter.as_str()));
         let was_here = !resume.last_seen.is_empty() || resume.last_seen_single.is_some();
         let unread = subscription.details.unconfirmed.unread(resume.last_seen_single);
         let holes = match remembered {
             Some(remembered) => remembered.incomplete || unread.is_incomplete,
-            // It may never have been here, or have been away for so long that it was forgotten.
+            // The subscription may be new, or paused for so long that it was forgotten.
             None => was_here || self.has_numbers(filters),
         };
         if holes && !named && !all_said {
             plan.missed = None;
-            // Of a durable topic everything is known that is kept: what a crash left out is replayed.
+            // A durable topic knows everything that it keeps: messages missing from a crash are replayed.
             let is_durable =
                 |filter: &TopicFilter| !filter.is_wild() && self.settings.is_kept_by_choice(filter.as_str());
             plan.is_unsure |= remembered.is_none() || !filters.iter().all(is_durable);
@@ -90,13 +90,13 @@ impl Shard {
             }
         }
         for filter in filters.iter().filter(|filter| !filter.is_wild()) {
-            // Nothing was missed here, and the subscriber is told so.
+            // Nothing was missed here, and the subscriber gets the end of an empty replay.
             self.plan_topic(&mut plan, filter.as_str(), Start::at(NOTHING_MISSED));
         }
         plan
     }
 
-    /// Says whether the client has named a number for everything there is.
+    /// Returns whether the client has given a number for every topic.
     fn plan_what_the_client_says(
         &self,
         plan: &mut ReplayPlan,
@@ -110,7 +110,7 @@ impl Shard {
                 self.plan_topic(plan, topic, Start::at(Sequence(last.0.saturating_add(1))));
             }
         }
-        // One number for several topics is looked up in what was sent.
+        // With one number for several topics, look it up in what was sent.
         let filters = &subscription.details.filters;
         let is_one_name = matches!(&filters[..], [only] if !only.is_wild());
         let Some(last) = resume.last_seen_single.filter(|_| is_one_name || !remembered) else { return false };
@@ -125,7 +125,7 @@ impl Shard {
             }
             self.plan_topic(plan, &topic.name, Start::at(first));
         }
-        // A topic that was forgotten, or that a crash hid, may match and have had later numbers.
+        // A matching topic that was forgotten, or lost in a crash, may have had later numbers.
         if self.topics.hide(first) && filters.iter().any(TopicFilter::is_wild) {
             plan.be_unsure();
         }
@@ -140,8 +140,8 @@ impl Shard {
         (0..end).filter_map(|index| self.topics.get(index)).filter(move |topic| wild(&topic.name))
     }
 
-    /// Whether anything was published to these, or may have been: a topic that was forgotten, or that a crash hid, left
-    /// a floor behind.
+    /// Whether anything was published to these, or may have been: a topic that was forgotten, or lost in a
+    /// crash, left a floor.
     fn has_numbers(&self, filters: &[TopicFilter]) -> bool {
         let has_floor = |filter: &TopicFilter| match filter.is_wild() {
             true => self.topics.hide(Sequence(1)),
@@ -155,15 +155,15 @@ impl Shard {
         named.map(|index| &self.topics[index]).any(has_number) || self.matching(filters).any(has_number)
     }
 
-    /// Adds one topic, unless it is in the plan already.
+    /// Adds one topic, unless the plan already has it.
     fn plan_topic(&self, plan: &mut ReplayPlan, name: &str, start: Start) {
         if plan.replays.contains_key(name) {
             return;
         }
         let first = start.missed;
         let Some(topic) = self.topics.find(name).map(|index| &self.topics[index]) else {
-            // The client saw messages of a topic that the broker does not know. If it was forgotten, its floor is not
-            // below any of its numbers, and they are gone.
+            // The client saw messages of a topic that the broker does not know. If the topic was forgotten,
+            // its floor is at or above all of its numbers, and the messages are gone.
             let floor = self.topics.floor_of(name);
             if start.unread.is_some() || first < NOTHING_MISSED && (first > Sequence(1) || floor >= first) {
                 plan.be_unsure();
@@ -176,7 +176,7 @@ impl Shard {
         };
         let until = topic.sequence;
         if first > until.next() && first < NOTHING_MISSED {
-            // The client is ahead: it heard numbers that this broker has not given yet.
+            // The client is ahead: it saw numbers that this broker has not assigned yet.
             plan.be_unsure();
         }
         let mut next = first.min(until.next());
@@ -185,7 +185,7 @@ impl Shard {
         if next <= topic.evicted_to {
             for (from, to, reason) in reasons(Some(topic), next, topic.evicted_to) {
                 match reason {
-                    // Some of these numbers may never have been given.
+                    // Some of these numbers may never have been assigned.
                     GapReason::Crashed => plan.be_unsure(),
                     GapReason::Restarted | GapReason::NotKept | GapReason::QueueFull => {
                         plan.lost += to.0 - from.0 + 1;
@@ -198,7 +198,7 @@ impl Shard {
             plan.missed = None;
         }
         if let Some(unread) = start.unread.filter(|unread| *unread < next) {
-            // It may have read these. What is kept comes again; what is not kept may be lost.
+            // The subscriber may have read these. Kept ones are sent again; others may be lost.
             plan.missed = None;
             if unread <= topic.evicted_to {
                 plan.is_unsure = true;

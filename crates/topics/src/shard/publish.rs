@@ -1,4 +1,4 @@
-//! Publishing: a number, a place in the ring, and one reference for every subscriber.
+//! Publish: assigns a number, adds the message to the ring, and gives every subscriber a reference.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::subscriptions::SubscriptionKey;
 use crate::time::Timestamp;
 use crate::topic::TopicIndex;
 
-/// What became of a publish.
+/// The result of a publish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
     pub sequence: Sequence,
@@ -22,22 +22,23 @@ pub struct Published {
     pub receivers: u32,
     /// Subscribers whose queue dropped something: this message or an older one.
     pub dropped: u32,
-    /// Subscribers the publisher waits for. The message is in line for them already.
+    /// Subscribers that the publisher waits for. The message is already waiting for them.
     pub blocked: Vec<SubscriptionKey>,
-    /// Present if somebody blocks: it is released by their taking, or given up after the timeout.
+    /// Present if a subscriber blocks: released when the subscribers take messages, or given up after the
+    /// timeout.
     pub ticket: Option<Ticket>,
 }
 
-/// What a message will be stamped with.
+/// The number and expiry that a message will get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prepared {
     pub sequence: Sequence,
-    /// [`Timestamp::NEVER`] if it lives for ever.
+    /// [`Timestamp::NEVER`] if it does not expire.
     pub expires_at: Timestamp,
 }
 
 impl Shard {
-    /// Publishes a message. Subscribers that had nothing to take before are added to `wake`.
+    /// Publishes a message. Adds subscribers that had nothing to take before to `wake`.
     pub fn publish(
         &mut self,
         publish: Publish<'_>,
@@ -47,17 +48,17 @@ impl Shard {
         self.publish_with(publish, None, now, wake)
     }
 
-    /// Says which number and which end of life a message would get, without publishing it: for a runtime that writes it
-    /// down first. Nobody else may publish to the topic until it is published. What is refused is refused here, except
-    /// that retained values may fill up meanwhile.
+    /// Returns the number and expiry that a message would get, without publishing it: for a runtime that
+    /// writes it to disk first. No other message may be published to the topic until then. All refusals
+    /// happen here, except that the limit of retained values may be reached meanwhile.
     pub fn prepare(&mut self, publish: &Publish<'_>, now: Timestamp) -> Result<Prepared, TopicRefusal> {
         self.check(publish)?;
         let index = self.open(publish.topic, now)?;
         Ok(Prepared { sequence: self.topics[index].sequence.next(), expires_at: self.expiry(publish, now) })
     }
 
-    /// Lets the next message of a topic have this number, if the topic has not come so far: for a message whose number
-    /// is written down already.
+    /// Sets the number of a topic's next message, if the topic has not reached it: for a message whose number
+    /// is already on disk.
     pub fn number_next(
         &mut self,
         topic: &str,
@@ -70,8 +71,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Publishes a request whose answer goes to `reply_to`. It is refused at once if nobody is there
-    /// to answer, and it expires with the timeout of the requester.
+    /// Publishes a request whose answer goes to `reply_to`. Refused at once if there is no subscriber. It
+    /// expires with the requester's timeout.
     pub fn request(
         &mut self,
         mut publish: Publish<'_>,

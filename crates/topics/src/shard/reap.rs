@@ -1,4 +1,4 @@
-//! The reaper: takes out what expired and ends subscriptions that stayed away too long.
+//! The reaper: removes expired messages and ends subscriptions that were paused for too long.
 
 use super::Shard;
 use crate::deadlines::Owner;
@@ -7,13 +7,13 @@ use crate::subscriptions::{SubscriptionIndex, SubscriptionKey};
 use crate::time::Timestamp;
 use crate::topic::TopicIndex;
 
-/// How many messages one call looks at before it stops, give or take one queue.
+/// How many messages one call examines before it stops, give or take one queue.
 const REAP_WORK_MAX: usize = 20_000;
 
-/// What the reaper did.
+/// The result of a reap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reaped {
-    /// Messages taken out of rings, retained values and queues. One that was in several counts in each.
+    /// Messages removed from rings, retained values and queues. A message in several of them counts in each.
     pub expired: u64,
     /// Subscriptions that were paused for too long.
     pub ended: Vec<SubscriptionId>,
@@ -22,7 +22,7 @@ pub struct Reaped {
 }
 
 impl Shard {
-    /// Does a bounded piece of the work that is due.
+    /// Does a bounded part of the due work.
     pub fn reap(&mut self, now: Timestamp, wake: &mut Vec<SubscriptionKey>) -> Reaped {
         let mut reaped = Reaped::default();
         let mut work = 0;
@@ -47,7 +47,7 @@ impl Shard {
         reaped
     }
 
-    /// When [`Shard::reap`] has something to do, not sooner than the interval after the last time.
+    /// When [`Shard::reap`] next has work to do, at the earliest one interval after the last call.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let (due, _) = self.deadlines.first()?;
         Some(due.max(self.reaped_at.after(self.settings.reap_interval)))

@@ -1,4 +1,4 @@
-//! Restoring after a restart: counters, retained values, and subscriptions, which are all paused.
+//! Restore after a restart: counters, retained values, and subscriptions, which are all paused.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use crate::time::Timestamp;
 use crate::topic::TopicIndex;
 use crate::unconfirmed::{LastRead, Unconfirmed};
 
-/// How the broker stopped before.
+/// How the broker stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// With a [`Shard::snapshot`], so everything is exact.
+    /// With a [`Shard::snapshot`], so all state is exact.
     Clean,
-    /// Without one. Numbers go on after their reservations, and what subscribers missed is unknown
-    /// unless they know it themselves.
+    /// Without one. Numbers continue after their reservations, and what subscribers missed is unknown unless
+    /// they give their own numbers.
     Unclean,
 }
 
 impl Shard {
-    /// Takes over what was saved. It may come in several parts, before anything is published.
+    /// Restores saved state. It may come in several parts, before anything is published.
     ///
-    /// The time of a paused subscription begins afresh, so that a long stop costs nobody anything.
+    /// The time to live of a paused subscription starts again, so that a long downtime does not end it.
     pub fn restore(&mut self, snapshot: Snapshot, stop: Stop, now: Timestamp) -> Result<(), TopicRefusal> {
         for floor in snapshot.floors {
             self.topics.raise_floor(floor.floor as usize, floor.sequence);
@@ -39,17 +39,18 @@ impl Shard {
         Ok(())
     }
 
-    /// Lets every topic that is not known yet begin above `floor`. After an unclean stop this keeps
-    /// the promise even for topics that were born a moment before it and never saved.
+    /// Makes every unknown topic begin above `floor`. After an unclean stop, numbers then never decrease even
+    /// for topics that were created just before it and never saved.
     ///
-    /// Topics that match `exact` are not concerned: all their numbers were written down before they were given, so one
-    /// that is not known had none.
+    /// Topics that match `exact` are exempt: their numbers are on disk before they are assigned, so an
+    /// unknown one had none.
     pub fn raise_restart_floor(&mut self, floor: Sequence, exact: &[TopicFilter]) {
         self.topics.raise_restart_floor(floor, exact);
     }
 
-    /// Puts a message back into the ring buffer of its topic. Messages come after everything else, each topic's in
-    /// order. One that was retained is the last known value again, or clears it, unless a later one is known.
+    /// Puts a message back into the ring buffer of its topic. Messages come after all other state, in order
+    /// per topic. A retained message becomes the retained value again, or clears it, unless a later one is
+    /// known.
     pub fn restore_message(
         &mut self,
         topic: &str,
@@ -60,7 +61,7 @@ impl Shard {
         self.order += 1;
         let topic = &mut self.topics[index];
         if topic.hot().is_none_or(|hot| hot.ring.is_empty()) {
-            // What is before it is gone; what is behind it and not kept was never published.
+            // What is before it is gone; a later number that is not kept was never published.
             topic.evicted_to = saved.sequence.previous();
         }
         topic.sequence = topic.sequence.max(saved.sequence);
@@ -76,8 +77,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Lets a message count as missed by the paused subscriptions it is for, as far as `by` says so: for one that was
-    /// restored and that they had not been shown when they were saved.
+    /// Counts a restored message as missed by its paused subscriptions for which `by` is true: those that had
+    /// not received it when they were saved.
     pub fn missed(&mut self, topic: &str, sequence: Sequence, by: impl Fn(&SubscriptionId) -> bool) {
         let Some(index) = self.topics.find(topic) else { return };
         let name = Arc::clone(&self.topics[index].name);
@@ -145,7 +146,7 @@ impl Shard {
         let index = self.create(subscribe, now)?;
         let begins = match stop {
             Stop::Clean => saved.unconfirmed_after,
-            // It may have come back since this was saved.
+            // The subscriber may have resumed since this was saved.
             Stop::Unclean => LastRead::AfterAny,
         };
         self.subscriptions[index].details.unconfirmed = Unconfirmed::restore(saved.unconfirmed, begins);
@@ -155,7 +156,7 @@ impl Shard {
             ..Paused::default()
         };
         for (topic, first) in saved.missed {
-            // The topic's own name is shared if it is known, as it is while the broker runs.
+            // Share the topic's own name if the topic is known, as while the broker runs.
             let known = self.topics.find(&topic).map(|index| Arc::clone(&self.topics[index].name));
             let name = known.unwrap_or_else(|| Arc::from(topic));
             paused.miss(&name, first, self.settings.missed_topics);

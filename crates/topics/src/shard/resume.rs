@@ -1,4 +1,4 @@
-//! Resuming: what was missed is worked out, replayed from the rings, and what is lost is said.
+//! Resume: determines what was missed, replays it from the rings, and reports what is lost.
 
 use std::sync::Arc;
 
@@ -13,35 +13,35 @@ use crate::subscription::{Paused, Subscribe, SubscriptionId};
 use crate::subscriptions::{SubscriptionIndex, SubscriptionKey};
 use crate::time::Timestamp;
 
-/// What a subscriber that comes back wants to hear first.
+/// What a resuming subscriber wants first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recovery {
-    /// Nothing: go on live.
+    /// Nothing: continue live.
     #[default]
     None,
-    /// The last known values.
+    /// The retained values.
     RetainedOnly,
-    /// Everything it missed and that is still kept.
+    /// Everything that it missed and that is still kept.
     Replay,
 }
 
-/// What a subscriber that comes back says.
+/// The request of a resuming subscriber.
 #[derive(Clone, Debug)]
 pub struct Resume {
     pub id: SubscriptionId,
-    /// For a subscription that is not known any more.
+    /// Used if the subscription is no longer known.
     pub client: Arc<str>,
-    /// Creates a subscription that is not known; replaces the filters of one that is.
+    /// Creates an unknown subscription; replaces the filters of a known one.
     pub filters: Vec<TopicFilter>,
     pub recovery: Recovery,
-    /// Begin with the last known values, whatever the recovery.
+    /// Begin with the retained values, whatever the recovery.
     pub retained: bool,
     /// The last number it saw of each topic.
     pub last_seen: Vec<(Arc<str>, Sequence)>,
     /// The last number it saw, if it keeps only one.
     pub last_seen_single: Option<Sequence>,
     pub queue_limit: Option<u32>,
-    /// For a subscription that is not known any more, as in [`Subscribe`].
+    /// Used if the subscription is no longer known, as in [`Subscribe`].
     pub group: Option<Arc<str>>,
     pub policy: Option<Policy>,
 }
@@ -63,20 +63,20 @@ impl Resume {
     }
 }
 
-/// What a subscriber that comes back is told first.
+/// The reply to a resuming subscriber.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resumed {
     pub key: SubscriptionKey,
     pub filters: Vec<TopicFilter>,
-    /// It was not known, so it begins here.
+    /// The subscription was unknown and has been created.
     pub created: bool,
-    /// Another stream had it, which ends now.
+    /// Another stream had it, and has ended.
     pub took_over: bool,
-    /// How many messages were published that it did not get, if that is known.
+    /// How many messages were published that it did not get, if known.
     pub missed: Option<u64>,
     /// How many of these are no longer kept.
     pub lost: u64,
-    /// More may be lost than that: the broker's memory does not reach back, or the numbers are not known.
+    /// More may be lost: the broker's state does not reach back far enough, or the numbers are unknown.
     pub is_unsure: bool,
     /// Messages may be lost because the broker restarted.
     pub restarted: bool,
@@ -85,12 +85,12 @@ pub struct Resumed {
 }
 
 impl Resumed {
-    /// Messages were lost, or may have been: what is missed and no longer kept.
+    /// Messages were lost, or may have been: they were missed and are no longer kept.
     pub fn has_losses(&self) -> bool {
         self.lost > 0 || self.is_unsure
     }
 
-    /// Joins what several shards say about one subscription.
+    /// Merges the results of several shards for one subscription.
     pub fn add(&mut self, part: &Resumed) {
         self.created &= part.created;
         self.took_over |= part.took_over;
@@ -103,12 +103,12 @@ impl Resumed {
 }
 
 impl Shard {
-    /// Makes a paused subscription live again. Its queue may have something in it: take at once.
+    /// Makes a paused subscription live again. Its queue may not be empty: take at once.
     ///
-    /// A replay begins after the number the client saw last of a topic; else, for a subscription to
-    /// one name, after the single number it saw last; for others, after the oldest message with that number
-    /// that it may have read last; else with what it may not have read. An unknown id with filters becomes a new
-    /// subscription.
+    /// A replay begins after the client's last seen number of a topic. Without one, a subscription to one
+    /// name begins after the client's single number; others begin after the oldest message with that number
+    /// that the client may have read last. Without any number, the replay begins with what the client may not
+    /// have read. An unknown id with filters becomes a new subscription.
     pub fn resume(
         &mut self,
         resume: &Resume,
@@ -141,7 +141,7 @@ impl Shard {
         }
         let remembered = self.wake_up(index, resume.queue_limit);
         let plan = self.plan(index, resume, remembered.as_deref());
-        // What it may not have read comes again, so it is unconfirmed again once it was sent.
+        // What the subscriber may not have read is sent again, and is then unconfirmed again.
         self.subscriptions[index].details.unconfirmed.begin(resume.last_seen_single);
         if resume.recovery == Recovery::RetainedOnly || resume.retained {
             self.offer_retained(index, now);
@@ -181,14 +181,14 @@ impl Shard {
         self.add_filters(index, &added, now)?;
         self.remove_filters(index, &dropped);
         self.subscriptions[index].details.filters = new;
-        // Retained values were looked for filter by filter, and these are other filters.
+        // Retained values are searched filter by filter, and the filters have changed.
         if let Some(catch_up) = &mut self.subscriptions[index].catch_up {
             catch_up.sweeps.clear();
         }
         Ok(())
     }
 
-    /// Returns what a paused subscription remembers.
+    /// Returns the state of a paused subscription.
     pub(super) fn wake_up(
         &mut self,
         index: SubscriptionIndex,

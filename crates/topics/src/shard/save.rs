@@ -1,4 +1,4 @@
-//! Saving: a whole snapshot, or what changed since the last time.
+//! Save: a whole snapshot, or the changes since the last time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::topic::Topic;
 use crate::topics::{floor_index, seconds};
 
 impl Shard {
-    /// Everything that survives a restart: exactly as it stands for a clean stop, or with the numbers that are reserved
-    /// if the broker goes on, because it may be killed later.
+    /// The whole state that survives a restart: exact for a clean stop, or with reserved numbers if the
+    /// broker continues, because it may be killed later.
     pub fn snapshot(&self, stop: Stop, now: Timestamp) -> Snapshot {
         let topics = (0..self.topics.end()).filter_map(|index| self.topics.get(index));
         let floors = self.topics.floors().iter().enumerate();
@@ -35,25 +35,25 @@ impl Shard {
         }
     }
 
-    /// Lets a subscription be saved again with the next changes, as it stands then.
+    /// Marks a subscription to be saved with the next changes.
     pub fn save_again(&mut self, key: SubscriptionKey) -> Result<(), TopicRefusal> {
         let index = self.subscriptions.resolve(key)?;
         self.changes.subscription(&self.subscriptions[index].details.id);
         Ok(())
     }
 
-    /// Whether [`Shard::changes`] has anything to tell.
+    /// Whether [`Shard::changes`] would return anything.
     #[inline]
     pub fn has_changes(&self) -> bool {
         !self.changes.is_empty()
     }
 
-    /// What changed since the last call, at most about `max` rows: for saving as one goes, so that
-    /// even an unclean stop takes no number back. Needs [`crate::Settings::track_changes`].
+    /// The changes since the last call, about `max` rows at most: for continuous saving, so that even an
+    /// unclean stop never decreases a number. Needs [`crate::Settings::track_changes`].
     ///
-    /// A topic is saved with a number that is reserved for it, above the one it is at. It is saved again when half of
-    /// the numbers are used. A runtime bounds how many messages are published until that is written, and restores a
-    /// topic with its reservation and that many: then no number is ever given twice.
+    /// A topic is saved with a reserved number above its current one, and saved again when half of the
+    /// reservation is used. A runtime limits how many messages are published until that is written, and
+    /// restores a topic at its reservation plus that limit: then no number is ever assigned twice.
     pub fn changes(&mut self, max: usize, now: Timestamp) -> Changes {
         let mut changes = Changes { overflowed: self.changes.overflowed, ..Changes::default() };
         self.changes.overflowed = false;
@@ -67,7 +67,7 @@ impl Shard {
         while changes.saved.topics.len() < max {
             let Some(index) = self.changes.topics.pop() else { break };
             let Some(topic) = self.topics.get_mut(index) else { continue };
-            // The place may have been given to another topic, which then is in the list itself.
+            // The index may have been reused by another topic, which then is in the list itself.
             if std::mem::take(&mut topic.dirty) {
                 let reserved = topic.reserve(self.settings.sequence_block, seconds(now));
                 changes.saved.topics.push(save_topic(topic, reserved, now));
@@ -103,7 +103,7 @@ impl Shard {
             policy: subscription.queue.policy(),
             missed: missed.iter().map(|(topic, first)| (topic.as_ref().to_owned(), *first)).collect(),
             incomplete,
-            // How it was ordered is worth writing once, not every second.
+            // The sending order is worth writing once, not every second.
             unconfirmed: details.unconfirmed.save(stop == Stop::Clean),
             unconfirmed_after: details.unconfirmed.begins(),
         }

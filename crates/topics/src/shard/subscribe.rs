@@ -1,4 +1,4 @@
-//! Subscribing: a queue, a place in the indexes, and the retained values to begin with.
+//! Subscribe: creates a queue, adds the filters to the indexes, and offers the retained values.
 
 use super::Shard;
 use super::publish::check_text;
@@ -12,8 +12,9 @@ use crate::time::Timestamp;
 use crate::unconfirmed::Unconfirmed;
 
 impl Shard {
-    /// Adds a subscription, or begins a paused one with the same id again: a client that subscribes wants to hear from
-    /// now on, and that is no reason to refuse it its own id. Its queue may have retained values in it: take at once.
+    /// Adds a subscription, or restarts a paused one with the same id: a client that subscribes wants
+    /// messages from now on, which is no reason to refuse it its own id. Its queue may hold retained values:
+    /// take at once.
     pub fn subscribe(
         &mut self,
         subscribe: Subscribe,
@@ -66,7 +67,7 @@ impl Shard {
         Ok(index)
     }
 
-    /// What a paused subscription missed is forgotten; its figures go on.
+    /// Drops what a paused subscription missed; its statistics continue.
     fn begin_again(
         &mut self,
         index: SubscriptionIndex,
@@ -94,7 +95,7 @@ impl Shard {
         Ok(index)
     }
 
-    /// Puts the subscription's filters into the indexes: all of them, or none.
+    /// Adds the subscription's filters to the indexes: all of them, or none.
     pub(super) fn add_filters(
         &mut self,
         index: SubscriptionIndex,
@@ -152,7 +153,7 @@ impl Shard {
         }
     }
 
-    /// Lets the subscriber hear the last known values of its topics before anything else.
+    /// Offers the subscriber the retained values of its topics before anything else.
     pub(super) fn offer_retained(&mut self, index: SubscriptionIndex, now: Timestamp) {
         let subscription = &mut self.subscriptions[index];
         if subscription.group.is_some() {

@@ -1,4 +1,4 @@
-//! Taking: a subscriber drains what it is to hear, in order and in batches.
+//! Take: a subscriber drains its deliveries, in order and in batches.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::topic::Topic;
 /// How often one take compares a retained value with a filter.
 const COMPARISONS_MAX: usize = 10_000;
 
-/// How a take ended.
+/// The result of a take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// Items added.
@@ -26,8 +26,8 @@ pub struct Taken {
 }
 
 impl Shard {
-    /// Adds about `max` items to `out`: a due warning, retained values, replays, then live messages.
-    /// Notices of gaps may come on top of `max`, never more than [`crate::GAPS_MAX`] of them.
+    /// Adds about `max` items to `out`: a due warning, retained values, replays, then live messages. Gaps
+    /// come on top of `max`, at most [`crate::GAPS_MAX`] of them.
     pub fn take(
         &mut self,
         key: SubscriptionKey,
@@ -97,7 +97,7 @@ impl Shard {
         }
     }
 
-    /// Walks a slice of the retained values. Returns the rest of the walk, if there is one.
+    /// Walks a slice of the retained values. Returns the rest of the walk, if any.
     #[expect(clippy::too_many_arguments, reason = "one step of serve, which has all of these")]
     fn sweep(
         &self,
@@ -117,7 +117,7 @@ impl Shard {
             if !name.starts_with(prefix) {
                 return None;
             }
-            // What another filter matches as well comes once, with that filter.
+            // A value that another filter matches as well is delivered once, with that filter.
             let elsewhere = filters
                 .iter()
                 .enumerate()
@@ -147,9 +147,9 @@ impl Shard {
         (replay.next..=replay.until).contains(&message.sequence) && in_ring()
     }
 
-    /// Goes on with a topic's replay. Returns true when it is over.
+    /// Continues a topic's replay. Returns true when it has ended.
     ///
-    /// The ring may have moved on since the last slice, so what is lost is looked up again each time.
+    /// The ring may have changed since the last slice, so losses are determined again each time.
     fn replay(
         &self,
         name: &Arc<str>,
@@ -188,7 +188,7 @@ impl Shard {
             replay.replayed += 1;
             out.push(Delivery::Message { kind: DeliveryKind::Replay, message: Arc::clone(message) });
         }
-        // What is not in the ring by now has expired. If it is evicted later, that is no loss.
+        // What is not in the ring by now has expired. A later eviction of it is no loss.
         replay.next = replay.until.next();
         if out.len() >= end {
             return false;
@@ -202,7 +202,7 @@ impl Shard {
     }
 }
 
-/// Divides numbers that are not kept by the reason for that.
+/// Splits a range of numbers that are not kept by the reason.
 pub(super) fn reasons(
     topic: Option<&Topic>,
     first: Sequence,

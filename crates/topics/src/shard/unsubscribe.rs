@@ -1,4 +1,4 @@
-//! The end of a subscription.
+//! Unsubscribe: ends a subscription.
 
 use super::Shard;
 use crate::deadlines::Owner;
@@ -8,8 +8,8 @@ use crate::subscriptions::{SubscriptionIndex, SubscriptionKey};
 use crate::time::Timestamp;
 
 impl Shard {
-    /// Ends a subscription, paused or not. What a member of a group had waiting, or had not
-    /// acknowledged, goes to the others.
+    /// Ends a subscription, paused or not. What a group member had waiting, or had not acknowledged, goes to
+    /// the other members.
     pub fn unsubscribe(
         &mut self,
         key: SubscriptionKey,
