@@ -1,4 +1,4 @@
-//! The key to show a broker: from the environment, a file, stdin or a prompt. Never from the command line, which every
+//! The key for a broker: from the environment, a file, stdin or a prompt. Never from the command line, which every
 //! user of the machine can read.
 
 use std::fmt;

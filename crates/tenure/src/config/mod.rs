@@ -1,7 +1,8 @@
 //! The broker's configuration: one TOML file, the environment and the command line, in rising precedence.
 //!
-//! `settings.rs` lists every setting once; `load.rs` finds out what each is and where that was said; this file turns
-//! the texts into what the hub, the store and the doors are told.
+//! `settings.rs` lists every setting once; `load.rs` determines each value and its source; this file converts the
+//! texts to
+//! the settings of the hub, the store and the doors.
 
 pub(crate) mod access;
 pub(crate) mod flags;
@@ -181,7 +182,7 @@ fn backup_dir(said: &str, data_dir: &str) -> PathBuf {
     std::path::absolute(&directory).unwrap_or(directory)
 }
 
-/// A number nobody can guess, from the operating system's randomness behind the standard library's hash maps.
+/// An unpredictable number, from the operating system's randomness behind the standard library's hash maps.
 pub(crate) fn random_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish()

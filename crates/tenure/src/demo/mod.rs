@@ -1,7 +1,7 @@
-//! `tenure demo`: a minute in which a worker and then the broker itself are killed, and nothing is lost or done twice.
+//! `tenure demo`: within a minute it kills a worker and then the broker, and shows that nothing is lost or done twice.
 //!
-//! Everything is real: processes, signals, files. `stage.rs` holds the processes, `story.rs` what the events say,
-//! `picture.rs` draws it, and `truth.rs` compares it at the end with what the commands themselves wrote down.
+//! Everything is real: processes, signals, files. `stage.rs` holds the processes, `story.rs` tracks the events,
+//! `picture.rs` draws them, and `truth.rs` compares them at the end with what the commands themselves recorded.
 
 mod picture;
 mod stage;
@@ -92,7 +92,8 @@ impl Demo {
         conclude(&mut stage.picture, &verdicts, screen)
     }
 
-    /// Kills a worker in the middle of its work. The submitter must be told at once, and another must take over.
+    /// Kills a worker in the middle of its work. The submitter must get the event at once, and another worker must
+    /// take over.
     async fn kill_a_worker(
         &self,
         stage: &mut Stage,

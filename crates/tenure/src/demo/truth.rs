@@ -1,5 +1,5 @@
-//! What really happened: every command writes a line when it begins and one when it ends, past the broker and whatever it
-//! says. At the end both accounts are compared.
+//! An independent record: every command writes a line when it starts and one when it ends, without the broker. At the
+//! end both records are compared.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The JSON that programs read: every field always there, ids as text, times in RFC 3339.
+//! The JSON output: every field always present, ids as text, times in RFC 3339.
 
 use serde_json::{Map, Value, json};
 use tenure_client::wire::queue::StateCounts;

@@ -1,4 +1,4 @@
-//! The doors: which there are, where each stands, and how it is opened. One entry each.
+//! The doors: one entry each, with its address and how it is opened.
 
 use std::fs::{DirBuilder, Permissions};
 use std::future::Future;
@@ -235,13 +235,13 @@ impl Opening {
     }
 }
 
-/// The socket is for the broker's user and group: without keys, whoever can connect may do everything.
+/// The socket is for the broker's user and group: without keys, every process that can connect may do everything.
 const SOCKET_MODE: u32 = 0o660;
 /// What a socket's address has room for.
 const SOCKET_PATH_MAX: usize = 107;
 
-/// A socket that nobody else can connect to, not even between its making and the change of its permissions: it is made in a
-/// directory of its own and then moved.
+/// Binds a socket that no other user can connect to, not even between its creation and the change of its permissions:
+/// it is created in a private directory and then moved.
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
     let within = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let making = within.join(format!(".tenure-socket-{}", std::process::id()));

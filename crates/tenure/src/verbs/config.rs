@@ -1,4 +1,4 @@
-//! `tenure config`: is the configuration right, what holds, and where was it said?
+//! `tenure config`: checks the configuration, and shows each value and its source.
 
 use clap::{Args, Subcommand};
 use serde_json::json;

@@ -1,7 +1,8 @@
-//! Commands that nobody was told of: their worker died between starting them and saying so.
+//! Commands that the guard does not know: their worker died between starting and announcing them.
 //!
-//! Every command carries a mark of its worker's run in its environment, and the kernel shows it. The pipe between worker
-//! and guard closes only when the last process that was about to become a command has become one, so none is missed.
+//! Every command has a mark of its worker's run in its environment, which the kernel shows. The pipe between worker
+//! and
+//! guard closes only when the last forked process has become a command, so none is missed.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -192,7 +192,7 @@ impl Shell {
         };
         let tell = |said| match said {
             Said::Progress(progress) => context.progress(progress.percent, &progress.note),
-            // The command cannot be told when it is on disk; it goes before whatever the worker says next of the task.
+            // The command cannot learn when it is on disk; the worker sends it before any later report on the task.
             Said::Checkpoint(text) => drop(context.save_checkpoint(text)),
         };
         launch.run(&self.guard, interrupted, tell).await
@@ -287,7 +287,7 @@ fn input(plan: &PlanJob, step: &PlanTask, index: usize, passed_on: impl Fn(u32) 
 
 fn output(ran: &Ran) -> Output {
     Output {
-        // A time limit is a failure even for a command that ends well when it is told to end.
+        // A time limit is a failure even for a command that exits cleanly on the signal.
         exit_code: if ran.timed_out && ran.exit_code == 0 { 124 } else { ran.exit_code },
         signal: ran.signal,
         stdout: ran.stdout.text(),

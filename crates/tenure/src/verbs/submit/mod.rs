@@ -1,4 +1,4 @@
-//! `tenure submit`: give the broker work.
+//! `tenure submit`: submits tasks.
 
 mod lines;
 mod options;
