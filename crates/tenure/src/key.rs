@@ -107,7 +107,7 @@ fn ask() -> Result<Secret, Failure> {
     Ok(Secret(key))
 }
 
-/// The terminal shows nothing of what is typed as long as this stands.
+/// While this exists, the terminal does not echo input.
 struct Silence(Option<Termios>);
 
 impl Silence {

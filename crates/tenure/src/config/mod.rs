@@ -50,7 +50,7 @@ pub(crate) struct Config {
     pub(crate) access: Access,
     pub(crate) majordomo: MajordomoSettings,
     pub(crate) ping_pong: PingPongSettings,
-    /// The files of TLS doors, if they speak it.
+    /// The certificate files of TLS doors, if TLS is on.
     pub(crate) tls: Option<TlsFiles>,
     /// The same for the gRPC door alone, if it has its own.
     pub(crate) grpc_tls: Option<TlsFiles>,
@@ -66,7 +66,7 @@ pub(crate) struct TlsFiles {
     pub(crate) client_authority: Option<PathBuf>,
 }
 
-/// Where each door stands. `None` is off.
+/// The address of each door. `None` is off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Doors {
     pub(crate) native: Option<String>,

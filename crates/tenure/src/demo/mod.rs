@@ -21,7 +21,7 @@ use stage::Stage;
 use story::Stand;
 use truth::Verdict;
 
-/// How quickly the submitter must hear of a dead worker.
+/// How quickly the submitter must learn of a dead worker.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
 /// How long anything may take before the demonstration is given up.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -130,7 +130,7 @@ impl Demo {
         Ok(Verdict { kept: delay < TOLD_WITHIN, sentence })
     }
 
-    /// Kills the broker while the long task runs, and starts it again. The task must go on as if nothing had happened.
+    /// Kills the broker while the long task runs, and restarts it. The task must continue as if nothing had happened.
     async fn kill_the_broker(
         &self,
         stage: &mut Stage,

@@ -36,7 +36,7 @@ impl Picture {
         Picture { paint, width: is_terminal.then_some(width), lines: 0 }
     }
 
-    /// A line of the story, above the picture.
+    /// Prints a line above the picture.
     pub(crate) fn line(&mut self, text: &str) {
         let text = self.width.map_or_else(|| text.to_owned(), |width| wrapped(text, width));
         let mut out = std::io::stdout().lock();

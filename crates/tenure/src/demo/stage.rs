@@ -218,7 +218,7 @@ impl Stage {
                 | Kind::QueueUnserved
                 | Kind::WorkerLeft
         );
-        // The dead worker's guard speaks in its name; that is no return.
+        // The dead worker's guard acts in its name; that is no return.
         let of_the_dead = event.kind == Kind::WorkerReturned
             && self
                 .workers

@@ -58,7 +58,7 @@ fn judge(truth: &BTreeMap<String, Lines>, story: &Story) -> Vec<Verdict> {
         begins.sort_unstable();
         begins.dedup();
         repeated += lines.begins.len() - begins.len();
-        // Every beginning beyond the first has a crash that the submitter was told of.
+        // Every start beyond the first must have a crash event that the submitter received.
         unexplained += lines.begins.len().saturating_sub(1 + part.crashed as usize);
         disagree += usize::from(lines.ends.len() != part.completed as usize);
     }

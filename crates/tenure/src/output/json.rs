@@ -276,7 +276,7 @@ fn names(names: &[tenure_client::Name]) -> Vec<&str> {
     names.iter().map(|name| &**name).collect()
 }
 
-/// Facts that only some kinds have: as they come, with times told like all times.
+/// Facts that only some kinds have: unchanged, with times formatted like all times.
 fn with_times(value: Value, without: &[&str]) -> Value {
     const TIMES: [&str; 6] = ["until", "since", "lease_until", "retry_at", "deadline", "at"];
     match value {

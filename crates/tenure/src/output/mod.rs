@@ -32,7 +32,7 @@ pub(crate) enum Format {
     Jsonl,
 }
 
-/// Where and how a verb speaks.
+/// Where and how a subcommand prints.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Screen {
     pub(crate) format: Format,

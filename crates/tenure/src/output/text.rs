@@ -36,7 +36,7 @@ pub(crate) fn write<W: Write + IsTerminal>(out: &mut W, bytes: &[u8]) -> io::Res
     out.flush()
 }
 
-/// How a character that could do harm is shown. An empty text stands for the character itself.
+/// How a dangerous character is shown. An empty text means the character itself.
 enum Shown {
     As(&'static str),
     Escaped,

@@ -29,7 +29,7 @@ pub(crate) struct Door {
     pub(crate) name: &'static str,
     pub(crate) address: String,
     pub(crate) about: &'static str,
-    /// Whether other machines reach it and it speaks no TLS.
+    /// Whether other machines can reach it and it does not use TLS.
     crosses_in_clear: bool,
     serve: Box<dyn FnOnce(HubHandle) -> Serving + Send>,
 }
@@ -100,7 +100,7 @@ pub(crate) async fn open(config: &Config, has_keys: bool) -> Result<Vec<Door>, F
     Ok(opening.doors)
 }
 
-/// What the TLS doors show, if they speak it: the native and RESP doors, and the gRPC door, which may have its own.
+/// The certificates of the TLS doors: of the native and RESP doors, and of the gRPC door, which may have its own.
 pub(crate) fn tls(config: &Config) -> Result<[Option<Tls>; 2], Failure> {
     let shared = config.tls.as_ref().map(read_tls).transpose()?;
     let of_grpc = config.grpc_tls.as_ref().map(read_tls).transpose()?;

@@ -55,7 +55,7 @@ impl Config {
     }
 }
 
-/// Loads the configuration of this process, with all that is wrong told at once.
+/// Loads the configuration of this process, and reports all problems at once.
 pub(crate) fn read(flags: &Flags) -> Result<Loaded, Failure> {
     let variables: Vec<String> =
         std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();

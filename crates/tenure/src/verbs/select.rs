@@ -41,7 +41,7 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    /// Does `act` to each task and tells what became of it.
+    /// Calls `act` for each task and reports the outcome.
     pub(crate) async fn each(
         &self,
         client: &Client,

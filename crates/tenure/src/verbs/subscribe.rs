@@ -76,7 +76,8 @@ impl Sub {
             // No process resumes this subscription. If it is already gone, all the better.
             let _ = client.unsubscribe(subscriber.id().clone()).await;
         } else {
-            // What has come and was not printed is for the next time. If the broker is gone, it knows the rest itself.
+            // Messages that arrived and were not printed come again next time. If the broker is gone, it knows the
+            // rest itself.
             let _ = subscriber.leave().await;
         }
         told

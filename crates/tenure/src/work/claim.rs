@@ -22,7 +22,7 @@ use crate::units::show_duration;
 const TOLD_AFTER: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// The name is held as long as this stands.
+/// Holds the name until it is dropped.
 pub(crate) struct Claim {
     path: PathBuf,
     file: File,
@@ -46,8 +46,8 @@ struct Holder {
 }
 
 impl Claim {
-    /// Takes the name as soon as the one before lets go of it, within `connect_timeout`. `tell` hears what is waited
-    /// for.
+    /// Takes the name as soon as the previous holder releases it, within `connect_timeout`. `tell` gets a message
+    /// about what it waits for.
     pub(crate) fn take(
         worker: &str,
         global: &Global,

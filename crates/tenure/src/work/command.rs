@@ -53,7 +53,7 @@ pub(crate) enum Input {
     File(PathBuf),
 }
 
-/// What became of it.
+/// The outcome of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) exit_code: i32,
@@ -62,11 +62,11 @@ pub(crate) struct Ran {
     pub(crate) stderr: Capture,
     pub(crate) took: Duration,
     pub(crate) timed_out: bool,
-    /// It was told to end before it had.
+    /// It got a termination request before it had ended.
     pub(crate) interrupted: bool,
 }
 
-/// How far the end of the group has come.
+/// The progress of ending the group.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Running,

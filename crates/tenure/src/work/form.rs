@@ -28,7 +28,7 @@ pub(crate) struct Command {
     pub(crate) cwd: Option<PathBuf>,
     #[serde(default)]
     pub(crate) stdin: Option<String>,
-    /// How long it may run; as long as it takes, unless said.
+    /// How long it may run. Default: no limit.
     #[serde(default)]
     pub(crate) timeout_secs: Option<u64>,
 }

@@ -46,7 +46,7 @@ const TRY: Duration = Duration::from_secs(3);
 const WAITING: &str = "waiting";
 /// What the guard says when the name is its worker's.
 const READY: &str = "ready";
-/// What the guard says when it cannot stand beside its worker, and why.
+/// What the guard prints when it cannot guard its worker, and why.
 const FAILED: &str = "failed";
 /// The last line of a worker that leaves in peace.
 const GOODBYE: &str = "goodbye";

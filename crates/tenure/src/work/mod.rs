@@ -51,7 +51,7 @@ const AFTER_GRACE: Duration = Duration::from_secs(10);
 
 /// How often a worker that leaves is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long a broker that is there may take to take the last reports of a worker that was told twice to end.
+/// How long a reachable broker may take to accept the last reports of a worker that got two termination signals.
 const LAST_REPORTS: Duration = Duration::from_secs(2);
 
 /// Run a worker that executes shell commands and plans

@@ -12,7 +12,7 @@ use super::group::Group;
 /// The variable that holds the mark.
 pub(crate) const MARK: &str = "TENURE_WORKER_RUN";
 
-/// The groups of all processes of this session that carry the mark. A command that began a session of its own wanted to
+/// The groups of all processes of this session that carry the mark. A command that started its own session is meant to
 /// live on.
 pub(crate) fn find(mark: &str) -> BTreeSet<Group> {
     let wanted = format!("{MARK}={mark}");
@@ -35,7 +35,7 @@ fn carries(process: &Path, wanted: &[u8]) -> bool {
     environment.split(|byte| *byte == 0).any(|entry| entry == wanted)
 }
 
-/// Where a process stands.
+/// The group and session of a process.
 #[derive(Debug, PartialEq, Eq)]
 struct Place {
     group: u32,

@@ -38,7 +38,7 @@ pub(crate) struct Shell {
     pub(crate) older: Older,
     pub(crate) places: Places,
     pub(crate) worker: String,
-    /// The mark of this worker's run, by which its guard finds commands that it was not told of.
+    /// The mark of this worker's run, by which its guard finds commands that the worker did not announce.
     pub(crate) run: String,
     pub(crate) broker: String,
     pub(crate) namespace: Option<String>,
@@ -69,7 +69,7 @@ impl Shell {
                 return Outcome::fail(Failure::new(form_error(), message).last());
             }
         };
-        // A command that was told to end has a while to do so. The next attempt may have come already: it waits.
+        // A command that must end has a grace period. The next attempt may have come already: it waits.
         let _alone = tokio::select! {
             biased;
             alone = self.older.gone(task) => alone,
@@ -251,7 +251,7 @@ fn conclude(context: &Context, done: &Done) -> (Outcome, String) {
                 return (Outcome::give_back("the attempt is over"), sentence);
             }
             Some(Interrupt::Leaving) => {
-                // It was cut off half-way: its own policy says whether another may try.
+                // The command was interrupted: its own policy decides about another attempt.
                 let failure =
                     Failure::new(code, "the worker was stopped while it ran").crashed().result(result);
                 return (Outcome::fail(failure), "ended with its worker".to_owned());

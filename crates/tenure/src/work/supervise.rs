@@ -96,7 +96,7 @@ impl Kept {
         let program = std::env::current_exe()
             .map_err(|error| Failure::system(format!("cannot tell where this program is: {error}")))?;
         let mut command = Command::new(program);
-        // A group of its own: what a terminal sends reaches it through this process, and so only once.
+        // Its own process group: a terminal's signal reaches it through this process, and so only once.
         command.args(&self.options).args(["--id", &self.id]).process_group(0);
         if let Some(key) = &self.key {
             // Typed once, for all of them.
