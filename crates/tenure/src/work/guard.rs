@@ -200,7 +200,7 @@ struct Left {
     places: BTreeSet<PathBuf>,
 }
 
-/// What is left when the worker is gone; nothing if it said goodbye.
+/// The groups and directories that a dead worker has left; `None` if it said goodbye.
 fn listen(mut from: impl BufRead) -> Option<Left> {
     let mut left = Left::default();
     let group = |text: &[u8]| str::from_utf8(text).ok()?.parse().ok().and_then(Group::led_by);
@@ -227,7 +227,7 @@ fn listen(mut from: impl BufRead) -> Option<Left> {
     }
 }
 
-/// Registers in the worker's name with empty hands, as a new process would, and leaves.
+/// Registers under the worker's name without any attempts, as a new process would, and leaves.
 async fn tell(work: &Work, worker: &str, global: &Global) -> Result<(), Failure> {
     let queues: Vec<Name> = work.queues().iter().map(|queue| queue.as_str().into()).collect();
     let mut spec = WorkerSpec::new(worker, queues, 1);
