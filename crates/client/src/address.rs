@@ -8,7 +8,7 @@ use tenure_wire::DEFAULT_PORT;
 
 use crate::error::Error;
 
-/// How many addresses one peer may be given.
+/// Maximum number of addresses for one peer.
 pub const ADDRESSES_MAX: usize = 64;
 
 /// One address of a broker.
@@ -22,13 +22,13 @@ pub enum Address {
     Unix(PathBuf),
 }
 
-/// `tls://host:port?ca=FILE`, with `&cert=FILE&key=FILE` if the broker wants a certificate of its clients. All files are
-/// in PEM.
+/// `tls://host:port?ca=FILE`, with `&cert=FILE&key=FILE` if the broker requires client certificates. All files are in
+/// PEM format.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TlsAddress {
     /// `host:port`; the certificate must be for this host.
     pub address: Box<str>,
-    /// Certificates that sign the broker's own.
+    /// The CA certificates that the broker's certificate is checked against.
     pub ca: PathBuf,
     /// The client's certificate chain and its key.
     pub identity: Option<(PathBuf, PathBuf)>,
@@ -70,7 +70,7 @@ impl FromStr for Address {
         if text.contains("://") || text.contains('/') || text.contains(char::is_whitespace) {
             return bad("is neither host:port nor unix:/path");
         }
-        // An address of IP version 6 has colons of its own and stands in brackets.
+        // An IPv6 address contains colons and is written in brackets.
         let after_host = match text.strip_prefix('[') {
             Some(rest) => match rest.split_once(']') {
                 Some((_, after)) => after,

@@ -12,7 +12,7 @@ use crate::driver::drive;
 use crate::error::Error;
 use crate::peer::{PeerOptions, peer_setters};
 
-/// How long a request waits for a connection unless told otherwise.
+/// Default time that a request waits for a connection.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Settings of a [`Client`].
@@ -39,16 +39,16 @@ impl Default for ClientBuilder {
 impl ClientBuilder {
     peer_setters!();
 
-    /// The name under which this client's submissions can be watched, now and after a restart of the program. Without
-    /// one the broker makes one up, and the client keeps it through its reconnects.
+    /// Sets the name under which this client's submissions can be watched, now and after a restart of the program.
+    /// Without one, the broker chooses a name and the client keeps it across reconnects.
     #[must_use]
     pub fn identity(mut self, identity: impl Into<Name>) -> ClientBuilder {
         self.peer.identity = Some(identity.into());
         self
     }
 
-    /// How long a request waits for a connection before it fails with [`Error::Unreachable`]; the same for the first
-    /// connection.
+    /// Sets how long a request, or the first connection attempt, waits for a connection before it fails with
+    /// [`Error::Unreachable`].
     #[must_use]
     pub fn connect_timeout(mut self, connect_timeout: Duration) -> ClientBuilder {
         self.connect_timeout = connect_timeout;
@@ -61,14 +61,14 @@ impl ClientBuilder {
         self.connect_timeout(connect_timeout)
     }
 
-    /// Connects. Fails at once if the broker refuses, and with [`Error::Unreachable`] if nobody answers in time. Call
-    /// it inside a tokio runtime: the connection is driven by one task there.
+    /// Connects. Fails at once if the broker refuses, and with [`Error::Unreachable`] if no broker answers in time.
+    /// Call it inside a tokio runtime: a task on that runtime drives the connection.
     pub async fn connect(self) -> Result<Client, Error> {
         self.peer.check()?;
         let mut dialer = Dialer::new(self.peer);
         let connection = dialer.dial(Some(Instant::now() + self.connect_timeout)).await?;
         let welcome = Arc::clone(connection.welcome());
-        // The same name after every reconnect, whoever chose it.
+        // Reconnects use the same name, even if the broker chose it.
         dialer.peer.identity = Some(welcome.identity.clone());
         let shared = Arc::new(ClientShared::new(dialer.peer.clone(), self.connect_timeout, welcome));
         tokio::spawn(drive(Arc::clone(&shared), dialer, connection));

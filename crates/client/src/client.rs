@@ -1,4 +1,4 @@
-//! The client: one connection shared by everybody who has a clone, and every verb on it.
+//! The client: one connection shared by all its clones, and the requests that can be sent over it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,17 +12,17 @@ use crate::error::Error;
 use crate::in_flight::{InFlightTable, OutgoingRequest, Repeat};
 use crate::peer::PeerOptions;
 
-/// How many requests of one client are under way at once; further ones wait their turn. Less if the broker says so.
+/// Maximum number of requests that one client has in flight; further requests wait. The broker may set a lower limit.
 pub const REQUESTS_MAX: usize = 4_096;
-/// How many bytes of requests may wait to be written; further requests wait their turn.
+/// Maximum number of request bytes waiting to be written; further requests wait.
 pub const UNSENT_BYTES_MAX: usize = 64 << 20;
 
 /// A client of the broker. Cheap to clone: all clones share one connection, and their requests are pipelined over it.
 ///
-/// If the connection is lost it comes back by itself, after 100 ms at first and after 10 s at most, to each address in
-/// turn. Meanwhile requests wait, as long as the [connect timeout](ClientBuilder::connect_timeout) lasts. What was
-/// under way is repeated if that is safe: queries, waits, and submissions of which every task carries a name. Anything
-/// else fails with [`Error::UnknownOutcome`].
+/// If the connection is lost, the client reconnects, trying each address in turn, after 100 ms at first and 10 s at
+/// most. Meanwhile requests wait for at most the [connect timeout](ClientBuilder::connect_timeout). The client repeats
+/// requests in flight where that is safe: queries, waits, and submissions in which every task has a name. Any other
+/// request fails with [`Error::UnknownOutcome`].
 ///
 /// ```no_run
 /// use tenure_client::{Client, Submission};
@@ -39,7 +39,7 @@ pub struct Client {
     owner: Arc<Owner>,
 }
 
-/// Dropped with the last clone, and then the connection ends.
+/// Dropped with the last clone, which closes the connection.
 #[derive(Debug)]
 struct Owner {
     shared: Arc<ClientShared>,
@@ -52,30 +52,30 @@ pub(crate) struct ClientShared {
     welcome: Mutex<Arc<Welcome>>,
     pub(crate) peer: PeerOptions,
     pub(crate) connect_timeout: Duration,
-    /// The driver has something to look at.
+    /// Wakes the driver.
     pub(crate) wake: Notify,
-    /// Bytes have gone out, so there is room for more.
+    /// Notified when bytes have been written and the buffer has room for more.
     pub(crate) room: Notify,
     requests: Arc<Semaphore>,
 }
 
 impl Client {
-    /// Connects to a broker: `host:port`, `host`, `unix:/path`, or several with commas between them.
+    /// Connects to a broker at `host:port`, `host`, `unix:/path`, or a comma-separated list of these.
     pub async fn connect(addresses: &str) -> Result<Client, Error> {
         Client::builder().address(addresses).connect().await
     }
 
-    /// For everything else there is to say about a connection.
+    /// Returns a builder, to set more than the address.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
 
-    /// What the broker said at the last handshake.
+    /// Returns the broker's reply to the last handshake.
     pub fn welcome(&self) -> Arc<Welcome> {
         Arc::clone(&self.shared().welcome.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The name under which this client's submissions can be watched.
+    /// Returns the name under which this client's submissions can be watched.
     pub fn identity(&self) -> Name {
         self.welcome().identity.clone()
     }
@@ -84,12 +84,12 @@ impl Client {
         self.welcome().namespace.clone()
     }
 
-    /// Whether a connection stands at this moment.
+    /// Reports whether the client is connected now.
     pub fn is_connected(&self) -> bool {
         self.shared().in_flight().is_connected()
     }
 
-    /// Asks whether the broker is there. Its clock comes back.
+    /// Checks that the broker answers. Returns the broker's clock.
     pub async fn ping(&self) -> Result<Timestamp, Error> {
         match self.ask("ping", Request::Ping, Repeat::Safe).await? {
             Reply::Pong(pong) => Ok(pong.now),
@@ -97,7 +97,7 @@ impl Client {
         }
     }
 
-    /// Ends the connection, for all clones. What is under way fails with [`Error::Closed`].
+    /// Closes the connection for all clones. Requests in flight fail with [`Error::Closed`].
     pub fn close(&self) {
         self.shared().in_flight().close();
         self.shared().wake.notify_one();
@@ -111,7 +111,7 @@ impl Client {
         &self.owner.shared
     }
 
-    /// Asks and waits for the answer.
+    /// Sends a request and waits for the reply.
     pub(crate) async fn ask(
         &self,
         verb: &'static str,
@@ -122,7 +122,7 @@ impl Client {
         answered.await.unwrap_or(Err(Error::Closed))
     }
 
-    /// Asks. The number is there if the request is on its way already; the answer comes through the channel.
+    /// Sends a request. Returns its number if it is already on the wire; the reply comes through the channel.
     pub(crate) async fn send(
         &self,
         verb: &'static str,
@@ -133,7 +133,8 @@ impl Client {
         let permit = Arc::clone(&shared.requests).acquire_owned().await.map_err(|_| Error::Closed)?;
         let (answer, answered) = oneshot::channel();
         while shared.in_flight().out.len() >= UNSENT_BYTES_MAX {
-            // The driver notifies after every write, so nobody who comes late waits for long.
+            // The driver notifies after every write, so a request that misses one notification waits for the next or
+            // for this timeout.
             let _ = tokio::time::timeout(Duration::from_millis(100), shared.room.notified()).await;
         }
         let question = OutgoingRequest { verb, request, repeat };
@@ -148,7 +149,7 @@ impl Client {
         Ok((number, answered))
     }
 
-    /// For verbs that are answered with `done`.
+    /// For requests that the broker answers with `done`.
     pub(crate) async fn command(&self, verb: &'static str, request: Request) -> Result<(), Error> {
         match self.ask(verb, request, Repeat::Unsafe).await? {
             Reply::Done => Ok(()),
@@ -179,7 +180,7 @@ impl ClientShared {
     }
 
     pub(crate) fn in_flight(&self) -> MutexGuard<'_, InFlightTable> {
-        // Nothing under the lock panics half-way, so a poisoned lock guards a sound value.
+        // No code panics while it holds the lock, so a poisoned lock still guards a consistent value.
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -188,7 +189,7 @@ impl ClientShared {
     }
 }
 
-/// The broker answered with something that is no answer to this question.
+/// The broker's reply does not fit the request.
 pub(crate) fn unexpected(verb: &str, reply: &Reply) -> Error {
     Error::protocol(format!("`{verb}` was answered with `{}`", reply.kind()))
 }

@@ -1,7 +1,7 @@
-//! One connection, frame by frame: for the client and the worker above it, and for programs that count microseconds.
+//! One connection, frame by frame: for the client and the worker above it, and for latency-critical programs.
 //!
-//! Requests are encoded straight into one output buffer; [`Connection::turn`] writes all of it at once and hands out
-//! all replies and notices that have arrived. There is no task and no channel in between, and nothing reconnects.
+//! The connection encodes requests into one output buffer. [`Connection::turn`] writes the whole buffer at once and
+//! returns all replies and notices that have arrived. There is no task and no channel in between, and no reconnection.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::address::Address;
 use crate::error::Error;
 use crate::socket::Socket;
 
-/// How long connecting and shaking hands may take together.
+/// Maximum time for connecting and the handshake together.
 pub const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Room that is made for each read.
+/// Buffer space reserved for each read.
 const READ_BYTES: usize = 64 << 10;
-/// An empty output buffer larger than this is given back to the system.
+/// An empty output buffer larger than this is freed.
 const OUT_KEPT_BYTES: usize = 1 << 20;
 
 /// A connection after its handshake.
@@ -47,7 +47,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects and shakes hands, within [`DIAL_TIMEOUT`]. The version is filled in.
+    /// Connects and performs the handshake within [`DIAL_TIMEOUT`]. Sets the protocol version in `hello`.
     pub async fn open(address: &Address, hello: Hello) -> Result<Connection, Error> {
         let opened = tokio::time::timeout(DIAL_TIMEOUT, Connection::open_patiently(address, hello));
         opened.await.unwrap_or_else(|_| Err(Error::lost("no welcome within 10 s")))
@@ -82,7 +82,7 @@ impl Connection {
         }
     }
 
-    /// What the broker said at the handshake.
+    /// Returns the broker's reply to the handshake.
     pub fn welcome(&self) -> &Arc<Welcome> {
         &self.welcome
     }
@@ -94,17 +94,17 @@ impl Connection {
         self.asked
     }
 
-    /// Adds a request under a number of the caller's, not 0 and not one that is under way.
+    /// Adds a request under a number that the caller chooses: not 0, and not one in flight.
     pub fn ask_as(&mut self, number: u64, request: &Request) {
         encode_request(&mut self.out, number, request);
     }
 
-    /// Adds a request that wants no reply. A refusal comes all the same, with the number 0.
+    /// Adds a request that needs no reply. A refusal still comes, with the number 0.
     pub fn tell(&mut self, request: &Request) {
         encode_request(&mut self.out, 0, request);
     }
 
-    /// Adds frames that are encoded already. `frames` is left empty.
+    /// Adds frames that are already encoded. Leaves `frames` empty.
     pub fn queue(&mut self, frames: &mut BytesMut) {
         if self.out.is_empty() {
             std::mem::swap(&mut self.out, frames);
@@ -114,17 +114,17 @@ impl Connection {
         frames.clear();
     }
 
-    /// How many bytes the socket has not taken yet.
+    /// Returns how many bytes the socket has not accepted yet.
     pub fn unsent(&self) -> usize {
         self.out.len()
     }
 
-    /// Writes what there is to say, and waits until something has come. All that has come is added to `into`.
+    /// Writes the output buffer and waits until something arrives. Appends everything that has arrived to `into`.
     ///
     /// Cancel-safe: nothing is lost if the future is dropped.
     pub async fn turn(&mut self, into: &mut Vec<FromBroker>) -> Result<(), Error> {
         poll_fn(|context| {
-            // If the socket takes no more for now, that must not keep anybody from reading.
+            // A socket that accepts no more bytes for now must not prevent reading.
             if let Poll::Ready(Err(error)) = self.poll_flush(context) {
                 return Poll::Ready(Err(error));
             }
@@ -133,8 +133,8 @@ impl Connection {
         .await
     }
 
-    /// Writes all there is to say. What arrives meanwhile stays in the socket, so with much under way use
-    /// [`turn`](Self::turn). Cancel-safe.
+    /// Writes the whole output buffer without reading. With many requests in flight use [`turn`](Self::turn), which
+    /// reads as well. Cancel-safe.
     pub async fn flush(&mut self) -> Result<(), Error> {
         poll_fn(|context| self.poll_flush(context)).await
     }
@@ -182,7 +182,7 @@ fn kind_of(message: &FromBroker) -> &str {
     }
 }
 
-/// Stands where the welcome will be, until it has come.
+/// Placeholder until the broker's welcome arrives.
 fn nobody() -> Welcome {
     let limits =
         tenure_wire::hello::PeerLimits { frame_bytes: 0, entries: 0, body_bytes: 0, open_requests: 0 };

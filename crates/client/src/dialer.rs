@@ -1,4 +1,5 @@
-//! Connecting until somebody answers: walks the addresses by the [`Schedule`](crate::schedule::Schedule).
+//! Connects to the first address that answers, in the order and with the delays of the
+//! [`Schedule`](crate::schedule::Schedule).
 
 use std::time::Duration;
 
@@ -10,9 +11,9 @@ use crate::error::Error;
 use crate::peer::PeerOptions;
 use crate::schedule::Schedule;
 
-/// A connection that did not even live so long counts as a try that failed.
+/// A connection that ends sooner than this counts as a failed attempt.
 const LIVED: Duration = Duration::from_secs(1);
-/// How long before the timeout the last try begins, whatever the schedule says.
+/// How long before the deadline the last attempt starts, whatever the schedule says.
 const LAST_TRY: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
@@ -29,7 +30,8 @@ impl Dialer {
         Dialer { peer, schedule, opened: None }
     }
 
-    /// Tries until a connection stands, the deadline has passed, or the broker says a no that waiting does not change.
+    /// Tries until it has a connection, the deadline has passed, or the broker refuses for a reason that waiting does
+    /// not change.
     pub(crate) async fn dial(&mut self, deadline: Option<Instant>) -> Result<Connection, Error> {
         let begun = Instant::now();
         self.look_back(begun);
@@ -37,7 +39,7 @@ impl Dialer {
         loop {
             let next = self.schedule.next(random());
             let Some(start) = beginning(Instant::now(), next.after, deadline) else {
-                // Patience is a promise: nobody is told that there was no answer before it is over.
+                // The caller set the timeout, so the error comes only when it is over.
                 if let Some(deadline) = deadline {
                     tokio::time::sleep_until(deadline).await;
                 }
@@ -68,7 +70,7 @@ impl Dialer {
         }
     }
 
-    /// Decides whether the connection that has just ended was one.
+    /// Decides whether the connection that has just ended counts as lost or as a failed attempt.
     fn look_back(&mut self, now: Instant) {
         match self.opened.take() {
             Some((since, address)) if now.duration_since(since) >= LIVED => self.schedule.lost(address),
@@ -86,8 +88,8 @@ impl Dialer {
     }
 }
 
-/// When the next try begins: at its time, or just before the deadline if its time would be too late. Nothing if the
-/// last try has been made.
+/// Returns when the next attempt starts: as scheduled, or just before the deadline if that would be too late. `None`
+/// after the last attempt.
 fn beginning(now: Instant, after: Duration, deadline: Option<Instant>) -> Option<Instant> {
     let start = now + after;
     let Some(deadline) = deadline else { return Some(start) };
@@ -97,12 +99,12 @@ fn beginning(now: Instant, after: Duration, deadline: Option<Instant>) -> Option
     deadline.checked_sub(LAST_TRY).filter(|last| *last > now)
 }
 
-/// As people tell spans.
+/// Rounds to tenths of a second, for messages.
 fn in_tenths(span: Duration) -> Duration {
     Duration::from_millis(u64::try_from(span.as_millis() / 100 * 100).unwrap_or(u64::MAX))
 }
 
-/// Whether it is worth trying again without changing anything.
+/// Whether a retry can succeed without a change of the request.
 pub(crate) fn is_passing(error: &Error) -> bool {
     match error {
         Error::Lost { .. } => true,
@@ -113,7 +115,7 @@ pub(crate) fn is_passing(error: &Error) -> bool {
     }
 }
 
-/// A number nobody can guess, for jitter and instances.
+/// An unpredictable number, for jitter and instance numbers.
 pub(crate) fn random() -> u64 {
     // The version and variant bits of the id are fixed; folding the halves onto each other leaves no fixed bit.
     let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
@@ -134,7 +136,7 @@ mod tests {
         let last = now + second * 5 - LAST_TRY;
         assert_eq!(beginning(now, second * 10, deadline), Some(last));
         assert_eq!(beginning(last, second * 10, deadline), None);
-        // Patience that is shorter than that is good for one try of each address.
+        // A shorter timeout allows one attempt at each address.
         assert_eq!(beginning(now, Duration::ZERO, Some(now + LAST_TRY / 2)), Some(now));
         assert_eq!(beginning(now, second, Some(now + LAST_TRY / 2)), None);
     }

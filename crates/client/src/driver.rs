@@ -1,5 +1,4 @@
-//! The one task of a client: moves frames between the connection and the table of requests in flight, and connects
-//! again when it must.
+//! The task behind a client: moves frames between the connection and the table of requests in flight, and reconnects.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,9 +14,9 @@ use crate::dialer::Dialer;
 use crate::error::Error;
 use crate::in_flight::InFlightTable;
 
-/// Silence after which the broker is asked whether it is there, while something is under way.
+/// While requests are in flight, the driver pings the broker after this much silence.
 const PING_AFTER: Duration = Duration::from_secs(5);
-/// How long the answer to that may take before the connection is given up.
+/// The driver closes the connection if a ping is not answered within this time.
 const DEAD_AFTER: Duration = Duration::from_secs(10);
 
 /// Runs until the client is closed.
@@ -25,7 +24,7 @@ pub(crate) async fn drive(shared: Arc<ClientShared>, mut dialer: Dialer, mut con
     loop {
         shared.set_welcome(Arc::clone(connection.welcome()));
         shared.in_flight().connected();
-        // What has waited is written at once.
+        // Writes the waiting requests at once.
         shared.wake.notify_one();
         let why = match converse(&shared, &mut connection).await {
             Ok(()) => return,
@@ -41,7 +40,7 @@ pub(crate) async fn drive(shared: Arc<ClientShared>, mut dialer: Dialer, mut con
     }
 }
 
-/// Until the connection breaks, or the client is closed.
+/// Runs until the connection breaks or the client is closed.
 async fn converse(shared: &ClientShared, connection: &mut Connection) -> Result<(), Error> {
     let mut arrived = Vec::new();
     let mut alive = Liveness::new(Instant::now());
@@ -52,7 +51,7 @@ async fn converse(shared: &ClientShared, connection: &mut Connection) -> Result<
         tokio::select! {
             biased;
             turned = connection.turn(&mut arrived) => {
-                // The last word before the end says more than the end itself.
+                // The broker's goodbye explains the end better than the I/O error after it.
                 turned.map_err(|error| goodbye.take().unwrap_or(error))?;
                 alive.heard(Instant::now());
             }
@@ -70,7 +69,7 @@ async fn converse(shared: &ClientShared, connection: &mut Connection) -> Result<
                 FromBroker::Notice(notice) => notified(&mut in_flight, notice),
             }
         }
-        // After its goodbye the broker takes nothing more: what is not sent yet is for the next connection.
+        // After its goodbye the broker accepts nothing more: unsent requests wait for the next connection.
         if connection.unsent() < UNSENT_BYTES_MAX && !in_flight.out.is_empty() && goodbye.is_none() {
             connection.queue(&mut in_flight.out);
             shared.room.notify_waiters();
@@ -89,12 +88,12 @@ fn notified(in_flight: &mut InFlightTable, notice: Notice) {
         }
         Notice::CallGivenUp(CallGivenUp { call }) => in_flight.listeners.given_up(call),
         Notice::Broadcast(broadcast) => in_flight.listeners.broadcast(&broadcast),
-        // A client is no worker and its watches have connections of their own.
+        // A client is not a worker, and its watches have their own connections.
         other => tracing::debug!(kind = other.kind(), "a notice that concerns nobody here"),
     }
 }
 
-/// Until a connection stands again; nothing if the client was closed meanwhile.
+/// Waits for a new connection; `None` if the client was closed meanwhile.
 async fn connect_again(shared: &ClientShared, dialer: &mut Dialer) -> Option<Connection> {
     let mut last = Error::lost("the connection was lost");
     loop {
@@ -130,11 +129,11 @@ async fn connect_again(shared: &ClientShared, dialer: &mut Dialer) -> Option<Con
     }
 }
 
-/// Whether the other side still talks. Pure: time comes in.
+/// Whether the broker still answers. Pure: time is an argument.
 #[derive(Debug)]
 struct Liveness {
     heard: Instant,
-    /// When it was asked whether it is there.
+    /// When the driver sent a ping that is not answered yet.
     pinged: Option<Instant>,
 }
 
@@ -152,7 +151,7 @@ impl Liveness {
             Verdict::Fine => Ok(()),
             Verdict::Ping => {
                 self.pinged = Some(now);
-                // The answer carries a number that no request has, so that it is a sign of life and nothing else.
+                // No request has this number, so the reply is only a sign of life.
                 connection.ask_as(u64::MAX, &Request::Ping);
                 Ok(())
             }

@@ -1,32 +1,32 @@
-//! What can go wrong, told apart by what to do about it.
+//! Errors, grouped by what the program can do about them.
 
 use std::time::Duration;
 
 use tenure_wire::{Code, Refusal};
 
-/// Why a request was not answered, or not as wished.
+/// Why a request has no reply, or not the expected one.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The broker said no. Nothing was changed. The code is stable, the facts are in the refusal.
+    /// The broker refused the request and changed nothing. The code is stable; the refusal carries the details.
     #[error("{0}")]
     Refused(Box<Refusal>),
 
-    /// Nobody answered. Nothing was sent.
+    /// No broker answered. Nothing was sent.
     #[error(
         "no broker answered at {addresses} within {} s ({last}): is `tenure serve` running there?",
         waited.as_secs_f32()
     )]
     Unreachable {
-        /// All that were tried.
+        /// All addresses that were tried.
         addresses: Box<str>,
         waited: Duration,
-        /// What the last try said.
+        /// The error of the last attempt.
         last: Box<str>,
     },
 
-    /// The connection was lost after the request was sent and before its answer came, and the request is not safe to
-    /// repeat. It may have been done or not.
+    /// The connection was lost after the request was sent and before the reply came, and the request is not safe to
+    /// repeat. The broker may or may not have executed it.
     #[error(
         "the connection was lost before `{verb}` was answered ({why}): it may have been done or not, so look before you repeat it{}",
         if *verb == "submit" { " (tasks that carry a name are repeated safely)" } else { "" }
@@ -37,11 +37,11 @@ pub enum Error {
         why: Box<str>,
     },
 
-    /// The connection broke. Seen by those who use a [`Connection`](crate::Connection) themselves.
+    /// The connection broke. Only users of [`Connection`](crate::Connection) see this error.
     #[error("the connection was lost ({why})")]
     Lost { why: Box<str> },
 
-    /// The other side does not speak the protocol as this client knows it.
+    /// The peer does not speak the protocol as this client knows it.
     #[error(
         "the other side does not speak Tenure's protocol as this client does ({what}): check the address and both versions"
     )]
@@ -50,15 +50,15 @@ pub enum Error {
     #[error("`{address}` {why}: write host:port, host, or unix:/path")]
     BadAddress { address: Box<str>, why: Box<str> },
 
-    /// Refused here, before anything was sent.
+    /// Refused by the client before it sent anything.
     #[error("{what} has {bytes} bytes, the broker takes at most {limit}")]
     TooLarge { what: &'static str, bytes: usize, limit: usize },
 
-    /// Refused here, before anything was sent.
+    /// Refused by the client before it sent anything.
     #[error("{what} {why}")]
     BadSetting { what: &'static str, why: Box<str> },
 
-    /// The client, or the worker, was closed by its own program.
+    /// The program itself closed the client or the worker.
     #[error("it was closed by this program")]
     Closed,
 }

@@ -1,8 +1,10 @@
-//! What a client has under way, behind its lock: requests on the wire, requests that wait for a connection, and who
-//! listens. Pure but for the channels its answers go into; time comes in as an argument.
+//! The state of a client behind its lock: requests on the wire, requests that wait for a connection, and listeners.
+//! Pure
+//! except for the reply channels; time is an argument.
 //!
-//! The rule of repeating lives here. When the connection breaks, a request that is safe to repeat waits for the next
-//! connection; any other fails with [`Error::UnknownOutcome`], because it may have been done.
+//! This file decides which requests are repeated. When the connection breaks, a request that is safe to repeat waits
+//! for
+//! the next connection; any other fails with [`Error::UnknownOutcome`], because the broker may have executed it.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -16,17 +18,17 @@ use crate::error::Error;
 use crate::listeners::Listeners;
 use crate::table::Table;
 
-/// Where an answer goes.
+/// Receives the reply.
 pub(crate) type ReplySender = oneshot::Sender<Result<Reply, Error>>;
 
-/// Whether a request may be sent a second time if nobody knows what became of the first.
+/// Whether a request may be sent again when it is unknown whether the broker executed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeat {
     Safe,
     Unsafe,
 }
 
-/// A request, by the name that an error calls it.
+/// A request, with the name that errors use for it.
 #[derive(Debug)]
 pub(crate) struct OutgoingRequest {
     pub(crate) verb: &'static str,
@@ -36,14 +38,14 @@ pub(crate) struct OutgoingRequest {
 
 #[derive(Debug, Default)]
 pub(crate) struct InFlightTable {
-    /// Frames that the connection has not taken yet.
+    /// Frames that the connection has not accepted yet.
     pub(crate) out: BytesMut,
     pub(crate) listeners: Listeners,
     connected: bool,
     open: Table<Open>,
     /// Not sent, in order.
     waiting: VecDeque<WaitingRequest>,
-    /// Set once, for good.
+    /// Set once, never cleared.
     closed: bool,
 }
 
@@ -79,7 +81,7 @@ impl InFlightTable {
         !self.open.is_empty()
     }
 
-    /// Takes a request on. Returns its number if it is on its way already.
+    /// Accepts a request. Returns its number if it is already on the wire.
     pub(crate) fn ask(
         &mut self,
         now: Instant,
@@ -88,7 +90,7 @@ impl InFlightTable {
         permit: Option<OwnedSemaphorePermit>,
     ) -> Option<u64> {
         if self.closed {
-            // Who does not wait any longer does not need to hear it.
+            // A caller that has dropped its receiver does not need the error.
             let _ = answer.send(Err(Error::Closed));
             return None;
         }
@@ -100,14 +102,14 @@ impl InFlightTable {
         None
     }
 
-    /// Says something that wants no answer, if there is somebody to say it to.
+    /// Sends a request that needs no reply. Does nothing without a connection.
     pub(crate) fn tell(&mut self, request: &Request) {
         if self.connected {
             encode_request(&mut self.out, 0, request);
         }
     }
 
-    /// A connection stands: what was said before is said again, then what has waited.
+    /// A connection is up: registers the listeners again, then sends the waiting requests.
     pub(crate) fn connected(&mut self) {
         self.connected = true;
         self.out.clear();
@@ -137,7 +139,8 @@ impl InFlightTable {
         }
     }
 
-    /// What the connection never took: nobody can have done it, so it may be said to the next one.
+    /// Requests that the connection never accepted. The broker cannot have executed them, so the next connection may
+    /// send them.
     fn take_unsent(&mut self) -> HashMap<u64, Request> {
         let mut out = std::mem::take(&mut self.out);
         let frames = split_frames(&mut out, usize::MAX).expect("what was encoded here has a length");
@@ -148,7 +151,7 @@ impl InFlightTable {
     }
 
     pub(crate) fn reply(&mut self, number: u64, reply: Reply) {
-        // The receiver has taken the call on and will answer later: the number stays open.
+        // The receiver has accepted the call and answers later: the number stays open.
         if let Reply::Answered(answered) = &reply
             && answered.outcome == Outcome::Pending
         {
@@ -168,12 +171,12 @@ impl InFlightTable {
         let _ = open.answer.send(answer);
     }
 
-    /// When the next request will have waited for a connection for too long.
+    /// When the first waiting request reaches its connect timeout.
     pub(crate) fn next_expiry(&self, connect_timeout: Duration) -> Option<Instant> {
         self.waiting.front().map(|waiting| waiting.since + connect_timeout)
     }
 
-    /// Gives up on what has waited for a connection for too long.
+    /// Fails requests that have waited for a connection for too long.
     pub(crate) fn expire(&mut self, now: Instant, connect_timeout: Duration, error: &Error) {
         let waiting = std::mem::take(&mut self.waiting);
         for waiting in waiting {
@@ -185,7 +188,7 @@ impl InFlightTable {
         }
     }
 
-    /// A no that concerns everybody who waits.
+    /// Fails all requests that wait for a connection.
     pub(crate) fn fail_waiting(&mut self, error: &Error) {
         for waiting in self.waiting.drain(..) {
             let _ = waiting.answer.send(Err(error.clone()));
@@ -205,7 +208,7 @@ impl InFlightTable {
     fn send(&mut self, waiting: WaitingRequest) -> Option<u64> {
         let WaitingRequest { question: OutgoingRequest { verb, request, repeat }, answer, permit, since: _ } =
             waiting;
-        // The request is encoded first and then kept, so it is never copied.
+        // The request is encoded first and then stored, so it is never copied.
         match self.open.insert(Open { verb, again: None, answer, permit }) {
             Ok(number) => {
                 encode_request(&mut self.out, number, &request);

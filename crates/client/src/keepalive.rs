@@ -7,7 +7,7 @@ use tenure_wire::{FromBroker, Request};
 use crate::connection::Connection;
 use crate::error::Error;
 
-/// How often an idle connection asks.
+/// How often an idle connection sends a ping.
 const PING_EVERY: Duration = Duration::from_secs(5);
 /// The connection is closed after this many unanswered pings in a row.
 const PINGS_MAX: u32 = 3;
@@ -18,8 +18,7 @@ pub(crate) struct Keepalive {
 }
 
 impl Keepalive {
-    /// One turn of the connection, or a question after a while of silence. It can be dropped at any point; nothing that
-    /// has come is lost.
+    /// One turn of the connection; sends a ping after some silence. Cancel-safe: nothing that has arrived is lost.
     pub(crate) async fn turn(
         &mut self,
         connection: &mut Connection,

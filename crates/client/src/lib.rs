@@ -1,15 +1,15 @@
 //! The Rust SDK of Tenure, the task broker for work that takes minutes to days.
 //!
-//! - [`Client`] submits tasks, steers them, looks at them, waits for them, watches events, and talks to other peers.
-//! - [`Client::publish`] and [`Subscriber`] are for topics: messages that come live, or again after an absence.
-//! - [`Worker`] runs tasks: with async or blocking handlers, with heartbeats that no handler can starve, and through
-//!   restarts of the broker.
-//! - [`Connection`] is the protocol frame by frame, for programs that count microseconds.
+//! - [`Client`] submits tasks, controls them, waits for them, watches events, and calls other peers.
+//! - [`Client::publish`] and [`Subscriber`] are for topics: live messages, and replay after an absence.
+//! - [`Worker`] runs tasks in async or blocking handlers. No handler can delay its heartbeats, and it survives restarts
+//!   of the broker.
+//! - [`Connection`] is the protocol frame by frame, for latency-critical programs.
 //!
-//! Everything here speaks the native protocol of `spec/native.md`, and everything that grows has a limit with a name.
+//! The SDK speaks the native protocol of `spec/native.md`. Everything that can grow has a named limit.
 //!
-//! Reading order: [`client`](Client) and `verbs/` are what can be said, `in_flight.rs` is what is under way,
-//! `driver.rs` moves it; `worker/` is the same for those who run tasks.
+//! Reading order: [`client`](Client) and `verbs/` are the API, `in_flight.rs` holds the requests in flight, and
+//! `driver.rs` moves them; `worker/` is the same for workers.
 
 mod address;
 mod builder;

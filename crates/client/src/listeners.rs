@@ -1,5 +1,5 @@
-//! Who in this program listens for calls and hears broadcasts. A connection carries them, so after a reconnect the
-//! client says again what it listens for. None of this is remembered by the broker.
+//! Listeners for calls and broadcasts in this program. The broker knows them per connection only, so the client
+//! registers them again after a reconnect.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use tenure_wire::address::{Broadcast, Called, Hear, Listen};
 use tenure_wire::{Name, Request};
 use tokio::sync::mpsc;
 
-/// How many calls may wait for a listener's attention; further ones are answered with an error at once.
+/// Maximum number of calls that wait for a listener; the client answers further calls with an error at once.
 pub const CALLS_WAITING_MAX: usize = 1_024;
-/// How many broadcasts may wait to be heard; further ones are counted as missed.
+/// Maximum number of broadcasts that wait to be taken; further ones are counted as missed.
 pub const BROADCASTS_WAITING_MAX: usize = 1_024;
 
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
     listeners: Vec<ListenerEntry>,
     receivers: Vec<BroadcastEntry>,
-    /// Calls that are not answered yet.
+    /// Calls without an answer yet.
     calls: HashMap<u64, Arc<AtomicBool>>,
 }
 
@@ -35,7 +35,7 @@ struct BroadcastEntry {
     missed: Arc<AtomicU64>,
 }
 
-/// A call that has come, and whether its caller is gone or does not wait any more.
+/// An incoming call, and whether its caller has gone or no longer waits.
 #[derive(Debug)]
 pub(crate) struct ArrivedCall {
     pub(crate) called: Called,
@@ -56,7 +56,7 @@ impl Listeners {
         (hearing, missed)
     }
 
-    /// Forgets listeners that were dropped. Returns what to take back at the broker.
+    /// Removes dropped listeners. Returns the requests that unregister them at the broker.
     pub(crate) fn unlisten(&mut self) -> Vec<Request> {
         let mut requests = Vec::new();
         self.listeners.retain(|entry| {
@@ -69,14 +69,14 @@ impl Listeners {
         let receivers = self.receivers.len();
         self.receivers.retain(|entry| !entry.heard.is_closed());
         if self.receivers.len() < receivers {
-            // Hearing is taken back as a whole, so what is still wanted is said again.
+            // `Unhear` ends all subjects, so the remaining ones are registered again.
             requests.push(Request::Unhear);
             requests.extend(self.receivers.iter().map(|entry| Request::Hear(entry.hear.clone())));
         }
         requests
     }
 
-    /// What a new connection has to be told.
+    /// The requests that register all listeners on a new connection.
     pub(crate) fn say_again(&mut self) -> Vec<Request> {
         self.unlisten();
         let listens =
@@ -85,7 +85,7 @@ impl Listeners {
         listens.chain(hears).collect()
     }
 
-    /// Somebody calls. If nobody here can take it, it is given back.
+    /// A call has arrived. Returns it if no listener can take it.
     pub(crate) fn called(&mut self, called: Called) -> Result<(), Called> {
         let Some(entry) = self.listeners.iter().find(|entry| entry.addresses.contains(&called.to)) else {
             return Err(called);
@@ -100,7 +100,7 @@ impl Listeners {
         }
     }
 
-    /// Nobody waits for the answer any more.
+    /// The caller no longer waits for the answer.
     pub(crate) fn given_up(&mut self, call: u64) {
         if let Some(dropped) = self.calls.remove(&call) {
             dropped.store(true, Ordering::Relaxed);
@@ -121,7 +121,7 @@ impl Listeners {
         }
     }
 
-    /// Calls go by the connection they came over.
+    /// Calls end with the connection they came over.
     pub(crate) fn disconnected(&mut self) {
         for (_, dropped) in self.calls.drain() {
             dropped.store(true, Ordering::Relaxed);

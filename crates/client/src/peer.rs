@@ -1,4 +1,4 @@
-//! Who this program is to the broker, and where the broker may be: the same for clients, watchers and workers.
+//! The identity of this program and the addresses of the broker: shared by clients, watchers and workers.
 
 use tenure_wire::Name;
 use tenure_wire::hello::{FEATURE_ACKNOWLEDGE, Hello, Key};
@@ -15,13 +15,13 @@ pub(crate) struct PeerOptions {
     pub(crate) key: Option<Key>,
     pub(crate) software: Option<Box<str>>,
     pub(crate) roles: Vec<Role>,
-    /// The first address that could not be read. It is told when the connection is wanted, so that builders stay
-    /// chains.
+    /// The first address that could not be parsed. Connecting reports it, so that builder methods need not return a
+    /// `Result`.
     pub(crate) bad_address: Option<Error>,
 }
 
 impl PeerOptions {
-    /// Adds one address, or several with commas between them.
+    /// Adds one address, or several separated by commas.
     pub(crate) fn add_addresses(&mut self, text: &str) {
         match Address::parse_many(text) {
             Ok(addresses) => self.addresses.extend(addresses),
@@ -29,7 +29,7 @@ impl PeerOptions {
         }
     }
 
-    /// Whether there is somewhere to connect to.
+    /// Checks that there is an address to connect to.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if let Some(error) = &self.bad_address {
             return Err(error.clone());
@@ -56,49 +56,49 @@ impl PeerOptions {
         }
     }
 
-    /// All addresses, for people.
+    /// All addresses, for messages.
     pub(crate) fn names(&self) -> String {
         let names: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
         names.join(", ")
     }
 }
 
-/// What the broker's people read about this program unless it says something better.
+/// Default text that names this program to the broker's operators.
 const SOFTWARE: &str = concat!("tenure-client ", env!("CARGO_PKG_VERSION"), " (Rust)");
 
-/// The setters that every builder with a [`PeerOptions`] inside offers, in the same words.
+/// Setters shared by all builders that contain a [`PeerOptions`].
 macro_rules! peer_setters {
     () => {
-        /// Where the broker listens: `host:port`, `host`, `unix:/path`, or several with commas between them. May be
-        /// given several times; the addresses are tried in turn.
+        /// Adds an address of the broker: `host:port`, `host`, `unix:/path`, or a comma-separated list of these. May
+        /// be called several times; the addresses are tried in turn.
         #[must_use]
         pub fn address(mut self, address: &str) -> Self {
             self.peer.add_addresses(address);
             self
         }
 
-        /// Several addresses of the broker, to be tried in turn.
+        /// Adds several addresses of the broker, which are tried in turn.
         #[must_use]
         pub fn addresses<'a>(mut self, addresses: impl IntoIterator<Item = &'a str>) -> Self {
             addresses.into_iter().for_each(|address| self.peer.add_addresses(address));
             self
         }
 
-        /// Which namespace to work in, unless the key says.
+        /// Sets the namespace, for keys that do not imply one.
         #[must_use]
         pub fn namespace(mut self, namespace: impl Into<$crate::Name>) -> Self {
             self.peer.namespace = Some(namespace.into());
             self
         }
 
-        /// The secret to show, if the broker asks for one.
+        /// Sets the key that authenticates this program.
         #[must_use]
         pub fn key(mut self, key: &str) -> Self {
             self.peer.key = Some($crate::wire::hello::Key::new(key));
             self
         }
 
-        /// This program and its version, for the broker's people to read.
+        /// Sets the name and version of this program, shown to the broker's operators.
         #[must_use]
         pub fn software(mut self, software: &str) -> Self {
             self.peer.software = Some(software.into());

@@ -1,19 +1,19 @@
-//! When a subscription that lost its broker tries again. Pure: chance comes in as an argument.
+//! When a subscription retries after it has lost its connection. Pure: randomness is an argument.
 //!
-//! Requests and workers come back on the quicker [schedule](crate::schedule) of the client: somebody waits for them. A
-//! subscriber follows what happens for weeks, so its policy is the program's to choose.
+//! Requests and workers reconnect on the faster [schedule](crate::schedule) of the client, because a caller waits for
+//! them. A subscriber may run for weeks, so the program chooses its policy.
 
 use std::time::Duration;
 
-/// How a subscription comes back. The delay before a try is `min(initial_delay * 2^attempt, max_delay)`, and up to
-/// `jitter_factor` of it more.
+/// How a subscription reconnects. The delay before an attempt is `min(initial_delay * 2^attempt, max_delay)`, plus up
+/// to `jitter_factor` of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReconnectionPolicy {
-    /// How many tries may fail in a row before the subscription is given up; 0 for any number.
+    /// How many attempts may fail in a row before the subscription gives up; 0 for no limit.
     pub max_retries: u32,
     pub initial_delay: Duration,
     pub max_delay: Duration,
-    /// Whether the delay doubles with every try; if not, each is the initial one.
+    /// Whether the delay doubles with every attempt; if not, every delay is the initial one.
     pub exponential_backoff: bool,
     /// From 0 to 1.
     pub jitter_factor: f64,
@@ -32,7 +32,7 @@ impl Default for ReconnectionPolicy {
 }
 
 impl ReconnectionPolicy {
-    /// The delay before the try of this number, counted from 0. `random` is from 0 to 1.
+    /// Returns the delay before the attempt with this number, counted from 0. `random` is between 0 and 1.
     pub fn delay(&self, attempt: u32, random: f64) -> Duration {
         let doublings = if self.exponential_backoff { attempt.min(31) } else { 0 };
         let delay = self.initial_delay.saturating_mul(1 << doublings).min(self.max_delay);
@@ -40,7 +40,7 @@ impl ReconnectionPolicy {
         delay + delay.mul_f64(jitter)
     }
 
-    /// Whether so many failed tries in a row are too many.
+    /// Whether this many failed attempts in a row exceed the limit.
     pub(crate) fn is_over(&self, failed: u32) -> bool {
         self.max_retries > 0 && failed >= self.max_retries
     }

@@ -1,4 +1,4 @@
-//! What a watcher has seen, so that the next connection goes on exactly there. Pure.
+//! What a watcher has seen, so that the next connection continues exactly there. Pure.
 
 use tenure_wire::event::Event;
 use tenure_wire::request::Watch as WatchRequest;
@@ -6,8 +6,8 @@ use tenure_wire::request::Watch as WatchRequest;
 #[derive(Clone, Debug)]
 pub(crate) struct WatchPosition {
     request: WatchRequest,
-    /// The first event that was not seen yet. Unknown until the first watch stands, if it was to start with the
-    /// present.
+    /// The first event that the watcher has not seen. Unknown until the first watch is up, if the watch starts with
+    /// new events.
     next: Option<u64>,
 }
 
@@ -17,22 +17,22 @@ impl WatchPosition {
         WatchPosition { request, next }
     }
 
-    /// What to ask of the next connection.
+    /// The request for the next connection.
     pub(crate) fn request(&self) -> WatchRequest {
         WatchRequest { from: self.next, ..self.request.clone() }
     }
 
-    /// Whether it is known where to go on.
+    /// Whether the position is known.
     pub(crate) fn stands(&self) -> bool {
         self.next.is_some()
     }
 
-    /// Everything before this number has been told, as far as it concerns this watcher.
+    /// The watcher has received all matching events before this number.
     pub(crate) fn live(&mut self, next: u64) {
         self.next = self.next.max(Some(next));
     }
 
-    /// Lets through what was not seen before.
+    /// Removes events that the watcher has seen before.
     pub(crate) fn events(&mut self, mut events: Vec<Event>) -> Vec<Event> {
         let next = self.next.unwrap_or(0);
         if events.first().is_some_and(|event| event.seq < next) {
@@ -44,7 +44,7 @@ impl WatchPosition {
         events
     }
 
-    /// What of a gap concerns this watcher: nothing if it saw all of it before it was trimmed.
+    /// The part of a gap that this watcher missed; `None` if it saw all of it before the broker trimmed the events.
     pub(crate) fn gap(&mut self, from: u64, to: u64) -> Option<(u64, u64)> {
         let from = from.max(self.next.unwrap_or(0));
         if to < from {

@@ -1,12 +1,12 @@
-//! When to try the next address: every address once, then after a delay that doubles from [`FIRST`] to [`LONGEST`], with
-//! jitter so that a thousand peers of a restarted broker do not come back in the same instant.
-//! Pure: randomness comes in as an argument.
+//! When to try the next address: every address once, then after a delay that doubles from [`FIRST`] to [`LONGEST`].
+//! Jitter keeps a thousand peers of a restarted broker from reconnecting in the same instant. Pure: randomness is an
+//! argument.
 
 use std::time::Duration;
 
 /// The delay after the first round of addresses has failed.
 pub(crate) const FIRST: Duration = Duration::from_millis(100);
-/// No delay is longer, however long the broker is away.
+/// The longest delay.
 pub(crate) const LONGEST: Duration = Duration::from_secs(10);
 
 /// Which address to try next, and when.
@@ -18,26 +18,26 @@ pub(crate) struct Schedule {
     tried: usize,
     /// Rounds that have failed since the last success.
     rounds: u32,
-    /// A connection has just been lost, by everybody at the same time perhaps.
+    /// A connection has just been lost, possibly by all peers at the same time.
     lost: bool,
 }
 
-/// One try to come.
+/// The next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Try {
-    /// The position of the address.
+    /// The index of the address.
     pub(crate) address: usize,
-    /// How long to wait before it.
+    /// How long to wait before the attempt.
     pub(crate) after: Duration,
 }
 
 impl Schedule {
-    /// For so many addresses, at least one.
+    /// `addresses` is at least 1.
     pub(crate) fn new(addresses: usize) -> Schedule {
         Schedule { addresses: addresses.max(1), next: 0, tried: 0, rounds: 0, lost: false }
     }
 
-    /// The next try. `random` is any number; its low bits choose where in the second half of the delay the try falls.
+    /// Returns the next attempt. The low bits of `random` choose where in the second half of the delay it falls.
     pub(crate) fn next(&mut self, random: u64) -> Try {
         let address = self.next;
         self.next = (self.next + 1) % self.addresses;
@@ -53,13 +53,14 @@ impl Schedule {
         Try { address, after }
     }
 
-    /// A connection stood and was lost: the same address is tried first, somewhere within the first delay.
+    /// A connection was up and is lost: the next attempt goes to the same address, at a random time within the first
+    /// delay.
     pub(crate) fn lost(&mut self, address: usize) {
         *self = Schedule { next: address % self.addresses, lost: true, ..Schedule::new(self.addresses) };
     }
 
-    /// A connection stood but was taken away at once: the delay goes on growing, so that a broker that refuses everybody
-    /// is not asked in a loop.
+    /// A connection was closed right after it was opened: the delay keeps growing, so that the client does not loop on
+    /// a broker that refuses all peers.
     pub(crate) fn rejected(&mut self) {
         self.tried = self.addresses;
     }
@@ -70,13 +71,13 @@ fn delay(round: u32) -> Duration {
     LONGEST.min(FIRST * 2_u32.pow(doublings))
 }
 
-/// Between half of the delay and all of it.
+/// Between half of the delay and the whole.
 fn jittered(delay: Duration, random: u64) -> Duration {
     let half = delay / 2;
     half + half * share(random) / SHARES
 }
 
-/// Into how many steps a span is divided for jitter.
+/// Number of steps for jitter.
 const SHARES: u32 = 1023;
 
 /// From nothing to all of them.

@@ -1,12 +1,12 @@
-//! Which numbers of which topics a subscriber has seen: what it tells the broker when it comes back, and how it notices
-//! what it missed when it did not ask for a replay. Pure.
+//! The last sequence that a subscriber has seen of each topic. The subscriber sends these when it reconnects, and uses
+//! them to detect missed messages when it does not ask for a replay. Pure.
 
 use std::collections::HashMap;
 
 use tenure_wire::Name;
 use tenure_wire::topic::{LastSeen, Message, MessageKind, TopicGap};
 
-/// How many topics a subscriber remembers. The broker takes no more of them, and knows the rest itself.
+/// Maximum number of topics that a subscriber tracks. The broker accepts no more, and tracks the rest itself.
 pub(crate) const TOPICS_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
@@ -18,12 +18,12 @@ pub(crate) struct Seen {
 #[derive(Debug)]
 struct Last {
     sequence: u64,
-    /// There was another connection when it was seen, and nothing was replayed since.
+    /// The number was seen on an earlier connection, and nothing has been replayed since.
     unsure: bool,
 }
 
 impl Seen {
-    /// A message has come. Returns the gap before it, if it is the first of its topic after an absence.
+    /// A message has arrived. Returns the gap before it, if it is the first of its topic after an absence.
     pub(crate) fn message(&mut self, message: &Message, kind: &MessageKind) -> Option<TopicGap> {
         // A retained value says nothing about what came before or after it.
         if *kind == MessageKind::Retained {
@@ -50,7 +50,7 @@ impl Seen {
         })
     }
 
-    /// The broker has named what will not come.
+    /// The broker has reported a gap.
     pub(crate) fn told(&mut self, gap: &TopicGap) {
         if let Some(last) = self.topics.get_mut(&gap.topic) {
             last.sequence = last.sequence.max(gap.last_missed);
@@ -66,14 +66,14 @@ impl Seen {
         }
     }
 
-    /// A new connection stands. Unless what was missed is replayed, the next message of each topic shows it.
+    /// A new connection is up. Without a replay, the next message of each topic shows what was missed.
     pub(crate) fn is_back(&mut self, replays: bool) {
         for last in self.topics.values_mut() {
             last.unsure = !replays;
         }
     }
 
-    /// For the broker.
+    /// For the request to the broker.
     pub(crate) fn last_seen(&self) -> Vec<LastSeen> {
         let row = |(topic, last): (&Name, &Last)| LastSeen { topic: topic.clone(), sequence: last.sequence };
         self.topics.iter().map(row).collect()

@@ -34,18 +34,18 @@ impl Socket {
         }
     }
 
-    /// Reads what is there. A read that does not fill its room shows that no more is there, so the next one waits
-    /// without asking the system again.
+    /// Reads what has arrived. A read that does not fill its buffer has emptied the socket, so the next one waits
+    /// without another system call.
     pub(crate) fn poll_read(
         &mut self,
         context: &mut Context<'_>,
         into: &mut BytesMut,
     ) -> Poll<io::Result<usize>> {
-        // The future holds nothing but these two, so a new one for each poll is as good as an old one.
+        // The future has no state of its own, so each poll can create a new one.
         match self {
             Socket::Tcp(stream) => pin!(stream.read_buf(into)).poll(context),
             Socket::Tls(stream) => {
-                // What the last write could not pass on goes out when the socket takes more.
+                // Retries the bytes that the last write could not pass on.
                 let _ = Pin::new(&mut **stream).poll_flush(context)?;
                 pin!(stream.read_buf(into)).poll(context)
             }
@@ -53,7 +53,7 @@ impl Socket {
         }
     }
 
-    /// Writes what the socket takes.
+    /// Writes as much as the socket accepts.
     pub(crate) fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self {
             Socket::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),

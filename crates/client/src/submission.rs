@@ -1,4 +1,4 @@
-//! A task to submit, and everything that can be said about it.
+//! A task to submit, with all its options.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use tenure_wire::time::millis;
 use tenure_wire::words::OnLost;
 use tenure_wire::{Name, TaskId, Timestamp};
 
-/// A task to submit. Only its queue must be said.
+/// A task to submit. Only the queue is required.
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,116 +30,117 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// To this queue.
+    /// Creates a task for this queue.
     pub fn to(queue: impl Into<Name>) -> Submission {
         Submission { terms: Terms::new(queue), task: NewTask::default() }
     }
 
-    /// What the worker gets: opaque bytes.
+    /// Sets the body: opaque bytes for the worker.
     #[must_use]
     pub fn body(mut self, body: impl Into<Bytes>) -> Submission {
         self.task.body = body.into();
         self
     }
 
-    /// Makes the submission idempotent: the same again is answered with the task that is there. Only submissions that
-    /// carry a name are repeated by the client when a connection breaks.
+    /// Sets the idempotency key: if the same submission comes again, the broker answers with the existing task. After
+    /// a lost connection the client repeats only submissions with a name.
     #[must_use]
     pub fn name(mut self, name: impl Into<Name>) -> Submission {
         self.task.name = Some(name.into());
         self
     }
 
-    /// Chooses the task's id, so that it can be looked up even if the answer is lost. Else the broker chooses.
+    /// Chooses the task's id, so that the task can be looked up even if the reply is lost. Otherwise the broker
+    /// chooses it.
     #[must_use]
     pub fn id(mut self, id: TaskId) -> Submission {
         self.task.id = Some(id);
         self
     }
 
-    /// Higher first. Without it: the parent's plus one for a child, else zero.
+    /// Sets the priority; higher runs first. Default: the parent's priority plus one for a child, otherwise 0.
     #[must_use]
     pub fn priority(mut self, priority: i32) -> Submission {
         self.task.priority = Some(priority);
         self
     }
 
-    /// Capabilities that a worker must offer.
+    /// Sets the capabilities that a worker must offer.
     #[must_use]
     pub fn needs<N: Into<Name>>(mut self, needs: impl IntoIterator<Item = N>) -> Submission {
         self.terms.needs = needs.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Tags to be limited under.
+    /// Sets the tags whose limits apply to the task.
     #[must_use]
     pub fn tags<N: Into<Name>>(mut self, tags: impl IntoIterator<Item = N>) -> Submission {
         self.terms.tags = tags.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The task is cancelled with its parent.
+    /// Sets the parent. The broker cancels the task together with its parent.
     #[must_use]
     pub fn parent(mut self, parent: TaskId) -> Submission {
         self.task.parent = Some(parent);
         self
     }
 
-    /// Whether it waits until it is released.
+    /// Sets whether the task waits until a client releases it.
     #[must_use]
     pub fn hold(mut self, hold: bool) -> Submission {
         self.task.hold = hold;
         self
     }
 
-    /// Does not start before this time.
+    /// Sets the earliest start time.
     #[must_use]
     pub fn not_before(mut self, time: impl Into<When>) -> Submission {
         self.task.not_before = Some(time.into().0);
         self
     }
 
-    /// Does not start before so much time has passed, by this machine's clock.
+    /// Sets the earliest start time, counted from now by this machine's clock.
     #[must_use]
     pub fn delay(self, delay: Duration) -> Submission {
         self.not_before(SystemTime::now() + delay)
     }
 
-    /// Fails if it has not started by this time.
+    /// Sets a start deadline. The task fails if it has not started by then.
     #[must_use]
     pub fn expires_at(mut self, time: impl Into<When>) -> Submission {
         self.task.expires_at = Some(time.into().0);
         self
     }
 
-    /// Fails if it has not started after so much time, by this machine's clock.
+    /// Sets a start deadline, counted from now by this machine's clock. The task fails if it has not started by then.
     #[must_use]
     pub fn expires_in(self, span: Duration) -> Submission {
         self.expires_at(SystemTime::now() + span)
     }
 
-    /// What a lost worker means for the task.
+    /// Sets what the broker does with the task when its worker is lost.
     #[must_use]
     pub fn on_lost(mut self, policy: OnLost) -> Submission {
         self.terms.on_lost = policy;
         self
     }
 
-    /// The crash with this number is one too many (3).
+    /// Sets the crash budget: the broker does not requeue the task after the crash of this number (3).
     #[must_use]
     pub fn crash_budget(mut self, crashes: u16) -> Submission {
         self.terms.crash_budget = crashes;
         self
     }
 
-    /// How often a reported failure is tried again (0).
+    /// Sets how often the broker retries the task after a reported failure (0).
     #[must_use]
     pub fn retries(mut self, retries: u16) -> Submission {
         self.terms.retries = retries;
         self
     }
 
-    /// The delay before the first retry, doubling up to the longest (1 s, 5 min).
+    /// Sets the delay before the first retry, which doubles up to `longest` (1 s, 5 min).
     #[must_use]
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Submission {
         self.terms.backoff_first_ms = millis(first);
@@ -147,29 +148,29 @@ impl Submission {
         self
     }
 
-    /// How long it may stay assigned without being started, if not as long as the broker's setting says.
+    /// Sets how long the task may stay assigned without being started. Default: the broker's setting.
     #[must_use]
     pub fn accept_timeout(mut self, span: Duration) -> Submission {
         self.terms.accept_timeout_ms = Some(millis(span));
         self
     }
 
-    /// How long one attempt may run, if not as long as it takes.
+    /// Sets how long one attempt may run. Default: no limit.
     #[must_use]
     pub fn run_limit(mut self, span: Duration) -> Submission {
         self.terms.run_limit_ms = Some(millis(span));
         self
     }
 
-    /// How long a worker may take to stop it once it is cancelled, if not as long as the broker's setting says. Zero is as
-    /// long as it takes.
+    /// Sets how long a worker may take to stop the task after a cancellation. Default: the broker's setting. Zero
+    /// means no limit.
     #[must_use]
     pub fn cancel_timeout(mut self, span: Duration) -> Submission {
         self.terms.cancel_timeout_ms = Some(millis(span));
         self
     }
 
-    /// Bytes that this submission takes on the wire, at most.
+    /// Upper bound of this submission's size on the wire.
     pub(crate) fn bytes(&self) -> usize {
         let names = |names: &[Name]| names.iter().map(|name| name.len() + 5).sum::<usize>();
         let name = self.task.name.as_ref().map_or(0, |name| name.len());
@@ -182,7 +183,7 @@ impl Submission {
     }
 }
 
-/// A point in time, from whatever the program has.
+/// A point in time, converted from several types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct When(pub Timestamp);
 

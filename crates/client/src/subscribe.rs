@@ -1,4 +1,4 @@
-//! What a subscriber wants to hear, and how it comes back when the broker was gone.
+//! The options of a subscription, including what happens after a reconnect.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use tenure_wire::topic::{Policy, Recovery, Subscribe as SubscribeRequest, TopicG
 use crate::error::Error;
 use crate::reconnection::ReconnectionPolicy;
 
-/// How the connection of a subscriber is.
+/// The state of a subscriber's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionState {
     Connecting,
     Connected,
-    /// It was lost, and is tried again.
+    /// The connection was lost, and the subscriber reconnects.
     Reconnecting,
-    /// It is over: the subscription ended, or was given up.
+    /// The subscription ended, or the subscriber gave up.
     Disconnected,
 }
 
 pub(crate) type OnState = Arc<dyn Fn(ConnectionState, Option<&Error>) + Send + Sync>;
 pub(crate) type OnGap = Arc<dyn Fn(&TopicGap) + Send + Sync>;
 
-/// A subscription to be: which topics, with which queue, and what happens after an absence.
+/// The options of a subscription: topics, queue limit, and recovery after an absence.
 ///
 /// ```no_run
 /// use tenure_client::{Client, Received, Recovery, Subscribe};
@@ -50,7 +50,7 @@ pub struct Subscribe {
 }
 
 impl Subscribe {
-    /// Names and patterns: `*` for one level, `>` at the end for all the rest.
+    /// Subscribes to these names and patterns: `*` matches one level, `>` at the end all remaining levels.
     pub fn to<N: Into<Name>>(topics: impl IntoIterator<Item = N>) -> Subscribe {
         let topics = topics.into_iter().map(Into::into).collect();
         Subscribe {
@@ -62,29 +62,29 @@ impl Subscribe {
         }
     }
 
-    /// A name of one's own, under which the subscription is found again by the next process too. Whoever comes with the
-    /// same one takes it over.
+    /// Sets the id of the subscription, under which a later process can resume it. A subscriber that uses the same id
+    /// takes the subscription over.
     #[must_use]
     pub fn id(mut self, id: impl Into<Name>) -> Subscribe {
         self.request.id = Some(id.into());
         self
     }
 
-    /// Share the messages with the other members of this group.
+    /// Shares the messages with the other members of this group.
     #[must_use]
     pub fn group(mut self, group: impl Into<Name>) -> Subscribe {
         self.request.group = Some(group.into());
         self
     }
 
-    /// Begin with the last known values.
+    /// Starts with the retained values.
     #[must_use]
     pub fn retained(mut self) -> Subscribe {
         self.request.retained = true;
         self
     }
 
-    /// How many messages may wait at the broker, and what happens to the next one then.
+    /// Sets how many messages may wait at the broker, and what happens when the queue is full.
     #[must_use]
     pub fn queue(mut self, messages: u32, policy: Policy) -> Subscribe {
         self.request.queue = messages;
@@ -92,14 +92,15 @@ impl Subscribe {
         self
     }
 
-    /// What comes after an absence: nothing (the default), the last known values, or everything that was missed.
+    /// Sets what the subscriber receives after an absence: nothing (the default), the retained values, or all missed
+    /// messages.
     #[must_use]
     pub fn recovery(mut self, recovery: Recovery) -> Subscribe {
         self.recovery = recovery;
         self
     }
 
-    /// Begin with this number, as far as the broker still has it; 1 for everything that is kept.
+    /// Starts at this sequence, as far as the broker still keeps it; 1 for everything that is kept.
     #[must_use]
     pub fn from(mut self, sequence: u64) -> Subscribe {
         self.request.last = Some(sequence.saturating_sub(1));
@@ -112,7 +113,7 @@ impl Subscribe {
         self
     }
 
-    /// Is called when the connection comes and goes, with what went wrong. It should not take long.
+    /// Sets a callback for changes of the connection state, with the error if there is one. It should return quickly.
     #[must_use]
     pub fn on_state(
         mut self,
@@ -122,19 +123,19 @@ impl Subscribe {
         self
     }
 
-    /// Is called for every gap, as soon as it is known. It should not take long.
+    /// Sets a callback for gaps, called as soon as a gap is known. It should return quickly.
     #[must_use]
     pub fn on_gap(mut self, told: impl Fn(&TopicGap) + Send + Sync + 'static) -> Subscribe {
         self.on_gap = Some(Arc::new(told));
         self
     }
 
-    /// What to ask of the first connection.
+    /// The request for the first connection.
     pub(crate) fn first(&self) -> SubscribeRequest {
         let mut request = self.request.clone();
         request.recovery = match (&request.last, &request.id) {
             (Some(_), _) => Some(Recovery::Replay),
-            // A process before this one may have had it.
+            // An earlier process may have used this id.
             (None, Some(_)) => Some(self.recovery.clone()),
             (None, None) => None,
         };

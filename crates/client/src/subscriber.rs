@@ -1,7 +1,7 @@
-//! Messages of a subscription, through lost connections and restarts of the broker.
+//! Messages of a subscription, across lost connections and restarts of the broker.
 //!
-//! A subscriber has a connection of its own, so that its reading never holds up anything else. If the program is slower
-//! than its topics, messages wait in the subscription's queue at the broker, where its policy holds.
+//! Each subscriber has its own connection, so that a slow one delays nothing else. If the program is slower than its
+//! topics, messages wait in the subscription's queue at the broker, where the queue policy applies.
 
 mod acknowledgement;
 mod leave;
@@ -34,36 +34,36 @@ use crate::seen::Seen;
 use crate::subscribe::{ConnectionState, Subscribe};
 use acknowledgement::Acknowledgement;
 
-/// How long it takes at most until the broker is told what the program has taken.
+/// Maximum delay before the subscriber acknowledges messages that the program has taken.
 const ACKNOWLEDGED_AFTER: Duration = Duration::from_millis(200);
-/// How many frames of messages may wait to be taken.
+/// Maximum number of message frames that wait to be taken.
 const FRAMES_WAITING_MAX: usize = 16;
 
-/// What a subscriber hears.
+/// What a subscriber receives.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Received {
     Message {
         kind: MessageKind,
         message: Message,
     },
-    /// Messages that will not come.
+    /// Messages that the broker will not deliver.
     Gap(TopicGap),
-    /// What was missed of a topic has come.
+    /// The replay of a topic is complete.
     ReplayComplete(ReplayComplete),
-    /// The subscription's queue at the broker overflows: the program is too slow.
+    /// The subscriber does not keep up; the broker may have dropped or expired messages.
     Warning(Warning),
-    /// It came back. `missed` messages were published meanwhile, if that is known; whether they come is up to the
-    /// recovery.
+    /// The subscriber has reconnected. `missed` messages were published meanwhile, if that is known; the recovery
+    /// setting decides whether they are replayed.
     Back {
         missed: Option<u64>,
         /// Messages may be lost because the broker restarted.
         restarted: bool,
     },
-    /// The last word: somebody else has it, or it was unsubscribed or paused.
+    /// The end of the subscription: another subscriber has taken it over, or it was unsubscribed or paused.
     Ended(EndedWhy),
 }
 
-/// What has happened to a subscriber so far.
+/// The counters of a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubscriberStats {
     pub state: ConnectionState,
@@ -73,7 +73,8 @@ pub struct SubscriberStats {
 }
 
 impl Client {
-    /// Subscribes. When this returns the subscription stands: whatever is published from then on will be heard.
+    /// Subscribes. When this returns, the subscription is active: the subscriber receives everything published from
+    /// then on.
     pub async fn subscribe(&self, subscribe: Subscribe) -> Result<Subscriber, Error> {
         let mut peer = self.shared().peer.clone();
         peer.identity = Some(self.identity());
@@ -123,15 +124,15 @@ struct Counters {
     messages: AtomicU64,
 }
 
-/// Messages as they are published; a [`Stream`] as well. It connects again by itself and goes on where it stopped.
+/// Messages as they are published; also a [`Stream`]. Reconnects and continues where it stopped.
 #[derive(Debug)]
 pub struct Subscriber {
     id: Name,
     frames: mpsc::Receiver<Result<Vec<Received>, Error>>,
-    /// How many frames have come, and how many of these the program is done with, for the task to acknowledge.
+    /// Frames received, and how many of these the program has taken, for the task to acknowledge.
     received: u64,
     taken: Arc<AtomicU64>,
-    /// Rung when the program leaves.
+    /// Notified when the program leaves.
     leaving: Arc<Notify>,
     task: JoinHandle<Option<(Subscribing, Connection)>>,
     ready: VecDeque<Received>,
@@ -141,13 +142,13 @@ pub struct Subscriber {
 }
 
 impl Subscriber {
-    /// What comes next. After an error or an [`Ended`](Received::Ended) there is nothing more. Cancel-safe.
+    /// Returns the next item. After an error or [`Ended`](Received::Ended) there is nothing more. Cancel-safe.
     pub async fn next(&mut self) -> Option<Result<Received, Error>> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 
-    /// What comes next and what has come with it, at most `limit` of them. What is handed out counts as taken when more
-    /// is asked for, as with [`next`](Subscriber::next). Cancel-safe.
+    /// Returns the next item together with those that have arrived with it, at most `limit`. As with
+    /// [`next`](Subscriber::next), asking for more marks the returned items as taken. Cancel-safe.
     pub async fn next_batch(&mut self, limit: usize) -> Option<Result<Vec<Received>, Error>> {
         let first = match self.next().await? {
             Ok(first) => first,
@@ -160,12 +161,13 @@ impl Subscriber {
         Some(Ok(batch))
     }
 
-    /// The name of the subscription, by which it can be taken up again.
+    /// Returns the subscription's id, under which it can be resumed.
     pub fn id(&self) -> &Name {
         &self.id
     }
 
-    /// How many messages were published while a subscription of this id was away before; nothing if that is not known.
+    /// Returns how many messages were published while an earlier subscription with this id was away; `None` if
+    /// unknown.
     pub fn missed(&self) -> Option<u64> {
         self.missed
     }
@@ -189,7 +191,7 @@ impl Stream for Subscriber {
             if let Some(received) = self.ready.pop_front() {
                 return Poll::Ready(Some(Ok(received)));
             }
-            // A program that asks for more is done with what it got.
+            // A program that asks for more has taken what it got.
             self.taken.store(self.received, Ordering::Release);
             match ready!(self.frames.poll_recv(context)) {
                 Some(Ok(frame)) => {
@@ -210,30 +212,30 @@ type Frames = mpsc::Sender<Result<Vec<Received>, Error>>;
 struct Subscribing {
     peer: PeerOptions,
     wanted: Subscribe,
-    /// What to ask of the next connection.
+    /// The request for the next connection.
     next: SubscribeRequest,
     seen: Seen,
-    /// Understood, and not handed on yet.
+    /// Received, not yet passed to the program.
     news: Vec<Received>,
-    /// The number under which messages come.
+    /// The number under which messages arrive.
     number: u64,
     counters: Arc<Counters>,
     state: watch::Sender<ConnectionState>,
     acknowledgement: Acknowledgement,
 }
 
-/// Why there is nothing more to follow.
+/// Why the task stops following the subscription.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Over {
-    /// The subscription has ended, or nobody listens.
+    /// The subscription has ended, or the program has dropped the subscriber.
     Ended,
     /// The program leaves.
     Left,
 }
 
 impl Subscribing {
-    /// Until nobody listens any more, the subscription ends, or it is given up. If the program leaves, the connection
-    /// is there to leave by.
+    /// Runs until the program drops the subscriber, the subscription ends, or reconnecting fails for good. Returns the
+    /// connection if the program leaves, because leaving needs it.
     async fn run(
         mut self,
         mut connection: Connection,
@@ -259,7 +261,7 @@ impl Subscribing {
                 match standing {
                     Ok((next, subscribed)) => {
                         connection = next;
-                        // It has told the numbers itself.
+                        // The subscribe request already contained the last seen sequences.
                         self.acknowledgement.begin();
                         self.is_back(&subscribed);
                         continue;
@@ -284,19 +286,20 @@ impl Subscribing {
             "the subscription is given up"
         );
         self.become_state(ConnectionState::Disconnected, Some(&error));
-        // If nobody takes it, nobody wants to know.
+        // Sending fails only if the program has dropped the subscriber.
         let _ = frames.send(Ok(self.next_frame())).await;
         let _ = frames.send(Err(error)).await;
     }
 
-    /// Connects until the subscription stands. At the first time there is a deadline; afterwards the policy counts.
+    /// Connects until the subscription is active. The first time a deadline applies, later the reconnection policy.
     async fn stand(&mut self, deadline: Option<Instant>) -> Result<(Connection, Subscribed), Error> {
         let begun = Instant::now();
         let mut failed = 0;
         let is_first = deadline.is_some();
         let mut last = Error::lost("not tried yet");
         loop {
-            // Whoever has just lost a connection waits before the first try too: so does everybody else.
+            // After a lost connection there is a delay before the first attempt too, because all other peers reconnect
+            // at the same time.
             if !is_first || failed > 0 {
                 let delay = self.wanted.policy.delay(failed - u32::from(is_first), random_share());
                 tracing::warn!(
@@ -326,7 +329,7 @@ impl Subscribing {
         }
     }
 
-    /// Every address once.
+    /// Tries every address once.
     async fn try_all(&mut self) -> Result<(Connection, Subscribed), Error> {
         let mut last = Error::lost("there is no address");
         for address in self.peer.addresses.clone() {
@@ -350,7 +353,7 @@ impl Subscribing {
     async fn ask(&mut self, connection: &mut Connection) -> Result<Subscribed, Error> {
         self.number = connection.ask(&Request::Subscribe(Box::new(self.next.clone())));
         if self.next.group.is_some() && takes_acknowledgements(connection) {
-            // From the first message on, what this member leaves behind goes to another one.
+            // From the first message on, the broker gives what this member has not acknowledged to another member.
             let number = Some(self.number);
             let acknowledge = WireAcknowledge { number, id: None, last_seen: Vec::new() };
             connection.tell(&Request::Acknowledge(acknowledge));
@@ -376,7 +379,7 @@ impl Subscribing {
         answer.ok_or_else(|| Error::lost("the subscription was not answered"))
     }
 
-    /// From now on it comes back to this very subscription.
+    /// Later requests resume this subscription.
     fn keep(&mut self, subscribed: &Subscribed) {
         tracing::info!(
             subscription_id = %subscribed.id,
@@ -404,11 +407,12 @@ impl Subscribing {
                 "messages were missed"
             );
         }
-        // Before what has come with the answer.
+        // Precedes what has arrived with the reply.
         self.news.insert(0, Received::Back { missed: subscribed.missed, restarted: subscribed.restarted });
     }
 
-    /// Hands on what comes, until the connection breaks, the subscription ends, or nobody wants to hear any more.
+    /// Passes items to the program until the connection breaks, the subscription ends, or the program drops the
+    /// subscriber.
     async fn follow(
         &mut self,
         connection: &mut Connection,
@@ -440,14 +444,14 @@ impl Subscribing {
         }
     }
 
-    /// What is handed on next, remembered until the program has taken it.
+    /// The next frame for the program, recorded until the program has taken it.
     fn next_frame(&mut self) -> Vec<Received> {
         let frame = std::mem::take(&mut self.news);
         self.acknowledgement.hand_on(&frame);
         frame
     }
 
-    /// Tells the broker what the program has taken, if the broker wants to know.
+    /// Acknowledges what the program has taken, if the broker supports it.
     fn acknowledge(&mut self, connection: &mut Connection) {
         let read = self.acknowledgement.read();
         if !read.is_empty() && takes_acknowledgements(connection) {
@@ -457,7 +461,7 @@ impl Subscribing {
         }
     }
 
-    /// Says whether that was the end.
+    /// Returns whether the subscription has ended.
     fn understand(&mut self, notice: Notice) -> Result<bool, Error> {
         match notice {
             Notice::Messages(messages) if messages.subscription == self.number => {
@@ -533,7 +537,7 @@ impl Subscribing {
     }
 }
 
-/// Whether it is worth trying again: nobody answered, or not now. A "no" to this very request is final.
+/// Whether a retry can succeed: no broker answered, or it refused for now. A refusal of this request is final.
 fn is_transient(error: &Error) -> bool {
     let passing_code = |code: &Code| matches!(code.as_str(), "stopping" | "not-written");
     is_passing(error) || error.code().is_some_and(passing_code)

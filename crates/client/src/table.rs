@@ -1,19 +1,19 @@
-//! What is under way, by number: a reply finds the question it belongs to in one step, whatever overtook it.
+//! Requests in flight, by number: a reply finds its request in one step, in any order.
 //!
-//! A number is a count and a position. A position is used again as soon as its question is answered, with another
-//! count, so that a late or repeated answer finds nothing instead of somebody else's question.
+//! A number combines a count and a position. A position is reused as soon as its request is answered, with another
+//! count,
+//! so that a late or repeated reply finds nothing instead of a different request.
 
-/// How many questions may be under way at once: what a position has bits for.
+/// Maximum number of requests in flight, given by the bits of a position.
 pub(crate) const OPEN_MAX: usize = 1 << POSITION_BITS;
 
 const POSITION_BITS: u32 = 16;
 
-/// Questions under way.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     entries: Vec<Entry<T>>,
     free: Vec<u32>,
-    /// Questions so far. The first is 1, so that no number is 0.
+    /// Requests so far. The first is 1, so that no number is 0.
     count: u64,
 }
 
@@ -30,7 +30,6 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// How many questions are under way.
     pub(crate) fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }
@@ -39,7 +38,7 @@ impl<T> Table<T> {
         self.len() == 0
     }
 
-    /// Takes a question in and gives it a number; gives it back if [`OPEN_MAX`] are under way.
+    /// Inserts a request and returns its number; returns the request if [`OPEN_MAX`] are in flight.
     pub(crate) fn insert(&mut self, open: T) -> Result<u64, T> {
         let position = match self.free.pop() {
             Some(position) => position as usize,
@@ -60,7 +59,7 @@ impl<T> Table<T> {
         if entry.number == number { entry.open.as_mut() } else { None }
     }
 
-    /// The question that an answer with this number belongs to, if it is still under way.
+    /// Removes the request with this number, if it is still in flight.
     pub(crate) fn remove(&mut self, number: u64) -> Option<T> {
         let position = position_of(number);
         let entry = self.entries.get_mut(position)?;
@@ -72,8 +71,7 @@ impl<T> Table<T> {
         Some(open)
     }
 
-    /// Everything under way with its number, in the order in which it was asked; nothing stays. Numbers go on from where
-    /// they were.
+    /// Removes all requests and returns them with their numbers, oldest first. Later numbers continue the count.
     pub(crate) fn drain(&mut self) -> Vec<(u64, T)> {
         self.free.clear();
         let mut entries: Vec<Entry<T>> = self.entries.drain(..).collect();

@@ -1,4 +1,4 @@
-//! TLS towards a broker: which certificates are believed, and which one is shown.
+//! TLS to a broker: trusted certificates and the client's own.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::address::TlsAddress;
 
-/// Reads the files of an address. They are read for every connection, so renewed certificates need no restart.
+/// Reads the certificate files of an address. Every connection reads them, so renewed certificates need no restart.
 pub(crate) fn connector(tls: &TlsAddress) -> io::Result<(TlsConnector, ServerName<'static>)> {
     let mut roots = RootCertStore::empty();
     for root in certificates(&tls.ca)? {

@@ -1,4 +1,4 @@
-//! What a client can say, one file for each kind of thing.
+//! The requests of a client, one file for each kind.
 
 mod calls;
 mod list;

@@ -1,7 +1,8 @@
-//! Watching events, through lost connections and without a hole, or with a gap that is named.
+//! Watching events across lost connections: every event arrives, or a gap names those that do not.
 //!
-//! A watcher has a connection of its own. If the program is slower than the broker, the bytes wait in the socket and
-//! then with the broker, which tells the rest later from its disk: nothing piles up here.
+//! Each watcher has its own connection. If the program is slower than the broker, events wait in the socket and then
+//! at
+//! the broker, which reads the rest from its disk later. Nothing accumulates in this process.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -21,15 +22,15 @@ use crate::error::Error;
 use crate::keepalive::Keepalive;
 use crate::resume::WatchPosition;
 
-/// How many frames of events may wait to be taken.
+/// Maximum number of event frames that wait to be taken.
 const FRAMES_WAITING_MAX: usize = 16;
 
-/// Which events to hear. Everything that is said must match.
+/// Which events to receive. Every option that is set must match.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Watch(WatchRequest);
 
 impl Watch {
-    /// The number of the first event wanted; without it, only what happens from now on is told.
+    /// Starts with the event of this number; otherwise only events from now on arrive.
     #[must_use]
     pub fn from(mut self, seq: u64) -> Watch {
         self.0.from = Some(seq);
@@ -48,7 +49,7 @@ impl Watch {
         self
     }
 
-    /// About tasks that this identity has submitted.
+    /// Only events about tasks that this identity has submitted.
     #[must_use]
     pub fn submitter(mut self, identity: impl Into<Name>) -> Watch {
         self.0.submitter = Some(identity.into());
@@ -68,11 +69,11 @@ impl Watch {
     }
 }
 
-/// What a watcher hears.
+/// What a watcher receives.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Watched {
     Event(Event),
-    /// Events that are no longer kept: these numbers, both included, were missed.
+    /// Events that the broker no longer keeps: these numbers, both included, were missed.
     Gap {
         from: u64,
         to: u64,
@@ -80,7 +81,8 @@ pub enum Watched {
 }
 
 impl Client {
-    /// Watches events. When this returns the watch stands: whatever is done from then on will be told.
+    /// Watches events. When this returns, the watch is active: the watcher receives everything that happens from then
+    /// on.
     ///
     /// ```no_run
     /// use tenure_client::{Client, Watch, Watched};
@@ -108,13 +110,13 @@ impl Client {
         Ok(Watcher { frames: taken, ready: VecDeque::new(), position })
     }
 
-    /// Watches what becomes of this client's own submissions.
+    /// Watches the events of this client's own submissions.
     pub async fn watch_mine(&self) -> Result<Watcher, Error> {
         self.watch(Watch::default().submitter(self.identity())).await
     }
 }
 
-/// Events as they happen; a [`Stream`] as well. It connects again by itself and goes on where it stopped.
+/// Events as they happen; also a [`Stream`]. Reconnects and continues where it stopped.
 #[derive(Debug)]
 pub struct Watcher {
     frames: mpsc::Receiver<Result<Vec<Watched>, Error>>,
@@ -123,12 +125,12 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// The next event or gap. After an error there is nothing more. Cancel-safe.
+    /// Returns the next event or gap. After an error there is nothing more. Cancel-safe.
     pub async fn next(&mut self) -> Option<Result<Watched, Error>> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 
-    /// The number after the last event that was taken: where another watcher would go on.
+    /// Returns the number after the last event taken: where another watcher would continue.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -159,14 +161,14 @@ impl Stream for Watcher {
 struct Watching {
     dialer: Dialer,
     resume: WatchPosition,
-    /// Understood, and not handed on yet.
+    /// Received, not yet passed to the program.
     news: Vec<Watched>,
 }
 
 type Frames = mpsc::Sender<Result<Vec<Watched>, Error>>;
 
 impl Watching {
-    /// Until nobody listens any more, or the broker says a no that waiting does not change.
+    /// Runs until the program drops the watcher, or the broker refuses for a reason that waiting does not change.
     async fn run(mut self, mut connection: Connection, frames: Frames) {
         loop {
             let Err(error) = self.follow(&mut connection, &frames).await else { return };
@@ -178,7 +180,7 @@ impl Watching {
             match begun {
                 Ok(next) => connection = next,
                 Err(error) => {
-                    // If nobody takes it, nobody wants to know.
+                    // Sending fails only if the program has dropped the watcher.
                     let _ = frames.send(Ok(std::mem::take(&mut self.news))).await;
                     let _ = frames.send(Err(error)).await;
                     return;
@@ -191,7 +193,7 @@ impl Watching {
         if is_passing(&error) { self.begin(None).await } else { Err(error) }
     }
 
-    /// Connects until the watch stands.
+    /// Connects until the watch is active.
     async fn begin(&mut self, deadline: Option<Instant>) -> Result<Connection, Error> {
         loop {
             let mut connection = self.dialer.dial(deadline).await?;
@@ -204,7 +206,7 @@ impl Watching {
         }
     }
 
-    /// Asks for the watch and waits for its answer, and for the number to go on from.
+    /// Asks for the watch and waits for the reply and the number to continue from.
     async fn stand(&mut self, connection: &mut Connection) -> Result<(), Error> {
         let number = connection.ask(&Request::Watch(Box::new(self.resume.request())));
         let mut arrived = Vec::new();
@@ -226,7 +228,7 @@ impl Watching {
         Ok(())
     }
 
-    /// Hands on what happens, until the connection breaks or nobody wants to hear any more.
+    /// Passes events to the program until the connection breaks or the program drops the watcher.
     async fn follow(&mut self, connection: &mut Connection, frames: &Frames) -> Result<(), Error> {
         let mut arrived = Vec::new();
         let mut keepalive = Keepalive::default();

@@ -1,8 +1,9 @@
-//! The worker: runs tasks in handlers of the program's own, and keeps its word to the broker meanwhile.
+//! The worker: runs tasks in the program's handlers, and sends heartbeats and reports to the broker meanwhile.
 //!
-//! The connection lives on a thread of its own, so heartbeats go out even if a handler blocks every thread of the
-//! program's runtime. What handlers hand over lands in the `outbox`; the `attempts` knows every attempt that is held
-//! and every report that is not answered yet; the `link` moves both over the connection and through reconnects.
+//! The connection has its own thread, so heartbeats go out even if a handler blocks every thread of the program's
+//! runtime.
+//! Handlers put their outcomes into the `outbox`; the attempt table tracks every attempt that is held and every report
+//! that is not answered yet; the `link` moves both over the connection and through reconnects.
 
 mod attempt_table;
 mod builder;

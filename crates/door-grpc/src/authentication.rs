@@ -1,4 +1,4 @@
-//! Who comes in: the key, the namespace and the name that a call's metadata show.
+//! Authentication: reads key, namespace and identity from a call's metadata.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::translate;
 const NAMESPACE_KEY: &str = "tenure-namespace";
 const IDENTITY_KEY: &str = "tenure-identity";
 
-/// A peer that was let in.
+/// An authenticated peer.
 #[derive(Clone, Debug)]
 pub(crate) struct AuthenticatedPeer {
     hub: HubHandle,
@@ -25,12 +25,12 @@ pub(crate) struct AuthenticatedPeer {
     pub(crate) namespace: Name,
     /// The name under which its submissions can be watched.
     identity: Name,
-    /// What its connection may make the broker hold.
+    /// The memory limits of its connection.
     pub(crate) flow: Flow,
 }
 
 impl AuthenticatedPeer {
-    /// Looks at the metadata of a call. A refusal comes with how long it is to be held back.
+    /// Checks the metadata of a call. A refusal comes with its delay.
     pub(crate) fn enter(
         door: &Door,
         metadata: &HeaderMap,
@@ -50,19 +50,19 @@ impl AuthenticatedPeer {
             }
             at_once(translate::status(&no))
         })?;
-        // Most calls are alone, so a name that is made up for each would be a name for nobody.
+        // Most calls stand alone, so an identity invented for each call would be useless.
         let identity = text(metadata, IDENTITY_KEY).map_err(at_once)?;
         let identity = identity.map_or_else(|| principal.grant.name.clone(), Name::from);
         Ok(AuthenticatedPeer { hub: door.hub.clone(), principal, namespace, identity, flow })
     }
 
-    /// Begins the hub's session for this peer.
+    /// Opens the hub session for this peer.
     pub(crate) fn open(&self, hub: &HubHandle) -> Result<Session, Status> {
         hub.open(self.principal.clone(), self.namespace.clone(), self.identity.clone())
             .map_err(|no| translate::status(&no))
     }
 
-    /// Ready when its key is revoked or grants something else.
+    /// Resolves when its key is revoked or grants something else.
     pub(crate) fn revoked(&self, hub: &HubHandle) -> BoxFuture<'static, ()> {
         let (hub, grant) = (hub.clone(), Arc::clone(&self.principal.grant));
         async move { hub.revoked(&grant).await }.boxed()
@@ -84,7 +84,7 @@ impl AuthenticatedPeer {
         self.check("work", Needs::Right(Right::Work))
     }
 
-    /// Whether it may do this with topics, which stand beside the hub.
+    /// Whether it may do this with topics, which the hub does not check.
     pub(crate) fn may(&self, act: TopicAct) -> Result<(), Status> {
         self.check(act.as_str(), act.needs())
     }
@@ -103,7 +103,7 @@ fn at_once(no: Status) -> (Status, Duration) {
     (no, Duration::ZERO)
 }
 
-/// The key, if one is shown. The word before it may be written in any case.
+/// The key, if there is one. The scheme before it is case-insensitive.
 fn bearer(metadata: &HeaderMap) -> Result<Option<&str>, Status> {
     let Some(value) = metadata.get("authorization") else { return Ok(None) };
     let value = value.to_str().map_err(|_| translate::no_key())?;
@@ -113,7 +113,7 @@ fn bearer(metadata: &HeaderMap) -> Result<Option<&str>, Status> {
     }
 }
 
-/// A name in the metadata. They are text of visible ASCII characters, and not empty.
+/// A name in the metadata: visible ASCII, not empty.
 fn text<'a>(metadata: &'a HeaderMap, key: &'static str) -> Result<Option<&'a str>, Status> {
     let Some(value) = metadata.get(key) else { return Ok(None) };
     let why = match value.to_str() {

@@ -1,6 +1,6 @@
-//! Bytes and messages: protobuf as everywhere, with two habits of our own. What arrives is counted before it is
-//! decoded, because a few megabytes of empty entries would become gigabytes of memory. And an event for many
-//! subscribers is encoded once: [`EncodedEvent`] carries its bytes.
+//! Decodes and encodes protobuf, with two additions. Fields are counted before a message is decoded, because a few
+//! megabytes of empty entries would become gigabytes of memory. And an event for many subscribers is encoded once:
+//! [`EncodedEvent`] carries its bytes.
 
 use std::marker::PhantomData;
 
@@ -13,11 +13,11 @@ use tonic::Status;
 use tonic::codec::{BufferSettings, DecodeBuf};
 use tonic_prost::ProstEncoder;
 
-/// The longest message that is read: a body with what belongs to it.
+/// The longest message that is read: a body with its other fields.
 pub const MESSAGE_BYTES_MAX: usize = tenure_hub::limits::BODY_BYTES_MAX + (1 << 20);
-/// How many fields one message may have, those of the messages within it included.
+/// Maximum number of fields in one message, including those of nested messages.
 pub const FIELDS_MAX: usize = 250_000;
-/// How much of a stream is encoded before it is handed on, and how much room is made for it at a time.
+/// How much of a stream is encoded before it is passed on, and the step by which its buffer grows.
 const STREAM_BYTES: usize = 32 << 10;
 
 /// Which fields of a message are messages themselves.
@@ -74,7 +74,7 @@ impl<U: Message + Shaped + Default> tonic::codec::Decoder for Decoder<U> {
     }
 }
 
-/// A message, unless it is none or has too many parts.
+/// Decodes a message, unless it is invalid or has too many fields.
 pub fn decode<U: Message + Shaped + Default>(bytes: Bytes) -> Result<U, Status> {
     if !fits(&bytes, U::SHAPE) {
         return Err(Status::invalid_argument(format!(
@@ -89,7 +89,7 @@ fn fits(bytes: &[u8], shape: &MessageSchema) -> bool {
     count(bytes, shape, &mut left).is_some()
 }
 
-/// Counts fields down from what is left; `None` if there are more. What is no message is left to the decoder.
+/// Subtracts the fields from `left`; `None` if there are more. Invalid input is left to the decoder.
 fn count(mut bytes: &[u8], shape: &MessageSchema, left: &mut usize) -> Option<()> {
     while !bytes.is_empty() {
         *left = left.checked_sub(1)?;
@@ -116,7 +116,7 @@ fn count(mut bytes: &[u8], shape: &MessageSchema, left: &mut usize) -> Option<()
                 length
             }
             5 => 4,
-            // Groups are not among our fields; the decoder passes over them and keeps nothing.
+            // Our messages have no groups; the decoder skips them.
             _ => return Some(()),
         };
         bytes = bytes.get(skip..).unwrap_or_default();
@@ -137,8 +137,8 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// An event of a stream of messages, half-way to the wire: which of the events it is, and its bytes. Subscribers share
-/// the bytes. The events are a `oneof` of messages, so that all of them have this form.
+/// A partly encoded event of a message stream: which event it is, and its bytes, which subscribers share. The events
+/// are a `oneof` of messages, so all have this form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EncodedEvent {
     pub field: u32,

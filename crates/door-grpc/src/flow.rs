@@ -1,5 +1,5 @@
-//! What one connection may make the broker hold in its memory: messages that are not complete yet, and answers that
-//! nobody reads. Whoever wants more waits, and slows nobody but itself.
+//! Limits the memory that one connection can make the broker hold: incomplete messages, and replies that the peer does
+//! not read. A connection that needs more waits, and delays only itself.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Extensions;
 
-/// How many calls of one connection may be read at the same time. The others are read when it is their turn.
+/// How many calls of one connection are read at the same time. The others wait for their turn.
 pub(crate) const READ_AT_ONCE_MAX: usize = 4;
-/// How many bytes of bodies and results may be on their way out through one connection.
+/// How many bytes of bodies and results may be unsent on one connection.
 pub(crate) const UNREAD_BYTES_MAX: u32 = 64 << 20;
 
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ impl Flow {
         }
     }
 
-    /// The one of the connection through which a call came.
+    /// The flow of the connection through which a call came.
     pub(crate) fn of(call: &Extensions) -> Option<Flow> {
         call.get::<Flow>().cloned()
     }
@@ -47,13 +47,13 @@ impl Flow {
         FlowTurn(Arc::new(turn.expect("it is never closed")))
     }
 
-    /// Room for an answer of so many bytes, if there is some at once.
+    /// Room for a reply of this many bytes, if it is available at once.
     pub(crate) fn room_now(&self, bytes: u32) -> Option<Room> {
         let room = Arc::clone(&self.unread).try_acquire_many_owned(bytes.min(UNREAD_BYTES_MAX));
         room.ok().map(|room| Room(Arc::new(room)))
     }
 
-    /// The same, when others have been read. An answer that is larger than all the room there is goes alone.
+    /// Waits for room. A reply that is larger than all the room goes alone.
     pub(crate) async fn room(&self, bytes: u32) -> Room {
         let room = Arc::clone(&self.unread).acquire_many_owned(bytes.min(UNREAD_BYTES_MAX)).await;
         Room(Arc::new(room.expect("it is never closed")))

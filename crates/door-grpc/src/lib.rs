@@ -1,9 +1,11 @@
 //! The gRPC door: tasks and workers for every language that speaks gRPC, and the existing pub/sub service with gap
 //! recovery on the same port.
 //!
-//! Bytes become messages in [`codec`], messages become the hub's words in `translate`, `session` holds one peer's
-//! conversation, `services` says which conversation each method is, `authentication` who may come in, `flow` how much of it a
-//! connection may have under way, and [`server`] is the only file that knows sockets.
+//! [`codec`] decodes messages, `translate` converts them for the hub, `session` is one peer's session, `services` maps
+//! each
+//! method to a session, `authentication` decides which peers are admitted, `flow` limits the memory of a connection,
+//! and
+//! [`server`] is the only file with sockets.
 
 mod authentication;
 pub mod codec;

@@ -1,4 +1,4 @@
-//! What the protocol compiler makes of `proto/`: messages, and one trait per service.
+//! The generated code of `proto/`: messages, and one trait per service.
 
 #![allow(clippy::all, unreachable_pub, unused_qualifications, missing_docs)]
 

@@ -1,4 +1,4 @@
-//! The sockets, and nothing else: connections come in, calls find their service, and all of it ends with the hub.
+//! The sockets: accepts connections, dispatches calls to their service, and stops with the hub.
 
 mod connection;
 mod guard;
@@ -29,15 +29,15 @@ use crate::server::guard::{Guarded, NO_METHOD};
 use crate::services::GrpcService;
 use crate::settings::Settings;
 
-/// How long calls may go on after the hub has begun to stop, for what is still to be said.
+/// How long calls may continue after the hub has begun to stop, to send what is left.
 const GOODBYE: Duration = Duration::from_secs(2);
 /// How many bytes of metadata a call may bring.
 const METADATA_BYTES_MAX: u32 = 16 << 10;
-/// How many bytes of a call may be under way to the broker that it has not read. All calls of a connection may have as
-/// many at once: else those that wait for their turn would keep out those whose turn it is.
+/// How many unread bytes of a call may be in flight to the broker. Each call of a connection has its own window;
+/// otherwise calls that wait for their turn would block those whose turn it is.
 const STREAM_WINDOW: u32 = 128 << 10;
 const WINDOW_MAX: u32 = i32::MAX as u32;
-/// How long a question to health and reflection may be, for which nobody needs a key.
+/// Maximum length of requests to health and reflection, which need no key.
 const QUESTION_BYTES_MAX: usize = 16 << 10;
 
 /// Serves gRPC until the hub stops, then waits a moment for the calls to end.
@@ -65,7 +65,7 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
     };
     tokio::select! {
         served = serving => served.map_err(io::Error::other),
-        // Somebody watches the health, or does not read: the process ends all the same.
+        // A client still watches the health, or does not read: the process ends anyway.
         () = overdue => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! The services: which conversation each method is. What a key allows is asked here, before anything else.
+//! The services: map each method to a session. They check the rights of the key first.
 
 mod broker;
 mod sidecar;
@@ -21,29 +21,30 @@ use crate::translate;
 type Reply<T> = Result<tonic::Response<T>, Status>;
 pub(crate) type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// What all services stand on.
+/// What all services share.
 #[derive(Clone)]
 pub(crate) struct GrpcService {
     pub(crate) hub: HubHandle,
-    /// After so long without anything else, a subscriber hears a heartbeat.
+    /// A subscriber gets a heartbeat after this much silence.
     pub(crate) heartbeat: Duration,
-    /// How many topics one answer of `GetTopics` lists.
+    /// Maximum number of topics in one reply to `GetTopics`.
     pub(crate) listed_topics_max: usize,
 }
 
 impl GrpcService {
-    /// Who calls: it was let in before its message was read. Now that it is, others are read.
+    /// Returns the caller, which was authenticated before its message was read. Frees the turn, so that other calls
+    /// are read.
     fn enter<T>(&self, request: &mut Request<T>) -> Result<AuthenticatedPeer, Status> {
         request.extensions_mut().remove::<FlowTurn>();
         request.extensions_mut().remove::<AuthenticatedPeer>().ok_or_else(translate::unexpected)
     }
 
-    /// A call that only looks: allowed to everybody who may come in.
+    /// A query: allowed to every authenticated peer.
     fn look<T>(&self, request: &mut Request<T>) -> Result<GrpcCall, Status> {
         Ok(GrpcCall(self.enter(request)?.open(&self.hub)?))
     }
 
-    /// A call that submits or steers tasks.
+    /// A call that submits or controls tasks.
     fn steer<T>(&self, request: &mut Request<T>) -> Result<GrpcCall, Status> {
         let peer = self.enter(request)?;
         peer.may_submit()?;

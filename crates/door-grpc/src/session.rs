@@ -1,5 +1,5 @@
-//! Conversations with the hub: a question with its answer, and those that go on for longer. Each holds a session of
-//! the hub and drops it when its call ends, is cancelled or breaks, which is how the hub learns of it.
+//! Sessions with the hub: single requests, and longer ones. Each holds a hub session and drops it when its call ends,
+//! is cancelled or breaks, which is how the hub learns of it.
 
 use std::future::Future;
 
@@ -22,15 +22,15 @@ pub(crate) use waiting::wait;
 pub(crate) use watching::Watching;
 pub(crate) use working::Working;
 
-/// A conversation that goes on for longer than one answer.
+/// A session that sends more than one reply.
 pub(crate) trait GrpcSession: Send + 'static {
     type Said: Send;
 
-    /// What is said next; nothing once everything has been said.
+    /// The next reply; `None` at the end.
     fn next(&mut self) -> impl Future<Output = Result<Option<Self::Said>, Status>> + Send;
 }
 
-/// The conversation as a stream of answers. It is asked for the next one when the connection has room for it.
+/// The session as a stream of replies. It is polled for the next one when the connection has room.
 pub(crate) fn stream<C: GrpcSession>(conversation: C) -> impl Stream<Item = Result<C::Said, Status>> + Send {
     futures::stream::unfold(Some(conversation), |conversation| async move {
         let mut conversation = conversation?;

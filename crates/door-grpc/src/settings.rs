@@ -1,4 +1,4 @@
-//! What the door is told at its start. Addresses are not among it: the caller binds them.
+//! The settings of the door. They contain no addresses, because the caller binds the listeners.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use tenure_door_kit::DoorSettings;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What every door is told: caps, deadlines, TLS.
+    /// Settings that all doors share: limits, deadlines, TLS.
     pub door: DoorSettings,
-    /// How many calls and streams one connection may have under way.
+    /// Maximum number of calls and streams in flight on one connection.
     pub streams_max: u32,
-    /// How often a silent connection is asked whether it is still there, and how long it may take to say so.
+    /// How often the broker pings a silent connection, and how long the peer may take to answer.
     pub ping: Duration,
     pub ping_timeout: Duration,
-    /// After so long without anything else, a subscriber hears a heartbeat.
+    /// A subscriber gets a heartbeat after this much silence.
     pub heartbeat: Duration,
-    /// How many topics one answer of `GetTopics` lists.
+    /// Maximum number of topics in one reply to `GetTopics`.
     pub listed_topics_max: usize,
 }
 

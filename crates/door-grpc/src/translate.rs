@@ -1,4 +1,4 @@
-//! Between the messages of `proto/` and the hub's words: nobody else here speaks both. Pure.
+//! Translates between the messages of `proto/` and the hub's types; no other module knows both. Pure.
 
 mod answer;
 mod ask;

@@ -1,4 +1,4 @@
-//! Accepting connections: one loop for every door, with its caps, keepalive and TLS handshake.
+//! Accepting connections: one loop for all doors, with limits, keepalive and TLS handshake.
 
 use std::future::Future;
 use std::io;
@@ -18,11 +18,11 @@ use crate::connections::ConnectionSlot;
 use crate::settings::DoorSettings;
 use crate::stream::DoorStream;
 
-/// How long to wait after a connection could not be accepted: usually there are no more file descriptors.
+/// Delay after a failed accept: usually the process has no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// The log says no more than once in this time that connections cannot be accepted or are turned away.
+/// Minimum interval between log lines about connections that failed or were rejected.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
-/// A peer whose machine is gone is noticed after about this much silence on the wire.
+/// A peer whose machine is gone is detected after about this much silence.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// Where a door listens.
@@ -41,7 +41,7 @@ pub struct Door {
     pub settings: DoorSettings,
     pub counters: Arc<Counters>,
     pub authenticator: Authenticator,
-    /// Sent to a peer that finds no place, if the protocol has words for it.
+    /// Sent to a peer that is over the connection limit, if the protocol has a message for it.
     pub full: &'static [u8],
 }
 
@@ -51,7 +51,7 @@ impl Door {
         Door { name, hub, settings, counters, authenticator, full: b"" }
     }
 
-    /// Accepts connections until the hub stops, then waits for those that are open to end. `serve` talks with one peer.
+    /// Accepts connections until the hub stops, then waits for the open ones to end. `serve` handles one peer.
     pub async fn accept<F>(
         self: &Arc<Self>,
         listener: DoorListener,
@@ -99,7 +99,7 @@ impl Door {
 
     fn turn_away(&self, stream: &DoorStream, log: &mut LogInterval) {
         self.counters.count("turned_away");
-        // A new socket has room for one line; if not, it is just closed.
+        // A new socket has buffer space for one line; if not, it is just closed.
         if let (DoorStream::Tcp(stream), None) = (stream, &self.settings.tls) {
             let _ = stream.try_write(self.full);
         }
@@ -109,7 +109,7 @@ impl Door {
         }
     }
 
-    /// Sets up a TCP connection, with the TLS handshake if the door speaks it. Nothing if the peer fails at that.
+    /// Sets up a TCP connection, with the TLS handshake if the door uses TLS. `None` if the handshake fails.
     async fn secure(&self, stream: DoorStream) -> Option<DoorStream> {
         let DoorStream::Tcp(stream) = stream else { return Some(stream) };
         keep_alive(&stream);
@@ -146,13 +146,13 @@ impl DoorListener {
 }
 
 fn keep_alive(stream: &TcpStream) {
-    // Answers are small and waited for.
+    // Replies are small, and peers wait for them.
     let _ = stream.set_nodelay(true);
     let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 4);
     let _ = socket2::SockRef::from(stream).set_tcp_keepalive(&keepalive);
 }
 
-/// Keeps one loop from filling the log.
+/// Limits the log lines of one loop.
 #[derive(Debug, Default)]
 struct LogInterval {
     last: Option<Instant>,

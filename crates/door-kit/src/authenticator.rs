@@ -1,5 +1,5 @@
-//! Login: the key that a peer shows becomes the principal of its session, or a refusal that is counted, logged and
-//! held back for a while if there were too many.
+//! Login: maps a peer's key to the principal of its session. A wrong key is counted, logged, and answered with a delay
+//! if the address has sent too many.
 
 use std::hash::BuildHasher as _;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ pub struct Authenticator {
     door: &'static str,
     counters: Arc<Counters>,
     throttle: Mutex<Throttle>,
-    /// Makes the hashes of wrong keys useless to anybody who reads memory or logs.
+    /// Makes the hashes of wrong keys useless to an attacker who reads memory or logs.
     hasher: std::hash::RandomState,
 }
 
@@ -42,12 +42,12 @@ impl Authenticator {
         }
     }
 
-    /// Whether peers need a key at all.
+    /// Whether peers need a key.
     pub fn wants_keys(&self) -> bool {
         self.hub.wants_keys()
     }
 
-    /// Looks at the key first: a right one is never slowed, whatever others from its address have shown.
+    /// Checks the key first: a valid key is never delayed, whatever other peers of its address have sent.
     pub fn login(
         &self,
         now: Timestamp,

@@ -1,10 +1,10 @@
-//! A budget of bytes that all connections share, for what strangers can make the broker hold: unfinished frames, and
-//! answers that nobody reads.
+//! A byte budget that all connections share, for memory that untrusted peers can make the broker hold: unfinished
+//! frames, and replies that the peer does not read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a connection may hold before it counts against the budget.
+/// Bytes that a connection may hold before they count against the budget.
 pub const FREE_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -13,7 +13,6 @@ pub struct ByteBudget {
     used: AtomicUsize,
 }
 
-/// The budget has no room for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the broker's connections hold {limit} bytes together, which is all they may")]
 pub struct Exhausted {
@@ -34,13 +33,13 @@ impl ByteBudget {
         self.used() > self.limit - self.limit / 4
     }
 
-    /// Begins the account of one connection.
+    /// Creates the account of one connection.
     pub fn charge(self: &Arc<Self>) -> Charge {
         Charge { budget: Arc::clone(self), held: 0 }
     }
 }
 
-/// What one connection holds of the budget. Dropping it gives everything back.
+/// The share of the budget that one connection holds. Dropping it returns everything.
 #[derive(Debug)]
 pub struct Charge {
     budget: Arc<ByteBudget>,
@@ -48,7 +47,8 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// The connection holds this many bytes now. A few are free, so that quiet connections never touch the budget.
+    /// Sets how many bytes the connection holds now. The first [`FREE_BYTES`] are free, so that quiet connections
+    /// never touch the budget.
     pub fn set(&mut self, bytes: usize) -> Result<(), Exhausted> {
         let wanted = bytes.saturating_sub(FREE_BYTES);
         if wanted <= self.held {

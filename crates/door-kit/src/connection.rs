@@ -1,9 +1,10 @@
-//! The connection loop: what arrives goes to the protocol, what the protocol says goes out.
+//! The connection loop: passes received bytes to the protocol and writes what the protocol produces.
 //!
-//! One task per connection. It reads what has arrived, hands all requests to the hub at once, delivers what the hub has
-//! put into the mailbox, and writes all of it at once, without waiting if the socket takes it. When the peer does not
-//! read, or has asked more than has been answered, nothing more is read from it: that is the back-pressure. A
-//! connection that waits holds no buffer.
+//! One task per connection. It reads what has arrived, hands all requests to the hub at once, delivers what the hub
+//! has
+//! put into the mailbox, and writes everything at once, without waiting if the socket accepts it. Back-pressure: the
+//! loop stops reading from a peer that does not read, or that has too many unanswered requests. A waiting connection
+//! holds no buffer.
 
 mod access;
 mod clock;
@@ -35,16 +36,16 @@ use access::{Dismissal, DoorAccess};
 use clock::{ConnectionClock, Due, GOODBYE};
 use fetched::Fetched;
 
-/// What is read at once: little for the many that are idle, more for a peer that fills it.
+/// Read size: small for the many idle connections, larger for a peer that fills it.
 const READ_BYTES_MIN: usize = 4 << 10;
 const READ_BYTES_MAX: usize = 32 << 10;
-/// Room that is made for each of several deliveries.
+/// Buffer space reserved for each of several deliveries.
 const DELIVERY_BYTES: usize = 64;
 /// How many bytes of bodies are fetched at a time.
 const FETCH_BYTES: usize = UNSENT_BYTES_MAX;
-/// How many deliveries are encoded before other connections have their turn.
+/// How many deliveries are encoded before other connections get a turn.
 const DELIVERIES_AT_ONCE: usize = 256;
-/// As long as this much waits to be read by the peer, nothing is taken from its subscriptions.
+/// While the peer has this much unread, nothing is taken from its subscriptions.
 const TOPIC_BYTES_UNSENT_MAX: usize = 256 << 10;
 
 /// One connection.
@@ -53,7 +54,7 @@ pub struct Connection<P> {
     access: DoorAccess,
     turn: Turn,
     arrived: BytesMut,
-    /// What this connection's buffers hold of the broker's budget.
+    /// The share of the byte budget that this connection's buffers hold.
     charge: Charge,
     sizer: ReadSizer,
     /// Taken from the mailbox, not yet delivered.
@@ -62,9 +63,9 @@ pub struct Connection<P> {
     clock: ConnectionClock,
     /// The stream holds bytes that it has not passed on.
     unflushed: bool,
-    /// The peer will say no more.
+    /// The peer has closed its sending side.
     heard_all: bool,
-    /// The hub will say no more.
+    /// The hub sends nothing more.
     mail_is_over: bool,
 }
 
@@ -86,7 +87,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Talks with the peer until one of the two has had enough.
+    /// Runs until the peer or the broker ends the connection.
     pub async fn run(
         mut self,
         mut read: impl AsyncRead + Unpin,
@@ -127,7 +128,7 @@ impl<P: Protocol> Connection<P> {
             let may_write = self.has_unsent() && !self.clock.is_held();
             let may_take = !self.mail_is_over && self.deliveries.is_empty() && self.has_room();
             let has_topic_room = self.has_topic_room();
-            // A peer that has a session hears from its mailbox that it has to go.
+            // A peer with a session learns from its mailbox that it has to go.
             let is_leaving = self.turn.close || self.clock.has_said_goodbye();
             if is_leaving || self.access.session.is_some() {
                 dismissed = None;
@@ -166,7 +167,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Goes on until another has to say something.
+    /// Runs until it must wait for the peer or the hub.
     async fn work(&mut self, write: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         loop {
             if self.may_receive() {
@@ -182,7 +183,7 @@ impl<P: Protocol> Connection<P> {
             if self.protocol.work(&mut self.turn).await {
                 continue;
             }
-            // Frames may have waited for room, or for the answers before them.
+            // Frames may have waited for buffer space, or for earlier replies.
             if self.write_at_once(write)? && self.may_receive() {
                 continue;
             }
@@ -190,7 +191,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Everything has been said, or nothing more can be.
+    /// Everything has been sent, or nothing more can be.
     fn is_over(&self) -> bool {
         if self.heard_all && self.protocol.is_blocked() {
             return true;
@@ -218,7 +219,7 @@ impl<P: Protocol> Connection<P> {
         self.turn.out.len() < UNSENT_BYTES_MAX
     }
 
-    /// Messages wait in the queue of their subscription, where its policy holds, and not here.
+    /// Messages wait in the queue of their subscription, where its policy applies, and not here.
     fn has_topic_room(&self) -> bool {
         self.turn.out.len() < TOPIC_BYTES_UNSENT_MAX
     }
@@ -246,7 +247,8 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Writes as much as the stream takes without waiting. Says whether something was written and nothing is left.
+    /// Writes as much as the stream accepts without waiting. Returns whether something was written and nothing is
+    /// left.
     fn write_at_once(&mut self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<bool> {
         let unsent = self.turn.out.len();
         if unsent == 0 || self.clock.is_held() {
@@ -277,7 +279,7 @@ impl<P: Protocol> Connection<P> {
         Ok(!self.unflushed)
     }
 
-    /// Keeps the account of what this turn has changed.
+    /// Updates the budget after this turn.
     fn settle(&mut self) -> io::Result<()> {
         if let Some(wait) = self.turn.hold.take() {
             self.clock.hold(wall_clock(), wait);
@@ -296,7 +298,7 @@ impl<P: Protocol> Connection<P> {
         self.deliveries.extend(self.spare.drain(..));
     }
 
-    /// Delivers what is there, as much as may wait to be sent.
+    /// Delivers what has arrived, as much as may wait to be sent.
     async fn deliver(&mut self) {
         if self.deliveries.is_empty() {
             return;
@@ -304,7 +306,7 @@ impl<P: Protocol> Connection<P> {
         let mut is_first = true;
         while !self.deliveries.is_empty() && self.has_room() {
             if !std::mem::take(&mut is_first) {
-                // A full mailbox takes long to encode. The other connections of this thread have their turn in between.
+                // Encoding a full mailbox takes long. Other connections of this thread get a turn in between.
                 tokio::task::yield_now().await;
             }
             let (count, mut fetched) = self.fetch().await;
@@ -345,7 +347,7 @@ impl<P: Protocol> Connection<P> {
         (count, Fetched::new(places, self.access.door.hub.read_many(blobs).await))
     }
 
-    /// Hands everything that was asked to the hub, which may take its time.
+    /// Passes all requests to the hub, which may make the connection wait.
     async fn ask(&mut self) {
         if self.turn.asks.is_empty() {
             return;
@@ -357,14 +359,14 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Notes what the peer has to do, as far as there are deadlines for it.
+    /// Records what the peer is expected to do, for the deadlines.
     fn look(&mut self, may_read: bool) {
         let is_halfway = may_read && self.protocol.is_halfway(self.arrived.len(), self.turn.out.len());
         let is_known = self.turn.close || self.protocol.is_known();
         self.clock.look(is_halfway, is_known, wall_clock);
     }
 
-    /// Something is due, or has taken too long.
+    /// Handles a deadline that has passed.
     fn ring(&mut self) -> io::Result<()> {
         let now = wall_clock();
         match self.clock.ring(now) {
@@ -380,7 +382,7 @@ impl<P: Protocol> Connection<P> {
     }
 }
 
-/// Sends what is left before a connection is closed, as far as the peer takes it in the time of a goodbye.
+/// Sends what is left before the connection is closed, as far as the peer reads it within the goodbye timeout.
 pub async fn send_last(write: &mut (impl AsyncWrite + Unpin), out: &mut BytesMut) {
     let _ = tokio::time::timeout(GOODBYE, write.write_all_buf(out)).await;
 }

@@ -1,4 +1,4 @@
-//! How many connections there are: of the whole broker, and of each address. A connection holds a place while it lives.
+//! Counts connections, of the whole broker and of each address, and enforces the limits.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ struct Counts {
 }
 
 impl Connections {
-    /// At most this many connections, of all doors together.
+    /// `max` is for all doors together.
     pub fn new(max: usize) -> Arc<Connections> {
         Arc::new(Connections { max, counts: Mutex::default() })
     }
@@ -27,7 +27,7 @@ impl Connections {
         self.max
     }
 
-    /// A place for one more connection of a door, if there is one. A Unix socket has no address.
+    /// Reserves a slot for one more connection of a door, if there is one. A Unix socket has no address.
     pub fn take_place(
         self: &Arc<Self>,
         door: &'static str,
@@ -67,12 +67,12 @@ impl Connections {
     }
 
     fn lock(&self) -> MutexGuard<'_, Counts> {
-        // The counts are whole between any two statements, whoever panicked.
+        // No statement leaves the counts inconsistent, so a poisoned lock is safe to use.
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One connection's place. Dropping it makes room for another.
+/// One connection's slot. Dropping it frees the slot.
 #[derive(Debug)]
 pub struct ConnectionSlot {
     connections: Arc<Connections>,

@@ -2,31 +2,31 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that connections may not use: the journal, snapshots, event files, topics, logs, listeners, threads.
+/// Descriptors reserved for the journal, snapshots, event files, topics, logs, listeners and threads.
 const RESERVE: u64 = 128;
-/// The limit that is assumed where the system names none.
+/// Assumed where the system has no limit.
 const UNLIMITED: u64 = 1 << 20;
 
-/// How many descriptors the process may have, and how many of them may be connections.
+/// How many descriptors the process may open, and how many of them may be connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptors {
     pub limit: u64,
     pub connections_max: usize,
 }
 
-/// Raises the limit of open files to what the system allows, and says what is left for connections.
+/// Raises the limit of open files to what the system allows, and returns what is left for connections.
 pub fn raise_descriptor_limit() -> Descriptors {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wanted = maximum.unwrap_or(UNLIMITED).min(UNLIMITED);
     if current.is_some_and(|current| current < wanted) {
-        // What cannot be raised stays as it is, and is read again below.
+        // If raising fails, the old limit stays and is read again below.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
     }
     Descriptors::within(getrlimit(Resource::Nofile).current.unwrap_or(UNLIMITED))
 }
 
 impl Descriptors {
-    /// A small limit is shared half and half, a larger one leaves a fixed reserve.
+    /// A small limit is split in half, a larger one keeps a fixed reserve.
     fn within(limit: u64) -> Descriptors {
         let reserve = RESERVE.min(limit / 2);
         Descriptors { limit, connections_max: usize::try_from(limit - reserve).unwrap_or(usize::MAX) }

@@ -1,4 +1,4 @@
-//! The door kit: what every door needs, written once. A door keeps only what belongs to its protocol.
+//! The door kit: what all doors share. A door contains only what belongs to its protocol.
 //!
 //! ```text
 //! accept (caps, keepalive, TLS) → Stream → connection loop (Protocol, byte budget, deadlines) → hub

@@ -1,4 +1,4 @@
-//! How much to read from a peer at once: little from one that says little, more from one that fills the buffer.
+//! Adapts the read size to a peer: small if it sends little, larger if it fills the buffer.
 
 #[derive(Clone, Copy, Debug)]
 pub struct ReadSizer {
@@ -12,12 +12,12 @@ impl ReadSizer {
         ReadSizer { least, most, now: least }
     }
 
-    /// How many bytes to ask for.
+    /// The size of the next read.
     pub fn bytes(&self) -> usize {
         self.now
     }
 
-    /// Learns from how many bytes came.
+    /// Adapts to the number of bytes read.
     pub fn has_read(&mut self, count: usize) {
         let wanted = if count >= self.now { 2 * self.now } else { count.next_power_of_two() };
         self.now = wanted.clamp(self.least, self.most);

@@ -1,4 +1,4 @@
-//! What every door is told at its start. Addresses are not among it: the caller binds them.
+//! Settings that all doors share. They contain no addresses, because the caller binds the listeners.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,23 +7,23 @@ use crate::budget::ByteBudget;
 use crate::connections::Connections;
 use crate::tls::Tls;
 
-/// Bytes that all connections together may hold in buffers beyond a small allowance each.
+/// Bytes that all connections together may buffer beyond a small allowance each.
 const BUFFERED_BYTES_MAX: usize = 256 << 20;
 const CONNECTIONS_MAX: usize = 100_000;
 
 #[derive(Clone, Debug)]
 pub struct DoorSettings {
-    /// How many connections this door takes at once, strangers included.
+    /// Maximum number of connections of this door, including those without a login.
     pub connections_max: usize,
     /// How many of them may come from one address.
     pub connections_per_address_max: usize,
-    /// How long an untrusted peer may take for the TLS handshake and its login together.
+    /// How long an untrusted peer may take for TLS handshake and login together.
     pub login_within: Duration,
-    /// How long a frame may stay unfinished without a byte of it arriving.
+    /// How long an unfinished frame may wait for its next byte.
     pub frame_within: Duration,
-    /// How long a peer may leave what it is sent unread.
+    /// How long a peer may leave sent data unread.
     pub read_within: Duration,
-    /// The certificate that a TCP door shows, if it speaks TLS.
+    /// The certificate of a TCP door with TLS.
     pub tls: Option<Tls>,
     /// Shared by all doors of a broker.
     pub connections: Arc<Connections>,
@@ -32,12 +32,12 @@ pub struct DoorSettings {
 }
 
 impl DoorSettings {
-    /// Whether peers of the door speak TLS with it.
+    /// Whether the door uses TLS.
     pub fn speaks_tls(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// What a door has set for itself, with what all doors of a broker share.
+    /// Combines a door's own settings with those that all doors share.
     pub fn with_shared(&self, shared: &DoorSettings) -> DoorSettings {
         let per_address = self.connections_per_address_max.min(shared.connections_per_address_max);
         DoorSettings {

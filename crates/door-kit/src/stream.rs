@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::net::UnixStream;
 use tokio_rustls::server::TlsStream;
 
-/// The most that is read at once.
+/// Maximum size of one read.
 const SCRATCH_BYTES: usize = 32 << 10;
 
 #[derive(Debug)]
@@ -23,8 +23,8 @@ pub enum DoorStream {
     Unix(UnixStream),
 }
 
-/// Reads what has arrived, at most `most` bytes, into a buffer that is empty while nothing comes: a connection that
-/// waits holds no memory for it.
+/// Reads what has arrived, at most `most` bytes. The buffer stays empty while nothing arrives: a waiting connection
+/// holds no memory for it.
 pub async fn read_into(
     stream: &mut (impl AsyncRead + Unpin),
     input: &mut BytesMut,
@@ -40,7 +40,7 @@ pub async fn read_into(
     .await
 }
 
-/// Writes what the stream takes, or pushes out what it has collected. Says how many bytes it took.
+/// Writes what the stream accepts, or flushes what it has buffered. Returns how many bytes it accepted.
 pub async fn send(
     stream: &mut (impl AsyncWrite + Unpin),
     out: &mut BytesMut,
@@ -59,7 +59,7 @@ pub async fn send(
     Ok(count)
 }
 
-/// Pushes out what the stream has collected, as far as that needs no waiting. TCP collects nothing, TLS does.
+/// Flushes the stream's own buffer as far as possible without waiting. TLS has one, TCP has none.
 pub fn is_flushed(stream: &mut (impl AsyncWrite + Unpin)) -> io::Result<bool> {
     let mut context = Context::from_waker(Waker::noop());
     match Pin::new(stream).poll_flush(&mut context) {

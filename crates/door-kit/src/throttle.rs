@@ -1,7 +1,8 @@
-//! Slows wrong keys down. Right keys are never slowed, so a misconfigured program locks nobody out.
+//! Delays the reply to wrong keys. Valid keys are never delayed, so a misconfigured program cannot lock out others.
 //!
-//! Wrong keys are counted by address and by a short hash of the key: a program that repeats one wrong key and a
-//! program that guesses are told apart in the log, and both wait longer with every try.
+//! Wrong keys are counted by address and by a short hash of the key. So the log distinguishes a program that repeats
+//! one
+//! wrong key from one that guesses; both wait longer with every attempt.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,17 +10,17 @@ use std::time::Duration;
 
 use tenure_hub::words::Timestamp;
 
-/// This many wrong keys of one address are answered at once.
+/// This many wrong keys of one address are answered without delay.
 const FREE_TRIES: u32 = 3;
 const WAIT_MIN: Duration = Duration::from_millis(250);
 const WAIT_MAX: Duration = Duration::from_secs(8);
-/// An address that shows no wrong key for this long starts afresh.
+/// The count of an address is reset after this long without a wrong key.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
-/// The log names one wrong key of one address once in this time.
+/// Minimum interval between log lines about the same wrong key of one address.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
-/// How many addresses are remembered; beyond that the oldest are forgotten.
+/// How many addresses are tracked; beyond that the oldest are dropped.
 const ADDRESSES_MAX: usize = 10_000;
-/// How many different wrong keys are told apart for one address.
+/// How many different wrong keys are tracked for one address.
 const KEYS_MAX: usize = 16;
 
 #[derive(Debug, Default)]
@@ -31,23 +32,23 @@ pub(crate) struct Throttle {
 struct Record {
     tries: u32,
     last: Timestamp,
-    /// When each key was last named in the log.
+    /// When each key was last logged.
     logged: HashMap<u64, Timestamp>,
 }
 
-/// What to do about a wrong key.
+/// How to treat a wrong key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ThrottleVerdict {
-    /// How long the refusal is held back.
+    /// Delay of the refusal.
     pub(crate) wait: Duration,
-    /// How many wrong keys this address has shown lately.
+    /// Recent wrong keys of this address.
     pub(crate) tries: u32,
-    /// Whether the log has not said so lately.
+    /// Whether to log it.
     pub(crate) is_news: bool,
 }
 
 impl Throttle {
-    /// A wrong key was shown. `key` is a hash that means nothing outside this process.
+    /// A peer sent a wrong key. `key` is a hash that is meaningless outside this process.
     pub(crate) fn wrong(&mut self, now: Timestamp, address: Option<IpAddr>, key: u64) -> ThrottleVerdict {
         self.make_room(now);
         let record = self.addresses.entry(address).or_default();
@@ -76,7 +77,7 @@ impl Throttle {
         }
         self.addresses.retain(|_, record| now <= record.last + FORGET_AFTER);
         if self.addresses.len() >= ADDRESSES_MAX {
-            // A quarter at a time, so that a crowd of guessers does not cost a search for each guess.
+            // Drops a quarter at a time, so that many guessing peers do not cost a search for each guess.
             let mut times: Vec<Timestamp> = self.addresses.values().map(|record| record.last).collect();
             let (_, oldest, _) = times.select_nth_unstable(ADDRESSES_MAX / 4);
             let oldest = *oldest;

@@ -1,4 +1,4 @@
-//! TLS for TCP doors: a certificate, its key, and the authority of client certificates if those are wanted.
+//! TLS for TCP doors: a certificate, its key, and optionally the CA for client certificates.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
-/// What a door needs to speak TLS. The private key is never shown.
+/// The TLS settings of a door. The private key is never printed.
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ServerConfig>,
@@ -29,7 +29,8 @@ pub enum TlsFault {
 }
 
 impl Tls {
-    /// Reads a certificate chain and its key in PEM. With a client authority, peers must show a certificate it signed.
+    /// Reads a certificate chain and its key in PEM. With a client CA, peers must present a certificate that it
+    /// signed.
     pub fn new(certificate: &[u8], key: &[u8], client_authority: Option<&[u8]>) -> Result<Tls, TlsFault> {
         let chain = certificates(certificate).ok_or(TlsFault::Certificate)?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsFault::Key)?;
@@ -56,7 +57,7 @@ impl Tls {
         Ok(Tls { config: Arc::new(config) })
     }
 
-    /// The same certificate for a door whose protocol is negotiated inside TLS, such as HTTP/2.
+    /// The same certificate for a door that negotiates its protocol inside TLS, such as HTTP/2.
     #[must_use]
     pub fn with_protocol(&self, protocol: &[u8]) -> Tls {
         let mut config = (*self.config).clone();
@@ -75,7 +76,7 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-/// All certificates of a file; nothing if there is none, or one that cannot be read.
+/// Returns all certificates of a file; `None` if there is none, or an invalid one.
 fn certificates(pem: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     chain.ok().filter(|chain| !chain.is_empty())

@@ -1,9 +1,8 @@
-//! The worker actor: the door's side of a worker that fetches its tasks itself, through whichever connections it
-//! speaks.
+//! The worker actor: the door's side of a worker that pulls its tasks, over any number of connections.
 //!
-//! A worker may heartbeat on one connection and pull on another, and may lose a connection without losing its tasks. So
-//! what it holds, what it waits for and what it said of itself is kept here, once per worker, with a hub session of its
-//! own; connections come and go. A protocol adds its types and calls with [`Dialect`].
+//! A worker may send heartbeats on one connection and pull on another, and may lose a connection without losing its
+//! tasks. So the actor stores what the worker holds, waits for and reports, once per worker, with its own hub session;
+//! connections come and go. A protocol adds its types and calls with [`Dialect`].
 //!
 //! [`WorkerActor`] is pure: calls come in with [`WorkerActor::call_from`], the hub's deliveries with
 //! [`WorkerActor::deliver`]; requests for the hub and answers for connections go out through [`ActorOutput`].
@@ -11,18 +10,18 @@
 //!
 //! | file | concern |
 //! |---|---|
-//! | `presence.rs`, `life.rs` | is the worker there, and what does the hub believe |
+//! | `presence.rs`, `life.rs` | whether the worker is alive, and what the hub assumes |
 //! | `terms.rs` | what it offers |
 //! | `pulls.rs` | what it waits for |
 //! | `claims.rs`, `evidence.rs` | what it holds, and whether it knows |
 //! | `recall.rs` | what it held before it or the broker was away |
-//! | `reports.rs` | what it says about its tasks |
+//! | `reports.rs` | what it reports about its tasks |
 //! | `joining.rs` | registration, heartbeats, goodbye |
 //! | `directory.rs` | the runner; the only file that awaits |
 //!
-//! Protocols that hand tasks to a worker over one connection (Majordomo, READY / PING / PONG) use the parts that are
-//! the same for them: [`Arrival`] for a worker that comes back under its name, [`starts_on_assignment`] for tasks that
-//! run zero times or once, and [`refused`].
+//! Protocols that send tasks to a worker over one connection (Majordomo, READY / PING / PONG) share some parts:
+//! [`Arrival`] for a worker that returns under its name, [`starts_on_assignment`] for tasks that run at most once, and
+//! [`refused`].
 
 mod arrival;
 mod call;

@@ -1,4 +1,4 @@
-//! Bytes ↔ frames and messages. The native protocol lives in a crate of its own, because clients speak it too.
+//! Bytes ↔ frames and messages. The native protocol has its own crate, because clients use it too.
 
 pub use tenure_wire::limits::FRAME_BYTES_MAX;
 pub use tenure_wire::{

@@ -1,15 +1,15 @@
-//! Takes the frames of both dialects out of what has arrived.
+//! Takes the frames of both dialects out of the received bytes.
 
 use bytes::{Bytes, BytesMut};
 use tenure_door_kit::Turn;
 
 use crate::codec::{FrameError, split_frames};
 
-/// The longest frame of a peer that has not introduced itself.
+/// The longest frame of a peer that has not logged in.
 pub(crate) const UNAUTHENTICATED_FRAME_BYTES_MAX: usize = 16 << 10;
 
-/// Hands complete frames to a session until there are no more or the connection is to be closed. `most` says how long a
-/// frame may be: a login raises it.
+/// Passes complete frames to a session until there are no more or the connection closes. `most` is the current frame
+/// limit: a login raises it.
 pub(crate) fn take_frames<S>(
     session: &mut S,
     arrived: &mut BytesMut,

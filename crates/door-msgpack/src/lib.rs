@@ -1,7 +1,8 @@
-//! The MessagePack door: the native protocol, and beside it the older message dialect in [`xmessage`].
+//! The MessagePack door: the native protocol, and the older message dialect in [`xmessage`].
 //!
-//! Bytes become messages in [`codec`], messages become the hub's words in `translate`, [`session`] holds one peer's
-//! conversation, and [`server`] is the only file that knows sockets. Every door has these files, in this order.
+//! [`codec`] decodes messages, `translate` converts them for the hub, [`session`] is one peer's session, and
+//! [`server`] is
+//! the only file with sockets. Every door has these files, in this order.
 
 pub mod codec;
 mod frames;

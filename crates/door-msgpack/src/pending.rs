@@ -1,7 +1,7 @@
-//! Requests under way: what each answer belongs to. A slot and a round make a token, so that an answer that comes too
-//! late finds nothing instead of somebody else's request.
+//! Requests in flight, by token. A token combines a slot and a generation, so that a late reply finds nothing instead
+//! of a different request.
 
-/// What goes to the hub and comes back.
+/// Sent with a request to the hub and returned with its reply.
 pub(crate) type Token = u64;
 
 #[derive(Debug)]

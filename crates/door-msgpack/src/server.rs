@@ -1,4 +1,4 @@
-//! The sockets, and nothing else: each connection runs the kit's loop around a session of its dialect.
+//! The sockets: each connection runs the kit's loop around a session of its dialect.
 
 use std::io;
 use std::sync::Arc;

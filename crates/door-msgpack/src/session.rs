@@ -1,8 +1,10 @@
-//! One peer's conversation, pure: frames and deliveries come in, frames and asks go out, time is an argument. (Topics
+//! One peer's session, pure: frames and deliveries come in, frames and hub requests go out, time is an argument.
+//! (Topics
 //! are the exception: they are shared memory, so the session publishes and takes itself, without ever waiting.)
 //!
-//! A request becomes one ask, or a few; the ask's token finds the request again when its answer arrives. What came in
-//! one read goes to the hub at once, and what the hub says at once goes out in as few frames as it fits into.
+//! A request of the peer becomes one or a few hub requests; the token of a reply finds the request again. Everything
+//! from
+//! one read goes to the hub at once, and deliveries that arrive together go out in as few frames as possible.
 
 mod bulk;
 mod expect;
@@ -43,11 +45,11 @@ pub use tenure_door_kit::{ConnectionAccess, Protocol, Turn};
 #[derive(Debug)]
 pub struct Session {
     settings: Arc<Settings>,
-    /// Who it is, once it has said hello.
+    /// The peer's identity, after its hello.
     peer: Option<Box<Known>>,
     pendings: Pendings<PendingReply>,
     bulk: Bulk,
-    /// What most peers never use.
+    /// State that most peers never need.
     extras: Option<Box<Extras>>,
 }
 
@@ -55,26 +57,26 @@ pub struct Session {
 struct Known {
     grant: Arc<Grant>,
     identity: Name,
-    /// It has asked to be a worker: whatever it says is a sign of life.
+    /// It has asked to be a worker: everything it sends is a sign of life.
     works: bool,
     namespace: Name,
     all_topics: Topics,
-    /// What it does with topics, as soon as it does anything with them.
+    /// Its topic state, once it uses topics.
     topics: Option<Box<TopicSide>>,
 }
 
 #[derive(Debug, Default)]
 struct Extras {
     waits: Waits,
-    /// Calls under way, by the number of their request, and when each is given up.
+    /// Calls in flight, by the number of their request, and when each times out.
     calls: HashMap<u64, (Token, Option<Timestamp>), RandomState>,
     /// Watches that are open, by the numbers of their requests.
     watches: HashSet<u64, RandomState>,
-    /// Requests of several asks of which one was refused, by their numbers.
+    /// Requests with several hub requests of which one was refused, by their numbers.
     refused_parts: HashMap<u64, Refusal, RandomState>,
-    /// What is given up when its time has come.
+    /// What times out, and when.
     deadlines: BTreeSet<(Timestamp, Due)>,
-    /// Which broadcasts it wants to hear; nothing means none.
+    /// Which broadcasts it wants; empty means none.
     hears: Vec<Hear>,
 }
 
@@ -280,7 +282,7 @@ impl Session {
     ) {
         let Some(pending) = self.pendings.get(token) else { return };
         let number = pending.number;
-        // A call's answer comes from its receiver; all that the hub itself can say is that there is none.
+        // The receiver answers a call; the hub itself replies only if there is none.
         if let ReplyPlan::Call { to } = &pending.expect {
             let nobody = Refusal::NobodyThere { address: to.clone() };
             if let Err(no) = reply {
@@ -356,7 +358,7 @@ impl Session {
             Notice::Drain => tenure_wire::Notice::Drain,
             Notice::Replaced { worker } => tenure_wire::Notice::Replaced(Replaced { worker }),
         };
-        // News of a task must not overtake the task.
+        // A notice about a task must not overtake the task.
         self.bulk.flush(&mut turn.out);
         encode_notice(&mut turn.out, &told);
     }
@@ -369,7 +371,7 @@ impl Session {
         })
     }
 
-    /// The call is over. Returns the token that the hub knows it by.
+    /// The call is over. Returns its token at the hub.
     fn forget_call(&mut self, number: u64) -> Option<Token> {
         let extras = self.extras.as_mut()?;
         let (token, deadline) = extras.calls.remove(&number)?;
@@ -378,7 +380,7 @@ impl Session {
         Some(token)
     }
 
-    /// The caller does not wait any longer, so its receiver need not answer.
+    /// The caller no longer waits, so the receiver need not answer.
     fn give_up_call(&mut self, number: u64, turn: &mut Turn) {
         if let Some(token) = self.forget_call(number) {
             self.ask(NO_NUMBER, ReplyPlan::Nothing, Request::GiveUpCall { token }, turn);
@@ -427,12 +429,12 @@ impl Extras {
     }
 }
 
-/// A reply, unless none is wanted.
+/// Sends a reply, unless none is wanted.
 fn answer(number: u64, reply: &Reply, turn: &mut Turn) {
     if number != NO_NUMBER {
         return encode_reply(&mut turn.out, number, reply);
     }
-    // Who wants no answer still hears what was refused, entry by entry.
+    // Refused entries are reported even if no reply is wanted.
     if let Reply::Held(held) = reply {
         refuse_each(held.refused.iter().map(|entry| &entry.refusal), turn);
     } else if let Reply::Submitted(submitted) = reply {
@@ -457,7 +459,7 @@ fn farewell(refusal: tenure_wire::Refusal, turn: &mut Turn) {
     turn.close = true;
 }
 
-/// The answer to a submission, with what the door had refused itself put back into its place.
+/// The reply to a submission, with the door's own refusals inserted at their index.
 fn submitted(number: u64, refused: &[(usize, Refusal)], response: Response, turn: &mut Turn) {
     let mut reply = translate::response(response);
     if let Reply::Submitted(Submitted { tasks }) = &mut reply {

@@ -1,4 +1,4 @@
-//! What the door is told at its start. Addresses are not among it: whoever starts the door binds them.
+//! The settings of the door. They contain no addresses, because the caller binds the listeners.
 
 use tenure_door_kit::DoorSettings;
 
@@ -6,11 +6,11 @@ use crate::xmessage::XmessageSettings;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What every door is told: caps, deadlines, TLS.
+    /// Settings that all doors share: limits, deadlines, TLS.
     pub door: DoorSettings,
     /// Defaults for peers of the older dialect.
     pub xmessage: XmessageSettings,
-    /// How the broker calls itself, for people to read.
+    /// The broker's name and version, for people to read.
     pub software: Box<str>,
 }
 

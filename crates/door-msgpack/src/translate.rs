@@ -1,5 +1,5 @@
-//! The native protocol's words ↔ the hub's. The one place that knows both; pure, and without a `_` where a word of the
-//! hub is turned into one of the wire, so that a new word does not compile until it has been given its place here.
+//! Translates between the native protocol and the hub's types; no other module knows both. Pure. It uses no `_` arm
+//! for the hub's types, so that a new variant does not compile until it is handled here.
 
 mod answer;
 mod ask;

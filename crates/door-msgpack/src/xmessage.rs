@@ -1,5 +1,5 @@
-//! The older message dialect: one tagged MessagePack value per frame, spoken by workers that are sent tasks and by
-//! *actioners* that add, play, pause and kill them. Its words stay in this folder; `spec/xmessage.md` is its page.
+//! The older message dialect: one tagged MessagePack value per frame. Workers receive tasks; *actioners* add, play,
+//! pause and kill them. Its terms stay in this folder; `spec/xmessage.md` specifies it.
 
 pub mod codec;
 mod server;

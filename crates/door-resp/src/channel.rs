@@ -1,12 +1,11 @@
-//! Channels that peers publish to are topics of the broker. What Redis calls a channel or a pattern, and what the
-//! broker calls it.
+//! Maps Redis channels and patterns to topics of the broker.
 
 use bytes::Bytes;
 use tenure_hub::topics::{TopicFilter, TopicRefusal};
 
 use crate::glob::literal_prefix;
 
-/// Channels that begin so tell of jobs; nobody else may publish there.
+/// Channels with this prefix report on jobs; only the broker publishes there.
 pub(crate) const OWN: &str = "job:";
 
 /// Something a connection listens to.
@@ -16,7 +15,7 @@ pub enum ChannelListener {
     Pattern(Bytes),
 }
 
-/// What the server is asked to do about topics.
+/// A topic operation for the server.
 #[derive(Debug)]
 pub enum ChannelAct {
     Begin { listener: ChannelListener, filter: Wide },
@@ -24,15 +23,15 @@ pub enum ChannelAct {
     Publish { token: u64, channel: String, message: Bytes },
 }
 
-/// A filter that lets through everything a listener wants, and perhaps more.
+/// A topic filter that matches everything a listener wants, and possibly more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wide {
     pub filter: TopicFilter,
-    /// It lets through nothing else.
+    /// The filter matches nothing else.
     pub is_exact: bool,
 }
 
-/// A channel's topic. Not every name of a channel can be one.
+/// The topic of a channel. Not every channel name can be a topic.
 pub(crate) fn channel_filter(channel: &[u8]) -> Result<Wide, String> {
     let name = std::str::from_utf8(channel).map_err(|_| "it is not UTF-8".to_owned())?;
     let filter = TopicFilter::parse(name).map_err(|refusal: TopicRefusal| refusal.to_string())?;
@@ -42,7 +41,7 @@ pub(crate) fn channel_filter(channel: &[u8]) -> Result<Wide, String> {
     Ok(Wide { filter, is_exact: true })
 }
 
-/// Redis' patterns know no levels, so a pattern is looked for among all topics below the levels it spells out.
+/// Redis patterns have no levels, so the filter covers all topics below the levels that the pattern spells out.
 pub(crate) fn pattern_filter(pattern: &[u8]) -> Wide {
     let prefix = literal_prefix(pattern);
     if prefix.len() == pattern.len()

@@ -1,8 +1,9 @@
-//! Bytes to commands and replies to bytes, without I/O.
+//! Decodes commands and encodes replies, without I/O.
 //!
-//! [`Decoder`] takes whatever a socket delivers and lends complete [`RawCommand`]s; it never looks at a byte
-//! twice and never reserves memory because an untrusted peer named a large number. [`Reply`] is every shape an
-//! answer can have and knows how to write itself in RESP2 and RESP3.
+//! [`Decoder`] takes whatever a socket delivers and lends complete [`RawCommand`]s. It scans each byte once and never
+//! reserves memory because an untrusted peer announced a large number. [`Reply`] covers every kind of reply and
+//! encodes
+//! itself in RESP2 and RESP3.
 
 mod decoder;
 mod encode;

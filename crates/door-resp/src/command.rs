@@ -1,8 +1,7 @@
 //! Commands with typed arguments. Parsing is pure: it knows the grammar and nothing of the broker.
 //!
-//! [`Entry::find`] looks a name up in the [`TABLE`]; [`Entry::parse`] turns the arguments into a [`Command`].
-//! The two steps are apart because a peer that has not authenticated is told so before its arguments are
-//! looked at.
+//! [`Entry::find`] looks a name up in the [`TABLE`]; [`Entry::parse`] turns the arguments into a [`Command`]. They are
+//! separate steps because a peer that has not authenticated is refused before its arguments are parsed.
 
 mod actions;
 mod arguments;
@@ -41,7 +40,7 @@ pub(crate) use workers::{WORDS_BYTES_MAX, WorkerCommand};
 use crate::codec::RawCommand;
 use arguments::Arguments;
 
-/// Everything a peer can ask for, by subject.
+/// All commands, by subject.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Command {
     Connection(ConnectionCommand),

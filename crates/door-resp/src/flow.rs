@@ -1,8 +1,9 @@
-//! A command flow: the steps a command takes until there is a reply. Pure, and every state can be printed.
+//! A command flow: the steps of a command until its reply. Pure, and every state can be printed.
 //!
-//! Most commands ask the hub one thing and put the answer into words ([`FlowStep::Last`]); those may be under way
-//! together. Others look something up first, read bytes, ask for a stored key or call a worker: their [`FlowStep`]
-//! carries the [`CommandFlow`] that goes on with the answer. While such a flow runs, the commands after it wait.
+//! Most commands send the hub one request and convert its reply ([`FlowStep::Last`]); several of those may be in
+//! flight.
+//! Others first look something up, read bytes, ask for a stored key or call a worker: their [`FlowStep`] carries the
+//! [`CommandFlow`] that continues with the answer. While such a flow runs, later commands wait.
 
 #[cfg(test)]
 mod tests;
@@ -21,13 +22,13 @@ use crate::worker::{RespCall, RespCallReply};
 
 pub(crate) type FlowOutcome = Result<Response, Refusal>;
 
-/// What a command does next.
+/// The next step of a command.
 #[derive(Debug)]
 pub(crate) enum FlowStep {
     Reply(Reply),
-    /// The last question: its answer is all that is needed.
+    /// The last request: its reply is all that is needed.
     Last(Request, LastReply),
-    /// Submit to a queue and answer with its length. Pushes that arrive together go together.
+    /// Submits to a queue and replies with its length. Pushes that arrive together are submitted together.
     Push {
         queue: Name,
         submissions: Vec<Submission>,
@@ -40,7 +41,7 @@ pub(crate) enum FlowStep {
     Call(Whom, RespCall, CommandFlow),
     /// Call several workers, or one of them several times.
     Calls(Vec<(Whom, RespCall)>, CommandFlow),
-    /// Answer with an element that is not the job's id, and know it when it comes back.
+    /// Replies with an element that is not the job's id, and remembers it for a later LREM.
     Handed {
         job: String,
         element: Bytes,
@@ -55,7 +56,7 @@ impl FlowStep {
     }
 }
 
-/// What a command waits for, by the family of the state that goes on with it.
+/// The state of a waiting command, by the module that continues it.
 #[derive(Debug)]
 pub(crate) enum CommandFlow {
     Lookup(Lookup),
@@ -70,7 +71,7 @@ pub(crate) enum CommandFlow {
 }
 
 impl CommandFlow {
-    /// Goes on with the answer that the last step asked for.
+    /// Continues with the answer to the last step.
     pub(crate) fn resume(self, now: Timestamp, input: Input) -> FlowStep {
         match self {
             Self::Lookup(flow) => flow.resume(now, input),
@@ -91,14 +92,14 @@ impl CommandFlow {
 pub(crate) enum Input {
     Answer(FlowOutcome),
     Read(Vec<Result<Bytes, Refusal>>),
-    /// What the key space answers, or what the client is told if it does not.
+    /// The key space's reply, or the error for the client.
     Keys(Result<KeyReply, Reply>),
     Call(RespCallReply),
     Calls(Vec<RespCallReply>),
 }
 
 impl Input {
-    /// The hub's answer. The session answers each step in its own kind, so another kind is a mistake of the session.
+    /// The hub's reply. The session answers each step in its own kind, so another kind is a bug in the session.
     pub(crate) fn answer(self) -> FlowOutcome {
         match self {
             Self::Answer(outcome) => outcome,
@@ -150,15 +151,15 @@ pub(crate) const OTHER_KIND: Refusal = Refusal::BadValue { what: "answer", why: 
 /// Which worker is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Whom {
-    /// The one that speaks on this connection, if any.
+    /// The worker of this connection, if any.
     Own,
-    /// The same; a connection without a name becomes a worker of its own.
+    /// The worker of this connection; a connection without a name becomes its own worker.
     Puller,
-    /// By its id, if it is there.
+    /// A worker by its id, if it is known.
     Known(Name),
-    /// By its id; one that nobody has heard of becomes known.
+    /// A worker by its id; an unknown one becomes known.
     Opened(Name),
-    /// By its id, and this connection speaks for it from now on.
+    /// A worker by its id; this connection acts as that worker from now on.
     Become(Name),
 }
 

@@ -1,14 +1,14 @@
-//! One entry for fuzzers: any bytes, any split, nothing may panic and nothing may grow past its limit.
+//! Entry point for fuzzers: for any bytes and any split, nothing may panic or grow past its limit.
 
 use bytes::BytesMut;
 
 use crate::codec::{Decoder, RawCommand, Reply, RespLimits, Version, encode, read_reply};
 use crate::command::Command;
 
-/// The first byte chooses the size of the pieces the rest arrives in.
+/// The first byte chooses the size of the pieces in which the rest arrives.
 ///
 /// # Panics
-/// If a promise of the codec is broken; a fuzzer is looking for that.
+/// If the codec breaks an invariant, which is what a fuzzer looks for.
 pub fn fuzz(bytes: &[u8]) {
     let Some((&piece, stream)) = bytes.split_first() else { return };
     let whole = decode(stream, usize::MAX);

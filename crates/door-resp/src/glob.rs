@@ -1,3 +1,3 @@
-//! Patterns as Redis writes them; the key space has them as well.
+//! Redis patterns, shared with the key space.
 
 pub(crate) use tenure_hub::keyspace::{glob, literal_prefix};

@@ -1,4 +1,4 @@
-//! The JSON that travels inside commands, checked field by field. Each shape says what is wrong by name.
+//! The JSON documents inside commands, checked field by field. Errors name the wrong field.
 
 mod action;
 mod base64;

@@ -1,4 +1,4 @@
-//! Keys as a Redis client writes them: those that name a view on the broker's tasks, workers and plans.
+//! Redis keys that name a view of the broker's tasks, workers and plans.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::json::pushed_name;
 
-/// What a key looks at.
+/// What a key refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RespKey {
     /// `queue:<queue>`: what waits.
@@ -23,7 +23,7 @@ pub(crate) enum RespKey {
     Capability { name: String },
     /// `events` and `events:<queue or job>`.
     Events(EventsKey),
-    /// Anything else. If something lives there, it is stored.
+    /// Any other key. If it exists, it is stored.
     Unknown,
 }
 
@@ -68,7 +68,7 @@ pub(crate) enum WorkerField {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EventsKey {
     All,
-    /// A queue or a job; which of the two is for the broker to know.
+    /// A queue or a job; the broker finds out which.
     Of(String),
 }
 
@@ -103,7 +103,7 @@ impl RespKey {
         }
     }
 
-    /// The name of the hash that clients may keep beside the view.
+    /// The name of the hash in which clients store metadata of the view.
     pub(crate) fn metadata(&self) -> Option<Bytes> {
         match self {
             Self::Job { id, field: JobField::Whole } => Some(Bytes::from(format!("job:{id}"))),
@@ -118,7 +118,7 @@ impl RespKey {
         }
     }
 
-    /// The word TYPE answers with, if something can live at this key.
+    /// The reply to TYPE, if the key can exist.
     pub(crate) fn redis_type(&self) -> Option<&'static str> {
         match self {
             Self::Queue(_) | Self::Action { field: ActionField::Jobs, .. } => Some("list"),
@@ -154,7 +154,7 @@ impl RespQueueKey {
     }
 }
 
-/// The id of a job. Workers that were handed a whole job use it as the id of that job.
+/// The id of a job. Workers that received a whole job use it as the id of that job.
 pub(crate) fn job_id_of(text: &str) -> Cow<'_, str> {
     match pushed_name(text.as_bytes()) {
         Ok(Some(name)) => Cow::Owned(name),

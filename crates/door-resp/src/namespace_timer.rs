@@ -1,4 +1,4 @@
-//! What the door looks after now and then, for all connections together. Time comes in as an argument.
+//! Decides when a namespace is due for cleanup, for all connections together. Time is an argument.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use tenure_hub::words::{Name, Timestamp};
 
-/// How often one namespace is tidied at most.
+/// Minimum interval between cleanups of one namespace.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// When each namespace was tidied last. There are as many as the configuration's keys name.
+/// When each namespace was last cleaned up. The keys in the configuration bound their number.
 #[derive(Debug, Default)]
 pub struct NamespaceTimer {
     tidied: Mutex<HashMap<Name, Timestamp>>,
 }
 
 impl NamespaceTimer {
-    /// Whether it is time again. Whoever asks has to do it.
+    /// Whether a cleanup is due. A caller that gets `true` must do it.
     pub fn is_due(&self, now: Timestamp, namespace: &Name) -> bool {
         let mut tidied = self.tidied.lock().unwrap_or_else(PoisonError::into_inner);
         let due = tidied.get(namespace).is_none_or(|last| *last + EVERY <= now);

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// The usual constants: how soon repeated words stop to count, and how much long descriptions are held back.
+/// The usual BM25 constants: saturation of repeated words, and normalization by length.
 const K1: f64 = 1.2;
 const B: f64 = 0.75;
 /// A word in the name counts as this many in the description.
 const NAME_WEIGHT: usize = 3;
 
-/// What is known of one capability, from all workers that offer it.
+/// One capability, merged from all workers that offer it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Described {
     pub name: String,
@@ -61,7 +61,7 @@ pub(crate) struct CapabilityIndex {
 }
 
 impl CapabilityIndex {
-    /// Adds what one worker offers. Of several descriptions the first that says something counts.
+    /// Adds what one worker offers. The first description that is not empty counts.
     pub(crate) fn add(&mut self, worker: &str, registration: &Value) {
         let capabilities = &registration["capabilities"];
         let lists = [capabilities, &capabilities["tools"], &capabilities["agentic_units"]];

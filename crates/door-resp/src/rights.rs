@@ -1,4 +1,4 @@
-//! Which right each command needs. The hub refuses requests by the same rights; this door asks first, because one
+//! Which right each command needs. The hub enforces the same rights on requests. This door checks first, because one
 //! command may be several requests, and because a worker may read what it holds.
 
 use tenure_hub::words::{Refusal, TaskInfo};
@@ -19,7 +19,7 @@ const WORK: Need = Need::Right(Needs::Right(Right::Work));
 const MANAGE: Need = Need::Right(Needs::Right(Right::Manage));
 const NOTHING: Need = Need::Right(Needs::Nothing);
 
-/// How the channels begin on which the broker tells of tasks, queues and workers.
+/// Prefixes of the channels on which the broker reports on tasks, queues and workers.
 const EVENTS: [&str; 4] = [OWN, "task.", "queue.", "worker."];
 
 /// What a command needs.
@@ -31,17 +31,17 @@ pub(crate) enum Need {
 }
 
 impl Need {
-    /// `worker` is the one that speaks on the connection.
+    /// `worker` is the worker of the connection.
     pub(crate) fn of(command: &Command, worker: Option<&str>) -> Need {
         match command {
-            // INFO shows its figures to those that may read; libraries ask for the rest when they connect.
+            // INFO shows figures only with `read`; libraries ask for the rest when they connect.
             Command::Connection(_) => NOTHING,
             Command::List(command) => match command {
                 RespListCommand::Push { .. } => SUBMIT,
                 RespListCommand::Claim(_) | RespListCommand::Remove { .. } => WORK,
                 RespListCommand::Length { .. } | RespListCommand::Range { .. } => READ,
             },
-            // What is listed beside stored keys are views, which need more.
+            // The listing also contains views, which need more.
             Command::Keyspace(KeyspaceCommand::List { then: Some(_), .. }) => READ,
             Command::Keyspace(command) => Need::Right(command.act().needs()),
             Command::View(command) => of_view(command, worker),
@@ -93,7 +93,7 @@ impl Need {
         }
     }
 
-    /// Refuses by name what these rights do not allow.
+    /// Refuses, by name, what these rights do not allow.
     pub(crate) fn check(self, rights: Rights) -> Result<(), Refusal> {
         match self {
             Need::Right(needs) => rights.check(needs),
@@ -146,7 +146,7 @@ fn of_view(command: &ViewCommand, worker: Option<&str>) -> Need {
         AskedKey::Stored(_) => true,
     };
     match command {
-        // Whether it holds the job is known when the job is.
+        // Whether it holds the job is checked when the job is found.
         ViewCommand::Get(RespKey::Job { .. } | RespKey::Plan { .. })
         | ViewCommand::Hash { key: RespKey::Job { .. } | RespKey::Plan { .. }, .. } => Need::ReadOwn,
         ViewCommand::Get(key)
@@ -175,7 +175,7 @@ fn of_view(command: &ViewCommand, worker: Option<&str>) -> Need {
     }
 }
 
-/// Whether a pattern may match a channel that begins so.
+/// Whether a pattern may match a channel with this prefix.
 fn may_begin_with(pattern: &[u8], events: &str) -> bool {
     let prefix = literal_prefix(pattern);
     prefix.starts_with(events.as_bytes()) || events.as_bytes().starts_with(prefix)

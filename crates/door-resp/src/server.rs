@@ -1,4 +1,4 @@
-//! The sockets, and nothing else: what arrives goes to the session, what the session says goes out.
+//! The sockets: passes received bytes to the session, and writes what it produces.
 //!
 //! One task per connection (the loop of the kit around `connection.rs`), and one per worker actor (in the kit).
 
@@ -23,7 +23,7 @@ use crate::worker::Resp;
 use channels::ChannelPatterns;
 use connection::Connection;
 
-/// Serves RESP over TCP until the hub stops, then waits for the conversations to end.
+/// Serves RESP over TCP until the hub stops, then waits for the connections to end.
 pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
     let counters = Arc::new(Counters::new("resp"));
     hub.show(Arc::clone(&counters)).await;
@@ -64,6 +64,6 @@ struct Door {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind these locks is whole between any two statements, whoever panicked.
+    // No statement leaves the guarded data inconsistent, so a poisoned lock is safe to use.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,8 @@
-//! One connection's conversation. Pure: bytes and deliveries come in, requests and bytes go out, time is an argument.
+//! One connection's session. Pure: bytes and deliveries come in, requests and bytes go out, time is an argument.
 //!
-//! Answers leave in the order of the commands. A command whose answer needs one question only ([`FlowStep::Last`]) does
-//! not keep the next one waiting; a longer flow does, unless both are a worker's (`overlap.rs`).
+//! Replies leave in the order of the commands. A command that needs one request only ([`FlowStep::Last`]) does not
+//! block
+//! the next one; a longer flow does, unless both are a worker's (`overlap.rs`).
 
 mod about;
 mod authenticator;
@@ -55,11 +56,11 @@ use subscribing::SessionSubscriptions;
 use transaction::MultiTransaction;
 use worker_calls::{Group, nameless};
 
-/// Answers that may be under way before the next command is looked at.
+/// Maximum number of pending replies before the session stops taking commands.
 const REPLIES_MAX: usize = 1024;
-/// How much is read ahead of a command that takes its time.
+/// Maximum number of bytes read ahead of a slow command.
 const PIPELINED_BYTES_MAX: usize = 256 * 1024;
-/// How much may be unsent before the next command is looked at.
+/// Maximum number of unsent bytes before the session stops taking commands.
 const UNSENT_BYTES_MAX: usize = 1024 * 1024;
 
 #[derive(Debug)]
@@ -119,33 +120,33 @@ impl Session {
         }
     }
 
-    /// What has arrived, while the session looks at it.
+    /// The received bytes.
     pub fn input(&mut self) -> &mut BytesMut {
         self.decoder.buffer_mut()
     }
 
-    /// Nothing is going on: the connection may hold as little memory as possible.
+    /// The session is idle: the connection may free its memory.
     pub fn rest(&mut self) {
         self.decoder.release_memory();
     }
 
-    /// Whether a command is under way that takes as long as somebody else takes.
+    /// Whether a running command waits for another peer.
     pub fn is_blocked(&self) -> bool {
         self.flows.are_blocked() || self.following.is_some()
     }
 
-    /// Whether answers are still to be given.
+    /// Whether replies are pending.
     pub fn owes_answers(&self) -> bool {
         !self.replies.is_empty() || self.held_back.is_some() || self.transaction.is_due()
     }
 
-    /// Whether more should be read. Behind a command that takes its time, or a peer that does not read its answers,
-    /// only so much is kept.
+    /// Whether to read more. Behind a slow command, or a peer that does not read its replies, only a limited amount is
+    /// buffered.
     pub fn is_hungry(&self, arrived: usize, unsent: usize) -> bool {
         !self.is_stuck(unsent) || arrived < PIPELINED_BYTES_MAX
     }
 
-    /// Whether something keeps the next command waiting.
+    /// Whether something blocks the next command.
     fn is_stuck(&self, unsent: usize) -> bool {
         self.flows.keep_others_waiting()
             || self.held_back.is_some()
@@ -154,38 +155,38 @@ impl Session {
             || unsent >= UNSENT_BYTES_MAX
     }
 
-    /// Whether the peer has begun a command and not finished it.
+    /// Whether the peer has sent an incomplete command.
     pub fn is_halfway(&self, arrived: usize, unsent: usize) -> bool {
         arrived > 0 && !self.is_stuck(unsent)
     }
 
-    /// Whether it has shown a key, if one is needed.
+    /// Whether it has authenticated, if that is required.
     pub fn is_known(&self) -> bool {
         self.identity.grant.is_some()
     }
 
-    /// Whether commands wait that may be looked at now.
+    /// Whether buffered commands may run now.
     pub fn may_go_on(&self, arrived: usize) -> bool {
         let waits = self.held_back.is_some() || self.transaction.is_due() || arrived > 0;
         waits && !self.flows.keep_others_waiting()
     }
 
-    /// Where its tasks live.
+    /// The namespace of its tasks.
     pub fn namespace(&self) -> &Name {
         &self.identity.namespace
     }
 
-    /// What the peer may do; everything that may be done without a key, as long as it has shown none.
+    /// The peer's rights; before authentication, those of a peer without a key.
     pub fn grant(&self) -> Arc<Grant> {
         self.identity.grant.clone().unwrap_or_default()
     }
 
-    /// How its session with the hub is called, and its worker if that has no name.
+    /// The name of its hub session, and of its worker if that has no name.
     pub fn identity(&self) -> &Name {
         &self.identity.unnamed
     }
 
-    /// Looks at what has arrived, as far as answers may be given.
+    /// Processes received commands, as far as replies may be pending.
     pub fn receive(
         &mut self,
         now: Timestamp,
@@ -235,7 +236,7 @@ impl Session {
         self.flush(out);
     }
 
-    /// Whether one more answer may be under way.
+    /// Whether one more reply may be pending.
     fn has_room(&mut self, out: &mut SessionOutput) -> bool {
         if self.replies.len() >= REPLIES_MAX {
             self.flush(out);
@@ -243,7 +244,7 @@ impl Session {
         self.replies.len() < REPLIES_MAX && out.bytes.len() < UNSENT_BYTES_MAX
     }
 
-    /// Between MULTI and EXEC a command is looked at and put by.
+    /// Between MULTI and EXEC a command is checked and queued.
     fn put_by(
         &mut self,
         authenticator: &dyn RespAuthenticator,
@@ -264,7 +265,7 @@ impl Session {
             Delivery::Gap { watch, from, oldest } => self.gap(watch, from, oldest, out),
             Delivery::Live { watch, .. } => self.live(watch, out),
             Delivery::Goodbye | Delivery::Ended(_) => self.closing = true,
-            // This session is no worker, takes no calls and hears no broadcasts.
+            // This session is not a worker, takes no calls and receives no broadcasts.
             Delivery::Notice(_)
             | Delivery::Broadcast(_)
             | Delivery::Call { .. }
@@ -313,7 +314,7 @@ impl Session {
         following.into_iter().chain(self.keyspace.until()).min()
     }
 
-    /// Tells a worker that can hear it what is wanted of its job.
+    /// Tells a worker that supports it what a client wants of its job.
     pub fn wish(&mut self, job: &str, wanted: Wanted, out: &mut SessionOutput) {
         if self.version == Version::Resp3 {
             let wanted = Reply::word(crate::translate::wanted(wanted));
@@ -322,7 +323,7 @@ impl Session {
         }
     }
 
-    /// A command must not overtake a flow, and one that changes who speaks or how must not overtake any answer.
+    /// A command must not overtake a flow, and one that changes identity or protocol must not overtake any reply.
     fn must_wait(&mut self, command: &Command, out: &mut SessionOutput) -> bool {
         let changes = matches!(
             command,
@@ -335,7 +336,7 @@ impl Session {
         );
         if changes {
             self.flush(out);
-            // What was asked before is asked by the key that asked it.
+            // Earlier requests must run with the earlier key.
             return !self.replies.is_empty() || !out.asks.is_empty();
         }
         !self.flows.let_begin(command)

@@ -1,4 +1,4 @@
-//! What the door is told at its start.
+//! The settings of the door.
 
 use std::time::Duration;
 
@@ -10,22 +10,23 @@ use crate::codec::RespLimits;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How long a job submitted here may run, unless it says otherwise.
+    /// Default run limit of a job submitted here.
     pub run_limit: Duration,
-    /// A worker says that it is alive this often; after three times that without a word it is dead.
+    /// The heartbeat interval of workers; after three intervals of silence a worker counts as dead.
     pub heartbeat: Duration,
-    /// BRPOP of one queue answers the job alone, without its key, to peers that do not greet like a Redis library.
+    /// BRPOP of one queue returns the job alone, without its key, to peers that do not send a Redis library's
+    /// greeting.
     pub pops_job_alone: bool,
     /// The first pull from `queue:ready` of a worker that only pings is answered with the whole job.
     pub pulls_whole_job: bool,
     /// Bytes of one message.
     pub message_bytes_max: usize,
-    /// What every door is told: caps, deadlines, TLS.
+    /// Settings that all doors share: limits, deadlines, TLS.
     pub door: DoorSettings,
 }
 
 impl Settings {
-    /// What is larger could not be stored as a body.
+    /// A larger message could not be stored as a body.
     pub fn limits(&self) -> RespLimits {
         RespLimits::friend_with(self.message_bytes_max.min(BODY_BYTES_MAX))
     }

@@ -1,5 +1,4 @@
-//! What the tests, benches and fuzz targets of this crate reach. Not an interface for anyone else: it changes without
-//! notice.
+//! The interface for tests, benches and fuzz targets of this crate. Not for other users: it changes without notice.
 
 pub use crate::channel::ChannelAct;
 pub use crate::codec::{Decoder, ProtocolError, RawCommand, Reply, RespLimits, Version, encode, read_reply};
@@ -12,7 +11,7 @@ pub mod worker {
     pub use crate::worker::{RespCallReply, RespWorker, RespWorkerCall, RespWorkerOutput};
 }
 
-/// Whether the grammar knows a command; if not, what the peer is told.
+/// Checks whether the grammar accepts a command; if not, returns the error for the peer.
 pub fn understand(request: &RawCommand<'_>) -> Result<(), String> {
     crate::command::Command::parse(request).map(drop).map_err(|error| error.to_string())
 }

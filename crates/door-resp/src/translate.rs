@@ -1,8 +1,8 @@
-//! Between this door's words and the broker's: the only bilingual place. Pure.
+//! Translates between this door's terms and the broker's; no other module knows both. Pure.
 //!
-//! [`start`] turns a command into the first step of its flow. One file per subject; `render` puts tasks, workers and
-//! events into JSON, `names` says how queues, plans and actions are called on the other side, `refusals` spells out
-//! every "no".
+//! [`start`] turns a command into the first step of its flow. One file per subject; `render` converts tasks, workers
+//! and
+//! events to JSON, `names` maps the names of queues, plans and actions, and `refusals` has a text for every refusal.
 
 mod actions;
 mod envelope;
@@ -54,22 +54,22 @@ use crate::settings::Settings;
 pub(crate) struct Speaker {
     pub now: Timestamp,
     pub version: Version,
-    /// It has greeted like a Redis library, so it reads what Redis would answer.
+    /// It has sent a Redis library's greeting, so it expects Redis replies.
     pub is_library: bool,
-    /// It has said which worker it is.
+    /// It has named its worker.
     pub is_introduced: bool,
     /// It is a worker that only pings, and has not asked for a job by its id.
     pub may_read_jobs_only: bool,
-    /// The worker that speaks, for error messages.
+    /// Its worker, for error messages.
     pub worker: Option<Name>,
-    /// That worker is this connection alone.
+    /// The worker is nameless and exists only for this connection.
     pub is_nameless: bool,
-    /// A connection that is nobody yet may say in a report which worker it is.
+    /// A connection without a worker may name it in a report.
     pub may_claim: bool,
     pub settings: Settings,
     /// Whose jobs it may read.
     pub reader: JobReader,
-    /// It falls to this command to look after what nobody needs any more.
+    /// This command must also clean up actions that are no longer needed.
     pub tidies: bool,
 }
 

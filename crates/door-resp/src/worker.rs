@@ -1,4 +1,4 @@
-//! The RESP side of a worker: the worker actor of the kit, with the JSON and the challenges of this protocol.
+//! Workers of the RESP door: the worker actor of the kit, with the JSON and the challenges of this protocol.
 
 mod challenges;
 mod json;
@@ -28,13 +28,13 @@ pub struct Resp;
 /// Calls that only this protocol has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VerifyCall {
-    /// A capability is put to the test.
+    /// A client tests a capability.
     Challenge(Question),
     /// The worker's answer to it.
     Answer { capability: String, output: String, exit_code: i32 },
 }
 
-/// What became of a challenge.
+/// The outcome of a challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChallengeVerdict {
     Passed { output: String },
@@ -42,11 +42,11 @@ pub enum ChallengeVerdict {
     NoChallenge,
 }
 
-/// What a connection is told by others.
+/// Notices for a connection from other tasks.
 #[derive(Debug)]
 pub enum RespNotice {
     Worker(actor::WorkerNotice<Resp>),
-    /// Something this connection published has been heard.
+    /// A message that this connection published has been delivered.
     Published {
         token: u64,
         outcome: Result<u64, String>,
@@ -135,8 +135,8 @@ impl Dialect for Resp {
         !challenges.is_empty()
     }
 
-    /// What only it offers is for challenges. Otherwise workers that offer the same are alike to the engine, however
-    /// many there are.
+    /// The capability that only this worker offers is set only for challenges. Otherwise the engine can treat workers
+    /// with the same offer as one group.
     fn more_capabilities(worker: &RespWorker) -> Vec<Name> {
         let is_tested = worker.door.are_under_way();
         is_tested.then(|| crate::translate::itself(worker.name())).into_iter().collect()

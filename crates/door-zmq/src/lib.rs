@@ -1,13 +1,15 @@
 //! The ZeroMQ doors of Tenure.
 //!
-//! Two old protocols come in over ZeroMQ: *Majordomo* in three dialects and the small *READY/PING/PONG* dialogue.
-//! ZeroMQ itself is only a way to frame messages (ZMTP), and this crate speaks it with a codec of its own, because a
-//! broker must know which peer closed its connection and must bound whatever an untrusted peer sends.
+//! Two older protocols use ZeroMQ: *Majordomo* in three dialects and the small *READY/PING/PONG* protocol. ZeroMQ
+//! itself is
+//! only a way to frame messages (ZMTP). This crate has its own codec for it, because a broker must know which peer
+//! closed
+//! its connection and must limit what an untrusted peer sends.
 //!
-//! Reading order: [`codec`] turns bytes into multipart messages, [`mdp`] and [`pingpong`] turn messages into words,
-//! [`body`] says how a body of several frames becomes one, `translate` turns words into requests to the hub and events
-//! into words, `session` holds one peer's conversation, `server` has the sockets. All but the last are pure: no socket,
-//! no clock.
+//! Reading order: [`codec`] turns bytes into multipart messages, [`mdp`] and [`pingpong`] turn messages into typed
+//! ones,
+//! [`body`] packs a body of several frames into one, `translate` converts to requests of the hub and from its events,
+//! `session` is one peer's session, `server` has the sockets. All but the last are pure: no socket, no clock.
 
 pub mod body;
 pub mod codec;

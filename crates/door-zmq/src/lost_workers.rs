@@ -1,14 +1,15 @@
-//! `_PL` workers that may still compute what they were given on a connection that is gone.
+//! `_PL` workers that may still compute jobs from a connection that is gone.
 //!
-//! Such a worker opens a new socket and introduces itself like a new one, perhaps with a new identity. It reports a client and
-//! a thread and no job, so it gets nothing before it has told how many of its threads are free.
+//! Such a worker opens a new socket and introduces itself like a new one, possibly with a new identity. It reports a
+//! client
+//! and a thread and no job, so it gets nothing before it has reported how many of its threads are free.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tenure_hub::words::Name;
 
-/// By what a worker can be recognised when it comes back.
+/// What identifies a returning worker.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Trait {
     /// The identity that it chose.
@@ -17,17 +18,17 @@ pub(crate) enum Trait {
     Server(Name),
 }
 
-/// How many traits are remembered. With more, every worker may be one that is lost.
+/// Maximum number of traits. Beyond it, every worker may be a lost one.
 const TRAITS_MAX: usize = 10_000;
 
-/// Shared by all workers of one door. A worker stays here once it is: it may compute for days, or be dead.
+/// Shared by all workers of one door. Entries stay: a worker may compute for days, or be dead.
 #[derive(Debug, Default)]
 pub(crate) struct LostWorkers(Mutex<Lost>);
 
 #[derive(Debug, Default)]
 struct Lost {
     traits: HashSet<(Name, Trait)>,
-    /// There is one of which nothing is known.
+    /// There is a lost worker without any known trait.
     has_unknown: bool,
 }
 
@@ -46,7 +47,7 @@ impl LostWorkers {
         }
     }
 
-    /// Adds one of which nothing is known, so that every worker may be it.
+    /// Adds a worker without any known trait, so that every worker may be it.
     pub(crate) fn add_unknown(&self) {
         self.lock().has_unknown = true;
     }

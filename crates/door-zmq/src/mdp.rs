@@ -1,8 +1,10 @@
 //! Majordomo: the frames of its three dialects as typed messages, and back.
 //!
-//! All dialects arrive on one ROUTER. They are told apart by whether the message begins with an empty frame and then
-//! by the header, and every peer is answered in the dialect it used. The words here are Majordomo's own (service,
-//! request, reply); the door translates them into the broker's.
+//! All dialects arrive on one ROUTER. An empty first frame and the header distinguish them, and the door answers every
+//! peer
+//! in its own dialect. The words here are Majordomo's own (service, request, reply); `translate` converts them into
+//! the
+//! broker's.
 
 mod address;
 mod cbor;
@@ -33,8 +35,8 @@ pub use stats::MdpStats;
 pub use timestamp::iso8601;
 pub use worker::{ToWorker, WorkerMessage};
 
-/// The most routing frames before a client's empty frame: a REQ socket that correlates its replies adds one, every
-/// proxy on the way adds one.
+/// Maximum number of routing frames before a client's empty frame: a REQ socket that correlates its replies adds one,
+/// and so does every proxy on the way.
 pub const ROUTE_FRAMES_MAX: usize = 4;
 
 /// The longest service name.
@@ -47,7 +49,7 @@ pub enum FromPeer {
     Worker { dialect: MdpDialect, message: WorkerMessage },
 }
 
-/// Reads one message. Whatever does not fit is refused by name; the caller drops and counts it.
+/// Parses one message. An invalid one is refused by name; the caller drops and counts it.
 pub fn parse(mut frames: Vec<Bytes>) -> Result<FromPeer, MdpError> {
     match frames.first().ok_or(MdpError::Empty)?.as_ref() {
         b"MDPC02" => client::parse(MdpDialect::V2, Vec::new(), frames.split_off(1)).map(FromPeer::Client),
@@ -56,7 +58,7 @@ pub fn parse(mut frames: Vec<Bytes>) -> Result<FromPeer, MdpError> {
     }
 }
 
-/// Reads a message of a dialect that puts an empty frame before its header. Only clients may have frames before it.
+/// Parses a message of a dialect with an empty frame before its header. Only clients may have frames before it.
 fn parse_delimited(mut route: Vec<Bytes>) -> Result<FromPeer, MdpError> {
     let delimiter =
         route.iter().take(ROUTE_FRAMES_MAX + 1).position(Bytes::is_empty).ok_or(MdpError::UnknownHeader)?;
@@ -96,7 +98,7 @@ fn decimal<N: std::str::FromStr>(frame: &Bytes) -> Option<N> {
     std::str::from_utf8(frame).ok()?.trim().parse().ok()
 }
 
-/// Follows a message as far as it can be understood without a broker, for fuzzing.
+/// Parses a message as far as possible without a broker, for fuzzing.
 pub(crate) fn probe(frames: Vec<Bytes>) {
     for frame in &frames {
         let _ = MdpAddress::parse(frame);

@@ -1,7 +1,8 @@
-//! READY / PING / PONG: the frames of the small dialogue as typed messages, and back.
+//! READY / PING / PONG: the frames of this small protocol as typed messages, and back.
 //!
-//! Two sockets: workers talk to one, clients to the other. Every message begins with an empty frame. There are three
-//! words, and whatever is not a word is work or a result.
+//! Workers use one socket, clients the other. Every message begins with an empty frame. There are three commands; any
+//! other
+//! message is work or a result.
 
 use bytes::Bytes;
 
@@ -20,11 +21,11 @@ const JOB_COMPLETE: &[u8] = b"JOB COMPLETE";
 pub enum FromWorker {
     /// It can take a job.
     Ready,
-    /// It lives, and wants to know whether the broker does.
+    /// It is alive, and checks whether the broker is.
     Ping,
     /// The result of the job it was given.
     Result {
-        /// In the older form: what it was given with the job, or whatever it has for it.
+        /// In the older form: the address from the job, or one of the worker's own.
         address: Option<Bytes>,
         body: Vec<Bytes>,
     },
@@ -59,7 +60,7 @@ impl PingPongError {
     }
 }
 
-/// Reads a message on the workers' socket. A result that equals a word is read as that word.
+/// Parses a message on the workers' socket. A result that equals a command is read as that command.
 pub fn parse_worker(mut frames: Vec<Bytes>) -> Result<FromWorker, PingPongError> {
     if !frames.first().is_some_and(Bytes::is_empty) {
         return Err(PingPongError::NoDelimiter);
@@ -94,17 +95,17 @@ pub fn parse_client(mut frames: Vec<Bytes>) -> Result<Work, PingPongError> {
     Ok(Work { route: frames, body })
 }
 
-/// Whether a worker will take this for a job. It takes everything for a job but PONG.
+/// Whether a worker reads this as a job: everything but PONG.
 pub fn can_be_sent(body: &[Bytes]) -> bool {
     !matches!(body, [word] if word.as_ref() == PONG)
 }
 
-/// Whether a worker that knows EXIT would take this for the word.
+/// Whether a worker that knows EXIT would read this as EXIT.
 pub fn is_exit(body: &[Bytes]) -> bool {
     matches!(body, [word] if word.as_ref() == EXIT)
 }
 
-/// The end of a worker that is drained.
+/// Ends a drained worker.
 pub fn exit() -> Vec<Bytes> {
     vec![Bytes::new(), Bytes::from_static(EXIT)]
 }

@@ -1,5 +1,5 @@
-//! What the connected `_PL` workers say about their plugins. The broker knows which queues a worker serves; what else a
-//! plugin is, only this door was told.
+//! The plugin descriptions of the connected `_PL` workers. The broker knows which queues a worker serves; only this
+//! door knows the rest.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,12 +17,12 @@ pub struct Registry {
     pub(crate) lost: LostWorkers,
 }
 
-/// How much of a server's name is part of a worker's name; a number follows.
+/// How much of a server's name goes into a worker's name; a number follows.
 const SERVER_BYTES_MAX: usize = 240;
 
 type Workers = BTreeMap<(Name, Name), Arc<MdpRegistration>>;
 
-/// A registration that lasts as long as this is kept.
+/// A registration that lasts until this is dropped.
 #[derive(Debug)]
 pub(crate) struct ServiceListing {
     registry: Arc<Registry>,
@@ -42,8 +42,8 @@ impl Registry {
         ServiceListing { registry: Arc::clone(self), worker, registration }
     }
 
-    /// Enters a worker that chose no identity under the name of its server and a number, so that the broker recognises
-    /// it when it comes back. The numbers tell workers of one server apart.
+    /// Registers a worker without an identity under the name of its server and a number, so that the broker recognises
+    /// it when it returns. The numbers distinguish workers of one server.
     pub(crate) fn enter_by_server(
         self: &Arc<Self>,
         namespace: &Name,
@@ -64,7 +64,7 @@ impl Registry {
         ServiceListing { registry: Arc::clone(self), worker, registration }
     }
 
-    /// Workers may be at work from before the broker was started.
+    /// Workers may still compute jobs from before the broker started.
     pub fn expect_lost_workers(&self) {
         self.lost.add_unknown();
     }
@@ -104,7 +104,7 @@ impl ServiceListing {
 impl Drop for ServiceListing {
     fn drop(&mut self) {
         let mut workers = self.registry.lock();
-        // A newer connection of the same worker may have entered its own.
+        // A newer connection of the same worker may have registered its own.
         if workers.get(&self.worker).is_some_and(|known| Arc::ptr_eq(known, &self.registration)) {
             workers.remove(&self.worker);
         }

@@ -1,5 +1,6 @@
-//! Which right each thing needs that a ZeroMQ peer can ask for. The hub checks every request again; but a session of this
-//! door may read, so that its peer gets the replies to its own requests, and what else it may read is decided here.
+//! Which right each request of a ZeroMQ peer needs. The hub checks every request again. But sessions of this door have
+//! the right to read, so that a peer gets the replies to its own requests; this file decides what else the peer may
+//! read.
 
 use tenure_hub::words::{Command, Query, Refusal, TaskId};
 use tenure_hub::{Needs, Request, Right, Rights};
@@ -11,14 +12,14 @@ use crate::mdp::{Mmi, Notify};
 pub(crate) enum Verb<'a> {
     /// A request of a client, and the replies to it.
     Submit,
-    /// To be told what becomes of its jobs, from now on.
+    /// Notices about its jobs, from now on.
     Notices,
-    /// The replies to what was submitted under its identity before it is known to have used it.
+    /// The replies to what was submitted under its identity before its key is known to have used it.
     EarlierReplies,
     Question(&'a Mmi),
-    /// To be told of jobs that are not its own.
+    /// Information about other clients' jobs.
     JobsOfOthers,
-    /// To cancel what another client has queued.
+    /// Cancelling what another client has queued.
     CancelForOthers,
     /// READY, PING, PROCESSES, and results.
     Work,
@@ -33,7 +34,7 @@ pub(crate) fn allow(rights: Rights, verb: Verb<'_>) -> bool {
     check(rights, verb).is_ok()
 }
 
-/// What it needs, of a peer with these rights: where one of two is enough, the one that it has.
+/// The rights that it needs: where one of two is enough, the one that the peer has.
 fn needs(rights: Rights, verb: Verb<'_>) -> Needs {
     match verb {
         Verb::Submit | Verb::Notices => submit(),
@@ -41,9 +42,9 @@ fn needs(rights: Rights, verb: Verb<'_>) -> Needs {
         Verb::CancelForOthers => Needs::Right(Right::Manage),
         Verb::Work => Request::Command(Command::Leave).needs(),
         Verb::Question(question) => match question {
-            // The answer to a submission says whether the service has a worker.
+            // The reply to a submission also says whether the service has a worker.
             Mmi::Service { .. } if rights.suffice(submit()) => submit(),
-            // A client may ask for its own jobs, and is told of no others unless it may read.
+            // A client may ask for its own jobs, and learns of others only with the right to read.
             Mmi::Job { .. } if rights.suffice(submit()) => submit(),
             Mmi::Service { .. } | Mmi::Job { .. } => read(),
             Mmi::List { .. } | Mmi::ListServices | Mmi::Workers | Mmi::Health => read(),

@@ -1,4 +1,4 @@
-//! Sockets: what listens, and one task per connection, which reads, talks and writes. Nothing outside of here awaits.
+//! The sockets: listeners, and one task per connection that reads and writes. No other code awaits.
 
 mod connection;
 mod identities;
@@ -25,7 +25,7 @@ use crate::translate;
 use connection::Connection;
 use identities::{Holder, Identities, IdentityClaim, IdentityKey};
 
-/// Opens the Majordomo door. Returns when the hub stops.
+/// Serves the Majordomo door. Returns when the hub stops.
 pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
     let settings = Arc::new(settings);
     let registry = Arc::new(Registry::default());
@@ -39,7 +39,7 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
     Ok(())
 }
 
-/// Opens the READY / PING / PONG door: one address for clients, one for workers. Returns when the hub stops.
+/// Serves the READY / PING / PONG door: one address for clients, one for workers. Returns when the hub stops.
 pub async fn serve_ping_pong(
     clients: TcpListener,
     workers: TcpListener,
@@ -61,7 +61,7 @@ pub async fn serve_ping_pong(
     Ok(())
 }
 
-/// Whether workers may be at work from before the broker was started.
+/// Whether workers may still compute jobs from before the broker started.
 async fn something_is_held(hub: &HubHandle) -> bool {
     let Ok(session) = hub.open(Principal::trusted("mdp"), DEFAULT_NAMESPACE.into(), "mdp".into()) else {
         return true;
@@ -88,11 +88,11 @@ struct Door {
     kit: Arc<tenure_door_kit::Door>,
     transport: Transport,
     identities: Identities,
-    /// When the log last said that a peer was refused for its identity.
+    /// When the log last reported a peer refused for its identity.
     complained_at: Mutex<Option<Instant>>,
 }
 
-/// A peer that is refused comes again and again; the log says so once in this time.
+/// Minimum interval between such log lines, because a refused peer reconnects again and again.
 const COMPLAINTS_APART: Duration = Duration::from_secs(10);
 
 impl Door {
@@ -129,7 +129,7 @@ where
     kit.accept(DoorListener::Tcp(listener), serve).await;
 }
 
-/// Why a connection ended, other than by its peer's wish.
+/// Why a connection ended, other than by its peer.
 #[derive(Debug, thiserror::Error)]
 enum Ended {
     #[error(transparent)]
@@ -187,8 +187,8 @@ async fn converse<C: PeerSession>(
         audit.refused(&principal, Some(&key.namespace), "connect", &no);
     }
     let (holder, is_known) = claimed?;
-    // A client with the right to submit is told what became of its own requests. What else this peer may read is
-    // decided in `rights.rs`.
+    // A client with the right to submit gets the outcome of its own requests. `rights.rs` decides what else this peer
+    // may read.
     let principal = principal.with(Right::Read);
     let mut has_jobs = false;
     let ended = match door.kit.hub.open(principal, key.namespace.clone(), name.clone()) {
@@ -199,7 +199,7 @@ async fn converse<C: PeerSession>(
             conversation.end(wall_clock(), &mut last);
             has_jobs = identity.is_chosen() && conversation.has_jobs();
             let _ = session.send(last.asks).await;
-            // The hub hears of the end before the identity is free.
+            // The hub must learn of the end before the identity is free.
             drop(session);
             ended
         }
@@ -209,7 +209,7 @@ async fn converse<C: PeerSession>(
     ended
 }
 
-/// Takes the identity, if it is this key's to take. Says whether the key is known to have used it before.
+/// Claims the identity, if this key may have it. Returns whether the key is known to have used it before.
 async fn claim(door: &Door, key: &IdentityKey, name: &Name, grant: &Grant) -> Result<(Holder, bool), Ended> {
     let is_bound = door.kit.hub.may_work_as(&Grant::everything(), name).is_err();
     if is_bound && grant.worker.as_ref() != Some(name) {
@@ -242,7 +242,7 @@ async fn claim(door: &Door, key: &IdentityKey, name: &Name, grant: &Grant) -> Re
     }
 }
 
-/// Whether anything is unfinished under this name. If nobody can tell, there may be.
+/// Whether anything is unfinished under this name. If the hub cannot answer, there may be.
 async fn has_jobs(hub: &HubHandle, namespace: &Name, name: &Name) -> bool {
     let Ok(session) = hub.open(Principal::trusted("zmq"), namespace.clone(), "zmq".into()) else {
         return true;

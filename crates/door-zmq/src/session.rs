@@ -1,7 +1,7 @@
-//! One peer's conversation: what it says becomes requests to the hub, what the hub delivers becomes messages to it.
+//! One peer's session: its messages become requests to the hub, and the hub's deliveries become messages to it.
 //!
-//! Everything here is pure. Time comes in as an argument, bytes of bodies and results are handed in, and what is to be
-//! done goes into [`PeerOutput`]: the server does it.
+//! Everything here is pure. Time and the bytes of bodies and results are arguments, and the output goes into
+//! [`PeerOutput`], which the server carries out.
 
 mod asked;
 mod client;
@@ -27,30 +27,30 @@ pub use ping_pong_client::PingPongClient;
 pub use ping_pong_worker::PingPongWorker;
 pub use unseen::Unseen;
 
-/// What a turn of a conversation asks for.
+/// The output of one turn of a session.
 #[derive(Debug, Default)]
 pub struct PeerOutput {
     /// Messages to the peer.
     pub messages: Vec<Vec<Bytes>>,
     /// Requests to the hub.
     pub asks: Vec<Ask>,
-    /// The connection is to be closed when the messages are written.
+    /// Close the connection when the messages are written.
     pub close: bool,
 }
 
 impl PeerOutput {
-    /// Tells the audit log what this door has refused.
+    /// Records in the audit log what this door has refused.
     pub(crate) fn note_refusal(&mut self, act: &'static str, no: &Refusal) {
         self.asks.push(Ask::refused(act, no));
     }
 }
 
-/// Who the peer is.
+/// The identity of the peer.
 #[derive(Clone, Debug)]
 pub struct Me {
     /// Its name in the broker.
     pub name: Name,
-    /// Whether it chose its identity and may come back under it.
+    /// Whether it chose its identity and may return under it.
     pub is_chosen: bool,
     /// Whether its key has used this identity since the broker was started.
     pub is_known: bool,
@@ -58,7 +58,7 @@ pub struct Me {
 }
 
 impl Me {
-    /// Where everything it says belongs.
+    /// The namespace of all its requests.
     pub(crate) fn namespace(&self) -> Name {
         namespace(&self.grant)
     }
@@ -68,12 +68,12 @@ impl Me {
         self.may(Verb::Work) && self.grant.worker.as_ref().is_none_or(|only| *only == self.name)
     }
 
-    /// Whether it may be told of what was submitted under its identity on other connections.
+    /// Whether it may receive the outcome of what was submitted under its identity on other connections.
     pub(crate) fn may_hear_earlier_replies(&self) -> bool {
         self.is_chosen && self.may(Verb::Submit) && (self.is_known || self.may(Verb::EarlierReplies))
     }
 
-    /// Whether it may be a worker. What is refused is told to the audit log.
+    /// Whether it may be a worker. Records a refusal in the audit log.
     pub(crate) fn check_work(&self, out: &mut PeerOutput) -> bool {
         let is_its_own = self.grant.worker.as_ref().is_none_or(|only| *only == self.name);
         let allowed = rights::check(self.grant.rights, Verb::Work);
@@ -106,7 +106,7 @@ pub(crate) fn namespace(grant: &Grant) -> Name {
     grant.namespace.clone().unwrap_or_else(|| DEFAULT_NAMESPACE.into())
 }
 
-/// A conversation, whatever the protocol.
+/// A session, whatever the protocol.
 pub trait PeerSession: Send {
     /// The connection is open.
     fn begin(&mut self, _now: Timestamp, _out: &mut PeerOutput) {}
@@ -140,22 +140,22 @@ pub trait PeerSession: Send {
     /// How many requests the hub has not answered.
     fn unanswered(&self) -> usize;
 
-    /// Whether nothing more is to be read from the peer until others have taken what it sent.
+    /// Whether to stop reading from the peer until others have taken what it sent.
     fn is_held_back(&self) -> bool {
         false
     }
 
-    /// The peer began a message that is longer than one may be; the connection is closed for it.
+    /// The peer began a message above the limit, so the connection is closed.
     fn too_long(&mut self, _now: Timestamp, _out: &mut PeerOutput) {}
 
-    /// Another connection has taken the identity; this one is closed for it.
+    /// Another connection has taken the identity, so this one is closed.
     fn replaced(&mut self, _now: Timestamp, _out: &mut PeerOutput) {}
 
-    /// Whether it leaves jobs under its identity that have not ended.
+    /// Whether it leaves unfinished jobs under its identity.
     fn has_jobs(&self) -> bool {
         false
     }
 
-    /// The connection is gone. What is to be asked of the hub before it hears of that goes into `out`.
+    /// The connection is gone. Requests that the hub must get before it learns of that go into `out`.
     fn end(&mut self, _now: Timestamp, _out: &mut PeerOutput) {}
 }

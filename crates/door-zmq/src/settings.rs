@@ -1,4 +1,4 @@
-//! What can be set about the two doors. Addresses are not here: whoever opens a door binds it.
+//! The settings of the two doors. They contain no addresses, because the caller binds the listeners.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,24 +16,24 @@ const EXPIRE_GONE: Duration = Duration::from_secs(60);
 /// The settings of the Majordomo door.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How often the broker beats, and workers should.
+    /// The heartbeat interval of the broker, and the expected one of workers.
     pub heartbeat: Duration,
-    /// How many beats a worker may miss.
+    /// How many heartbeats a worker may miss.
     pub liveness: u32,
-    /// How long a computing worker is believed without a word. `None`: as long as its connection lives.
+    /// How long a silent computing worker counts as alive. `None`: as long as its connection lives.
     pub busy_lease: Option<Duration>,
-    /// How long a request waits for a worker. `None`: for ever.
+    /// How long a request waits for a worker. `None`: no limit.
     pub expire: Option<Duration>,
-    /// How long a request waits for a worker after its client is gone, if the client chose no identity: its reply
-    /// reaches nobody. `None`: for ever.
+    /// How long a request waits for a worker after its client is gone, if the client has no identity of its own: its
+    /// reply cannot be delivered. `None`: no limit.
     pub expire_gone: Option<Duration>,
-    /// The crash with this number ends a job.
+    /// The job ends with the crash of this number.
     pub retry_attempts: u16,
-    /// How long a job waits after a crash before it is tried again. `None`: not at all.
+    /// How long a job waits after a crash before it is retried. `None`: not at all.
     pub crash_backoff: Option<Backoff>,
     pub notify_worker_crash: bool,
     pub notify_no_workers: bool,
-    /// Waits so long before telling, and gathers what happens meanwhile.
+    /// Delay before notices are sent, to collect what happens meanwhile.
     pub crash_notification_delay: Duration,
     pub notice_slot: SlotStyle,
     pub transport: Transport,
@@ -47,36 +47,36 @@ pub struct PingPongSettings {
     pub queue: Name,
     /// An idle worker that is silent longer gets nothing until it is heard again.
     pub worker_expire: Duration,
-    /// How long a computing worker is believed without a word. `None`: as long as its connection lives.
+    /// How long a silent computing worker counts as alive. `None`: as long as its connection lives.
     pub busy_lease: Option<Duration>,
-    /// How long work waits for a worker. `None`: for ever.
+    /// How long work waits for a worker. `None`: no limit.
     pub expire: Option<Duration>,
-    /// The same after its client is gone, if the client chose no identity.
+    /// The same after its client is gone, if the client has no identity of its own.
     pub expire_gone: Option<Duration>,
-    /// The crash with this number ends a job.
+    /// The job ends with the crash of this number.
     pub retry_attempts: u16,
-    /// Whether a worker that is drained is sent EXIT.
+    /// Whether a drained worker gets EXIT.
     pub exit_on_drain: bool,
-    /// Whether jobs go out in the older form, with an address that comes back with the result.
+    /// Whether jobs use the older form, with an address that comes back with the result.
     pub addressed_jobs: bool,
     pub transport: Transport,
     pub counters: Arc<Counters>,
 }
 
-/// What both doors have in common: the connections.
+/// The connection settings of both doors.
 #[derive(Clone, Debug)]
 pub struct Transport {
     pub limits: ZmtpLimits,
-    /// After so much silence a peer's ZeroMQ library is asked for a sign of life.
+    /// The broker pings a peer's ZeroMQ library after this much silence.
     pub ping: Duration,
-    /// After so much silence a connection that was asked is given up.
+    /// The broker closes a pinged connection after this much silence.
     pub ping_timeout: Duration,
-    /// How long a peer may take to finish a message, besides a second for every 16 KiB of it.
+    /// How long a peer may take to finish a message, plus a second for every 16 KiB of it.
     pub message_timeout: Duration,
-    /// What every door is told: caps, the deadline of the handshake, the byte budget for unfinished messages.
+    /// Settings that all doors share: limits, the deadline of the handshake, the byte budget for unfinished messages.
     pub door: DoorSettings,
-    /// How many bytes the peers of all connections may leave unread together. Apart from the other budget, so that
-    /// peers that do not read keep nobody from sending.
+    /// How many bytes the peers of all connections may leave unread together. A separate budget, so that peers that do
+    /// not read do not prevent others from sending.
     pub unread_budget: Arc<ByteBudget>,
 }
 

@@ -1,4 +1,4 @@
-//! Majordomo's words and the broker's, both ways. Nothing else in this crate knows both languages.
+//! Translates between Majordomo's terms and the broker's. No other module of this crate knows both.
 
 mod health;
 mod job;
@@ -22,14 +22,14 @@ pub(crate) use job::job_frames;
 pub(crate) use news::{NOTICE_KINDS, REPLY_KINDS, gap_notice, notices, refused};
 pub(crate) use requests::{abandon, given_up, held_in, report, submission, unfinished_of, watch_ends};
 
-/// Longer than any computation: what "as long as its connection lives" means to the engine.
+/// Longer than any computation: the engine's value for "as long as its connection lives".
 const NO_LEASE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// How many queues the engine lets one worker serve.
 const WORKER_QUEUES_MAX: usize = 256;
 
-/// A peer's name in the broker: its identity as text. A name that would be too long is cut and made unique again by a
-/// hash of the whole.
+/// A peer's name in the broker: its identity as text. A name that is too long is cut and made unique by a hash of the
+/// whole.
 pub(crate) fn peer_name(identity: &Identity) -> Name {
     const NAME_BYTES_MAX: usize = 255;
     let text = identity.to_string();
@@ -46,7 +46,7 @@ pub(crate) fn peer_name(identity: &Identity) -> Name {
     format!("{}~{hash:016x}", &text[..end]).into()
 }
 
-/// Whether a peer's name in the broker is one that the door gave it, because the peer chose none.
+/// Whether a peer's name in the broker was assigned by the door.
 pub(crate) fn is_given_name(name: &Name) -> bool {
     name.starts_with("@00")
 }
@@ -81,7 +81,7 @@ pub(crate) fn work(now: Timestamp, is_chosen: bool, settings: &PingPongSettings)
     }
 }
 
-/// A worker of MDP/0.1 or 0.2: one job at a time, silent while it computes, dead when its connection is.
+/// A worker of MDP/0.1 or 0.2: one job at a time, silent while it computes, dead when its connection closes.
 pub(crate) fn simple_worker(worker: &Name, service: &str, settings: &Settings) -> WorkerSpec {
     let lost_after = settings.heartbeat * settings.liveness;
     WorkerSpec {
@@ -96,7 +96,7 @@ pub(crate) fn simple_worker(worker: &Name, service: &str, settings: &Settings) -
     }
 }
 
-/// A `_PL` worker: as many jobs as it has threads, and it beats while it computes.
+/// A `_PL` worker: as many jobs as it has threads, and it sends heartbeats while it computes.
 pub(crate) fn plugin_worker(
     worker: &Name,
     registration: &MdpRegistration,
@@ -112,14 +112,14 @@ pub(crate) fn plugin_worker(
         lease: lost_after,
         on_close: OnClose::TasksDie,
         held,
-        // Some choose an identity, and a new one with each connection.
+        // Some choose a new identity with each connection.
         inherits_crashes: true,
         about: about("mdp", Some(&registration.name)),
         ..WorkerSpec::new(worker.clone(), queues.collect(), registration.threads)
     }
 }
 
-/// A worker that is only known by the attempts it brings: it gets nothing new.
+/// A worker that is only known by the attempts it returns with: it gets nothing new.
 pub(crate) fn returned_worker(worker: &Name, held: Vec<Held>, settings: &Settings) -> WorkerSpec {
     let slots = held.len().max(1) as u32;
     let mut spec = simple_worker(worker, "", settings);

@@ -19,7 +19,7 @@ impl Action {
     /// How errors begin.
     pub const WHAT: &'static str = "Invalid action schema";
 
-    /// Takes the action out of a document and leaves the rest, which says how its jobs are to be run.
+    /// Takes the action out of a document and leaves the rest, which are the options of its jobs.
     pub fn take(document: &mut Document) -> Result<Self, SchemaError> {
         let id = document.text("action_id", ID_BYTES_MAX)?;
         if let Some(id) = &id {
@@ -42,7 +42,7 @@ impl Action {
         if inputs.len() > ACTION_INPUTS_MAX {
             return Err(SchemaError::TooManyInputs { max: ACTION_INPUTS_MAX });
         }
-        // Clients repeat the plan's description here; the stored plan has the word.
+        // Clients repeat the plan's description here; the stored plan takes precedence.
         document.take("plan_description");
         Ok(Self { id, plan, inputs })
     }

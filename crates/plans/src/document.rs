@@ -9,7 +9,7 @@ use crate::{SchemaError, parse_time};
 
 /// Longest text in a field that has no limit of its own.
 pub const TEXT_BYTES_MAX: usize = 64 * 1024;
-/// Ten years. Longer is a mistake in the unit.
+/// Ten years. A longer duration is probably a mistake in the unit.
 const DURATION_SECONDS_MAX: f64 = 10.0 * 365.0 * 86_400.0;
 
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Document {
         self.fields.get(field).is_some_and(|value| !value.is_null())
     }
 
-    /// A null is as good as absent.
+    /// A null counts as absent.
     pub fn take(&mut self, field: &str) -> Option<Value> {
         self.fields.remove(field).filter(|value| !value.is_null())
     }
@@ -142,7 +142,7 @@ impl Document {
         Ok(Some(names))
     }
 
-    /// Whatever was not asked for is a mistake, most often in spelling.
+    /// Refuses fields that were not read: most often they are misspelled.
     pub fn end(self) -> Result<(), SchemaError> {
         match self.fields.keys().next() {
             None => Ok(()),

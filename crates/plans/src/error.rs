@@ -1,4 +1,4 @@
-//! What can be wrong with a document.
+//! Errors in a document.
 
 /// A document that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +15,7 @@ impl SchemaError {
         Self::Invalid { what, why: why.into() }
     }
 
-    /// Says in which part of the document the mistake is.
+    /// Adds the part of the document that contains the error.
     #[must_use]
     pub fn within(self, part: &str) -> Self {
         match self {

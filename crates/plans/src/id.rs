@@ -1,4 +1,5 @@
-//! Which ids a plan and an action may have. Ids become parts of keys and of log lines, so they are kept plain.
+//! Which ids plans and actions may have. Ids become parts of keys and of log lines, so only plain characters are
+//! allowed.
 
 use crate::SchemaError;
 

@@ -8,7 +8,7 @@ use crate::{Plan, PlanTasks, SchemaError};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanJob {
     pub tasks: PlanTasks,
-    /// What the first task reads, unless it says otherwise: text as it is, anything else as JSON.
+    /// The input of the first task, unless the task names another: text as it is, anything else as JSON.
     pub input: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! A plan: a recipe of tasks that is stored under an id.
+//! A plan: a list of tasks that is stored under an id.
 
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ impl Plan {
         Self::take(Document::from_value(WHAT, value)?)
     }
 
-    /// Reads the tasks of a plan that needs no id, because nobody asks for it by one.
+    /// Reads the tasks of a plan without an id, for a plan that is not stored.
     pub fn tasks_of(value: Value) -> Result<PlanTasks, SchemaError> {
         let mut document = Document::from_value(WHAT, value)?;
         document.take("plan_id");
@@ -42,7 +42,7 @@ impl Plan {
 
 fn take_recipe(mut document: Document) -> Result<(Option<String>, PlanTasks), SchemaError> {
     let description = document.text("plan_description", DESCRIPTION_BYTES_MAX)?;
-    // Other fields are the client's own: a whole job may come as a plan. They are kept and not looked at.
+    // Other fields are the client's own: a whole job may come as a plan. They are kept and ignored.
     let tasks = PlanTasks::take(&mut document)?;
     Ok((description, tasks))
 }

@@ -45,7 +45,7 @@ impl PlanTasks {
         (1..).zip(items).map(|(number, item)| task(number, item)).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The commands, each once, sorted. A worker has to offer all of them.
+    /// The commands, each once, sorted. A worker must offer all of them.
     pub fn needs(&self) -> Vec<String> {
         let mut needs: Vec<String> = self.0.iter().map(|task| task.command.clone()).collect();
         needs.sort_unstable();
@@ -53,7 +53,7 @@ impl PlanTasks {
         needs
     }
 
-    /// Whether a later task reads what this one writes.
+    /// Whether a later task reads the output of this one.
     pub fn is_read(&self, number: u32) -> bool {
         self.0.iter().any(|task| task.input_from == Some(number))
     }

@@ -1,5 +1,5 @@
-//! Begun: which handlers run where. A task that begins on a second worker while the first one still runs it, is healthy and
-//! was not asked to stop, has been started twice for no reason.
+//! Tracks which handlers run where. If a task starts on a second worker while the first one still runs it, is healthy
+//! and was not asked to stop, the broker has started it twice without a reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,14 @@ use tenure_hub::words::{Held, Name, NewTask, TaskId};
 #[derive(Debug, Default)]
 pub(crate) struct Begun {
     running: BTreeMap<(TaskId, u32), Handler>,
-    /// Tasks that somebody steers, or that have a run limit or a parent: their attempts may be ended at any time.
+    /// Tasks that a client controls, or that have a run limit or a parent: their attempts may end at any time.
     steered: BTreeSet<TaskId>,
 }
 
 #[derive(Debug)]
 struct Handler {
     worker: Name,
-    /// Its worker or the broker was cut off or died since: the broker may believe what it likes.
+    /// Its worker or the broker was disconnected or died since, so the broker may count it as lost.
     disturbed: bool,
 }
 
@@ -30,7 +30,7 @@ impl Begun {
         self.steered.insert(task);
     }
 
-    /// A worker begins an attempt and confirms it. Returns the older attempt that should have kept it from beginning.
+    /// A worker starts an attempt and confirms it. Returns the older attempt that should have prevented it.
     pub(crate) fn begins(&mut self, held: Held, worker: &Name) -> Option<String> {
         let Held { task, attempt } = held;
         let mut older = self.running.range((task, 0)..(task, attempt));
@@ -44,7 +44,7 @@ impl Begun {
         found
     }
 
-    /// The handler is gone, whatever came of it.
+    /// The handler has ended in any way.
     pub(crate) fn ends(&mut self, held: Held) {
         self.running.remove(&(held.task, held.attempt));
     }

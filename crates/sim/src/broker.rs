@@ -1,5 +1,5 @@
-//! The broker under test: the real hub logic and the real store, on a simulated disk, with the threads taken apart so
-//! that the world decides when each of them moves.
+//! The broker under test: the real hub logic and the real store, on a simulated disk, without threads, so that the
+//! world decides when each part runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) struct Broker {
     mutation: Mutation,
 }
 
-/// How a step of the broker ends.
+/// The outcome of a step of the broker.
 #[derive(Debug)]
 pub(crate) enum Step {
     Fine,
@@ -115,7 +115,7 @@ impl Broker {
         }
     }
 
-    /// It goes on after it was stopped: nobody is lost for that.
+    /// The broker continues after it was stopped: no worker may be lost because of that.
     pub(crate) fn wake(&mut self, stopped_at: Timestamp, now: Timestamp) -> Step {
         if self.mutation != Mutation::ForgetAbsence {
             self.core.was_away(stopped_at, now);
@@ -140,7 +140,7 @@ impl Broker {
     }
 }
 
-/// Small enough that segments, snapshots and cleaning all happen in a short life.
+/// Small, so that segments, snapshots and cleanup all happen within a short simulation.
 fn store_settings(seed: u64) -> StoreSettings {
     StoreSettings {
         segment_bytes: 8 << 10,

@@ -1,4 +1,4 @@
-//! A simulated client: submits, steers and watches, loses its connection, comes back and asks again.
+//! A simulated client: submits, controls and watches, loses its connection, reconnects and asks again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl Client {
         }
     }
 
-    /// Connected anew: everything unanswered is asked again, and the watch goes on where it stopped.
+    /// After a reconnect: repeats everything unanswered, and the watch continues where it stopped.
     pub(crate) fn connected(&mut self) -> Vec<Ask> {
         let watch = Watch { watch: 1, filter: EventFilter::default(), from: Some(self.next_event) };
         let mut asks = vec![Ask { token: 0, request: Request::Watch(watch) }];
@@ -52,7 +52,7 @@ impl Client {
         asks
     }
 
-    /// Does something of its own accord.
+    /// Performs a random action.
     pub(crate) fn act(
         &mut self,
         now: Timestamp,
@@ -75,14 +75,13 @@ impl Client {
         let command = steering(task, random);
         promises.begun.steered(task);
         if let Command::Retry { task } = command {
-            // Whether or not the answer arrives, from now on it may start over.
+            // Whether or not the reply arrives, from now on the task may start over.
             promises.retried(task);
         }
         vec![Ask { token, request: Request::Command(command) }]
     }
 
-    /// In the calm at the end, paused tasks are resumed, one task after the other, so that everything can
-    /// end.
+    /// In the calm phase at the end, resumes paused tasks, one after the other, so that everything can end.
     fn tidy_up(&mut self) -> Vec<Ask> {
         self.tidied += 1;
         let Some(task) = self.known.get(self.tidied % self.known.len().max(1)).copied() else {
@@ -132,7 +131,7 @@ impl Client {
                 promises.heard(&event);
             }
             Delivery::Gap { from, oldest, .. } => {
-                // Nothing is trimmed in so short a life.
+                // The broker trims nothing in so short a simulation.
                 promises.check(false, || format!("{} heard of a gap from {from} to {oldest}", self.name));
             }
             Delivery::Live { .. }
@@ -154,7 +153,7 @@ impl Client {
                 promises.acknowledged(*task);
                 self.known.push(*task);
             }
-            // A parent that was cancelled meanwhile is a fair reason.
+            // A parent that was cancelled meanwhile is a valid reason.
             Err(Refusal::BadParent { .. }) => {}
             Err(refusal) => {
                 promises.check(false, || {
@@ -165,7 +164,7 @@ impl Client {
     }
 }
 
-/// Something that somebody may want of a task or a queue.
+/// A random command on a task or a queue.
 fn steering(task: TaskId, random: &mut Random) -> Command {
     match random.between(0, 12) {
         0 => Command::Release { task },

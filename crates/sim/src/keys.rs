@@ -1,5 +1,5 @@
-//! The key space in a made-up world: clients set, push and pop, connections break, the power fails at any write, and
-//! the log is rewritten meanwhile. What was acknowledged must be there, and no transaction may be torn.
+//! The key space in a simulated world: clients set, push and pop, connections break, the power fails at any write, and
+//! the log is rewritten meanwhile. Acknowledged changes must survive, and no transaction may be torn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const STEPS: u64 = 250;
 const CLIENTS: usize = 3;
 const PAIRS: u64 = 3;
 
-/// What was promised about keys.
+/// The promises about keys.
 #[derive(Debug, Default)]
 struct Promises {
     /// The last number of each pair that was acknowledged, and the last that was tried.
@@ -33,7 +33,7 @@ struct Promises {
     broken: Vec<String>,
 }
 
-/// What an answer is for.
+/// The purpose of a reply.
 #[derive(Clone, Copy, Debug)]
 enum Asked {
     Pair { pair: u64, number: u64 },
@@ -54,7 +54,7 @@ impl Broker {
         let store = StoreSettings { segment_bytes: 8 << 10, spare_segments: 0, ..StoreSettings::default() };
         let Opened { store, .. } = Store::open(Arc::new(disk.clone()), store, Settings::default(), NOW)?;
         let reader = store.split().reader;
-        // The log is rewritten several times in a short life.
+        // Small, so that the log is rewritten several times in a short simulation.
         let settings = KeyspaceSettings { log_bytes: 500, sweep_bytes: 64, ..KeyspaceSettings::default() };
         let (keyspaces, saver) = Keyspaces::open(&reader, settings)?;
         Ok(Broker { disk, keyspaces, saver, _reader: reader })
@@ -65,14 +65,14 @@ impl Broker {
     }
 }
 
-/// Lives through one world of keys, and says which promises were broken.
+/// Simulates one world of keys, and returns the broken promises.
 pub(crate) fn live(seed: u64, mutation: Mutation) -> Vec<String> {
     let mut random = Random::new(seed ^ 0x006b_6579);
     let mut promises = Promises::default();
     let mut broker = Broker::start(MemoryDisk::new(), mutation).expect("an empty disk opens");
     let mut clients: Vec<(KeyspaceClient, BTreeMap<u64, Asked>)> =
         (0..CLIENTS).map(|_| (broker.client(), BTreeMap::new())).collect();
-    // Pops of connections that broke: they go back with the next write.
+    // Pops of broken connections: their elements go back with the next write.
     let mut going_back = 0;
     for step in 1..=STEPS {
         let at = random.between(0, CLIENTS as u64) as usize;
@@ -84,7 +84,7 @@ pub(crate) fn live(seed: u64, mutation: Mutation) -> Vec<String> {
                 client.run(NOW, [(step, call)]);
             }
             55..60 => {
-                // A connection breaks; what it waited for and what it popped unheard goes back.
+                // A connection breaks; its waits end, and elements popped without a delivered reply go back.
                 let (gone, asked) = std::mem::replace(&mut clients[at], (broker.client(), BTreeMap::new()));
                 drop(gone);
                 going_back += pops(&asked);
@@ -180,7 +180,7 @@ impl Promises {
         }
     }
 
-    /// After a restart. A pop that nobody was told of may have taken an element along.
+    /// Checks after a restart. A pop whose reply was not delivered may have removed an element.
     fn inspect(&mut self, broker: &mut Broker, pops_in_flight: usize) {
         let mut client = broker.client();
         let mut run = |command: Command| {
@@ -220,7 +220,7 @@ impl Promises {
         if let Some(back) = self.popped.iter().find(|one| found.contains(one)) {
             self.broken.push(format!("element {back} was popped and is back"));
         }
-        // What an unheard pop took is gone for good.
+        // What an undelivered pop removed is gone for good.
         self.pushed.retain(|one| !missing.contains(one));
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask sim`: live through many simulated worlds and tell of the first promise that breaks.
+//! `cargo xtask sim`: simulates many worlds and reports the first broken promise.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

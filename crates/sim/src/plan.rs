@@ -1,17 +1,17 @@
-//! What kind of world a seed makes: how many peers, how bad the weather.
+//! The parameters of a world, derived from its seed: how many peers, how many faults.
 
 use crate::random::Random;
 
-/// Deliberate mistakes, to show that the checks would notice them.
+/// Deliberate bugs, to show that the checks detect them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mutation {
     #[default]
     None,
-    /// The disk says yes to every sync and does nothing.
+    /// The disk acknowledges every sync and does nothing.
     ForgetSync,
-    /// The hub speaks before the records are on disk.
+    /// The hub replies before the records are on disk.
     SpeakEarly,
-    /// A broker that was stopped for a while does not know it.
+    /// A broker that was stopped for a while does not notice it.
     ForgetAbsence,
     /// The disk does nothing when the log of topics is synced.
     ForgetTopicSync,
@@ -25,7 +25,7 @@ pub struct Plan {
     pub clients: u64,
     pub workers: u64,
     pub slots_max: u64,
-    /// For how long, in simulated milliseconds, things go wrong.
+    /// How long, in simulated milliseconds, faults happen.
     pub storm_millis: u64,
     /// Chances in percent, each time a peer acts or the broker syncs.
     pub cut_percent: u64,
@@ -34,7 +34,7 @@ pub struct Plan {
     pub broker_dies_percent: u64,
     pub broker_stops_percent: u64,
     pub disk_stalls_percent: u64,
-    /// How long a client waits at most before it does something: if it is long, workers are idle.
+    /// Maximum delay between a client's actions: if it is long, workers are idle.
     pub client_acts_millis: u64,
     pub delay_max_millis: u64,
     pub tag_limit: u32,

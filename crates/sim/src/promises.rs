@@ -1,4 +1,4 @@
-//! What the peers of a simulated world have been promised, and whether the broker keeps it.
+//! Records what the peers of a simulated world have been promised, and checks whether the broker keeps it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,14 @@ use crate::begun::Begun;
 #[derive(Debug, Default)]
 pub(crate) struct PromiseChecker {
     acknowledged: BTreeSet<TaskId>,
-    /// Every attempt that reached a worker, and whom.
+    /// Every attempt that reached a worker, and which worker.
     handed_out: BTreeMap<(TaskId, u32), Name>,
     completed: BTreeMap<TaskId, u32>,
     retried: BTreeSet<TaskId>,
-    /// The size of the last checkpoint that a worker sent, and of the last one the broker has taken. Each checkpoint of
-    /// a task is larger than the one before, so its size says which one it is.
+    /// The size of the last checkpoint that a worker sent, and of the last one the broker has accepted. Each
+    /// checkpoint of a task is larger than the previous one, so its size identifies it.
     checkpoints: BTreeMap<TaskId, (u32, u32)>,
-    /// Events as anybody heard them: everybody must hear the same.
+    /// Events as the watchers received them: all watchers must receive the same.
     events: BTreeMap<u64, String>,
     pub(crate) begun: Begun,
     broken: Vec<String>,
@@ -50,8 +50,8 @@ impl PromiseChecker {
         self.completed.remove(&task);
     }
 
-    /// One attempt goes to one worker, once. Not even a broker that has forgotten may hand it out again.
-    /// It comes with the last checkpoint that the broker has taken, or a later one that it had no time to answer.
+    /// An attempt goes to one worker, once, even after a crash of the broker. It comes with the last checkpoint that
+    /// the broker has accepted, or a later one whose reply was lost.
     pub(crate) fn handed_out(&mut self, held: Held, worker: &Name, checkpoint: u32) {
         // A retry may follow a completion, which ends a checkpoint.
         if !self.retried.contains(&held.task) {
@@ -84,14 +84,14 @@ impl PromiseChecker {
         *taken = size.max(*taken);
     }
 
-    /// The broker has accepted a completion: it counts for ever, and only once.
+    /// The broker has accepted a completion: it is permanent, and happens only once.
     pub(crate) fn completed(&mut self, held: Held) {
         let newest = self
             .handed_out
             .range((held.task, 0)..=(held.task, u32::MAX))
             .next_back()
             .map(|((_, attempt), _)| *attempt);
-        // A newer attempt that was handed out after the completion belongs to a retry.
+        // A newer attempt that was assigned after the completion belongs to a retry.
         let is_newest =
             newest.is_none_or(|newest| newest <= held.attempt) || self.retried.contains(&held.task);
         self.check(is_newest, || {
@@ -119,7 +119,7 @@ impl PromiseChecker {
         }
     }
 
-    /// Looks into the broker: is everything there that was promised?
+    /// Inspects the broker: checks that everything promised is there.
     pub(crate) fn inspect(&mut self, core: &Core) {
         for task in self.acknowledged.clone() {
             let found = core.engine().find_task(&task);
@@ -151,7 +151,7 @@ impl PromiseChecker {
         self.inspect_backlogs(core);
     }
 
-    /// The broker was stopped for a while: whoever was there before is there after.
+    /// The broker was stopped for a while: all workers known before must be known after.
     pub(crate) fn compare_workers(&mut self, before: usize, after: usize) {
         self.check(before == after, || {
             format!("{before} workers were live when the broker was stopped, and {after} when it went on")
@@ -168,7 +168,7 @@ impl PromiseChecker {
         }
     }
 
-    /// The broker has told of every queue that is too deep, and of none that is not any more.
+    /// The broker has reported every queue above its threshold, and no other.
     fn inspect_backlogs(&mut self, core: &Core) {
         let Ok(Answer::Queues(queues)) = core.engine().ask(&observer(), &Query::Queues) else { return };
         for queue in queues {
@@ -186,7 +186,7 @@ impl PromiseChecker {
         }
     }
 
-    /// No task is forgotten: whatever is ready while somebody who can take it is free would have been handed out.
+    /// No task is forgotten: a ready task must have been assigned if a suitable worker is free.
     fn inspect_waiting(&mut self, core: &Core) {
         let engine = core.engine();
         let (Ok(Answer::Workers(workers)), Ok(Answer::Queues(queues)), Ok(Answer::Limits(limits))) = (
@@ -229,7 +229,7 @@ impl PromiseChecker {
         });
     }
 
-    /// At the end, in the calm, everything that was acknowledged has come to an end.
+    /// At the end, in the calm phase, everything that was acknowledged has ended.
     pub(crate) fn all_ended(&self, core: &Core) -> bool {
         let ended =
             |id: &TaskId| core.engine().find_task(id).is_none_or(|task| task.state.name().has_ended());

@@ -1,4 +1,4 @@
-//! All chance in a simulated world comes from one seed.
+//! Random numbers: all randomness of a simulated world comes from one seed.
 
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);

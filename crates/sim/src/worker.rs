@@ -1,5 +1,5 @@
-//! A simulated worker: takes tasks, works, reports, is cut off and returns with what it holds, or dies and returns with
-//! nothing.
+//! A simulated worker: takes tasks, works, reports, disconnects and returns with what it holds, or dies and returns
+//! with nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -62,21 +62,21 @@ impl Worker {
         }
     }
 
-    /// In the calm at the end everybody can do everything, and quickly.
+    /// In the calm phase at the end every worker can run every task, and quickly.
     pub(crate) fn becomes_able(&mut self) {
         self.queues = ["red", "green", "blue"].map(Name::from).to_vec();
         self.capabilities = CAPABILITIES.map(Name::from).to_vec();
         self.task_millis_max = 200;
     }
 
-    /// The process is gone and a new one takes its place.
+    /// The process dies and a new one takes its place.
     pub(crate) fn dies(&mut self, random: &mut Random) {
         self.running.clear();
         self.reports.clear();
         self.instance = random.next();
     }
 
-    /// The connection is gone. A worker whose tasks die with it stops them.
+    /// The connection is lost. A worker whose tasks end with the connection stops them.
     pub(crate) fn disconnected(&mut self) {
         self.registering = None;
         self.checkpoints.clear();
@@ -86,7 +86,7 @@ impl Worker {
         }
     }
 
-    /// Connected anew: registers with what it holds.
+    /// After a reconnect: registers with what it holds.
     pub(crate) fn connected(&mut self) -> Vec<Ask> {
         let mut spec = WorkerSpec::new(self.name.clone(), self.queues.clone(), self.slots as u32);
         spec.instance = self.instance;
@@ -103,7 +103,7 @@ impl Worker {
         vec![Ask { token, request: Request::Command(Command::Register(Box::new(spec))) }]
     }
 
-    /// Beats, finishes what is done, sometimes reports progress or saves a checkpoint.
+    /// Sends heartbeats, finishes tasks, sometimes reports progress or saves a checkpoint.
     pub(crate) fn act(
         &mut self,
         now: Timestamp,
@@ -128,7 +128,7 @@ impl Worker {
             self.reports.insert(token, held);
             asks.push(Ask { token, request: report(held, running.wanted, random) });
         }
-        // What is reported but not answered is still held: leaving it out would say that it is lost.
+        // An attempt reported without an answer is still held: leaving it out would report it as lost.
         let held = self.running.iter().map(|(task, running)| Held { task: *task, attempt: running.attempt });
         let held: Vec<Held> = held.chain(self.reports.values().copied()).collect();
         if let Some(held) = held.first().filter(|_| random.percent(20)) {
@@ -187,7 +187,7 @@ impl Worker {
                 if let Some(running) =
                     self.running.get_mut(&task).filter(|running| running.attempt == attempt)
                 {
-                    // Some handlers do not listen.
+                    // Some handlers ignore interrupts.
                     running.wanted = random.percent(80).then_some(wanted);
                 }
                 Vec::new()
@@ -226,7 +226,7 @@ impl Worker {
             promises.checkpoint_taken(task, size);
         }
         if let Err(Refusal::NotAWorker) = reply {
-            // The broker has given it up: it registers again.
+            // The broker has dropped the worker: it registers again.
             return self.connected();
         }
         Vec::new()
@@ -245,7 +245,7 @@ impl Worker {
                 self.drop_attempt(*held, promises);
             }
         }
-        // Reports that were on their way when the connection broke are sent again.
+        // Repeats reports that were in flight when the connection broke.
         let unanswered: Vec<Held> = std::mem::take(&mut self.reports).into_values().collect();
         let mut asks = Vec::new();
         for held in unanswered {

@@ -1,5 +1,5 @@
-//! A simulated world: peers, a network that delays and cuts, a broker that dies and comes back, and one clock. What
-//! happens next is always the earliest entry of the agenda, so a seed tells the same story every time.
+//! A simulated world: peers, a network that delays and breaks, a broker that dies and restarts, and one clock. The
+//! earliest scheduled event always comes next, so a seed always gives the same run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::promises::{PromiseChecker, live_workers};
 use crate::random::Random;
 use crate::worker::Worker;
 
-/// How long the calm after the storm may take until everything has ended.
+/// Maximum duration of the calm phase in which everything must end.
 const CALM_MILLIS: u64 = 600_000;
 /// How long a broker may be stopped: longer than any lease.
 const STOPPED_MILLIS: u64 = 60_000;
@@ -34,11 +34,11 @@ struct World {
     broker: Option<Broker>,
     /// The disk that a dead broker has left.
     restart_from: Option<MemoryDisk>,
-    /// The broker's process is there and does nothing.
+    /// The broker's process exists but is stopped.
     stopped: Option<Stopped>,
     peers: Vec<Peer>,
     links: Vec<Link>,
-    /// Those that the broker believes open.
+    /// Links that the broker considers open.
     open_links: Vec<usize>,
     promises: PromiseChecker,
     syncing: bool,
@@ -69,7 +69,7 @@ struct Link {
     mailbox: Arc<Mailbox>,
     broker_side: bool,
     peer_side: bool,
-    /// A connection keeps its order: nothing arrives before what was sent before it.
+    /// A connection keeps its order: nothing arrives before an earlier message.
     last_to_broker: Timestamp,
     last_to_peer: Timestamp,
 }
@@ -91,7 +91,7 @@ enum Happening {
 }
 
 impl Happening {
-    /// Whether it takes a broker that does something.
+    /// Whether it needs a running broker.
     fn is_for_broker(&self) -> bool {
         match self {
             Happening::AtBroker { .. }
@@ -110,7 +110,7 @@ impl Happening {
     }
 }
 
-/// What came of a world.
+/// The outcome of a world.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub broken: Vec<String>,
@@ -122,7 +122,7 @@ pub struct Outcome {
     pub deliveries: u64,
 }
 
-/// Lives through one world.
+/// Simulates one world.
 pub fn live(plan: Plan) -> Outcome {
     let of_keys = crate::keys::live(plan.seed, plan.mutation);
     let mut world = World::new(plan);
@@ -199,7 +199,7 @@ impl World {
         }
     }
 
-    /// The weather clears: nothing breaks any more, and whoever is there can do everything.
+    /// Starts the calm phase: no more faults, and every worker can run every task.
     fn becalm(&mut self) {
         self.calm = true;
         for peer in &mut self.peers {
@@ -362,19 +362,19 @@ impl World {
             Peer::Worker(worker) => worker.receive(self.now, delivery, &mut self.random, &mut self.promises),
         };
         if !self.links[link].broker_side {
-            // What arrives here was given up by the broker meanwhile.
+            // The broker had dropped the link before this arrived.
             self.disturb(link);
         }
         self.send(link, asks);
     }
 
-    /// The connection breaks: each end notices in its own time, and what is on its way may still arrive before.
+    /// The connection breaks: each end notices in its own time, and messages in flight may still arrive before.
     fn cut(&mut self, link: usize) {
         self.soon(3_000, Happening::BrokerNoticesCut { link });
         self.soon(3_000, Happening::PeerNoticesCut { link });
     }
 
-    /// From here on the broker may have its reasons to give up what the worker at this end runs.
+    /// From here on the broker may have a reason to end what the worker on this link runs.
     fn disturb(&mut self, link: usize) {
         if let Peer::Worker(worker) = &self.peers[self.links[link].peer] {
             self.promises.begun.disturb(&worker.name);
@@ -401,7 +401,7 @@ impl World {
         let storm = !self.calm;
         let Some(broker) = &mut self.broker else { return };
         if storm && self.random.percent(self.plan.power_fails_percent) {
-            // Somewhere in the middle of the next few changes of the disk.
+            // In the middle of the next few changes of the disk.
             broker.disk.fail_power_after(self.random.between(0, 4));
         } else if storm && self.random.percent(self.plan.broker_dies_percent) {
             return self.broker_dies(false);
@@ -434,7 +434,7 @@ impl World {
             Step::Dead => return self.broker_dies(true),
             Step::Writing if !self.syncing => {
                 self.syncing = true;
-                // A disk that is slow once is slow for a while.
+                // A slow disk stays slow for a while.
                 let chance =
                     if self.disk_is_slow { STALLS_AGAIN_PERCENT } else { self.plan.disk_stalls_percent };
                 self.disk_is_slow = !self.calm && self.random.percent(chance);
@@ -446,7 +446,7 @@ impl World {
         self.wake_broker();
     }
 
-    /// Carries what the broker has said to the peers.
+    /// Delivers the broker's messages to the peers.
     fn carry(&mut self) {
         let mut deliveries = Vec::new();
         self.open_links.retain(|link| self.links[*link].broker_side);
@@ -461,7 +461,7 @@ impl World {
         }
     }
 
-    /// The process is gone, and perhaps the power with it. What it has said may still be on its way.
+    /// The process dies, possibly with a power failure. Its messages may still be in flight.
     fn broker_dies(&mut self, power_failure: bool) {
         self.promises.begun.disturb_all();
         self.syncing = false;
@@ -489,7 +489,7 @@ impl World {
         }
     }
 
-    /// Somebody sets the limits once, on a connection of no further interest.
+    /// Sets the limits once, on a connection that is not used any further.
     fn set_limits(&mut self) {
         let limit = Some(self.plan.tag_limit);
         let asks = TAGS.map(|tag| Ask {

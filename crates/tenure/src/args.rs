@@ -1,4 +1,5 @@
-//! What can be typed: the verbs, and the options that all of them share. Each verb's own options stand in its file.
+//! The command line: the subcommands, and the options that all of them share. Each subcommand's own options are in its
+//! file.
 
 use clap::{Arg, Args, Command, CommandFactory as _, FromArgMatches as _, Parser};
 
@@ -36,7 +37,7 @@ pub(crate) struct Cli {
 const SHARED_OPTIONS: &str = "\
 Options for every command (--broker, --key-file, --namespace, -o json ...): `tenure --help`";
 
-/// Settings that a verb other than `serve` is told about. It takes the others too, so that one line of options serves
+/// Settings that subcommands other than `serve` use. They accept the others too, so that one set of options works for
 /// all.
 const OFFLINE_SETTINGS: [&str; 2] = ["config", "data_dir"];
 

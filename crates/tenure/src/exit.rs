@@ -1,7 +1,7 @@
-//! Exit codes, and the failures that lead to them. A failed task and a failed broker never share a number.
+//! Exit codes, and the failures behind them. A failed task and a failed broker never share a number.
 //!
-//! A task's own exit code passes through unchanged from 1 to 63. Everything that this program says of itself lies
-//! above: 64 and up follow `sysexits.h`, and 80 and up tell how a task ended that has no code of its own to show.
+//! A task's own exit code passes through unchanged from 1 to 63. This program's own codes are above: 64 and up follow
+//! `sysexits.h`, and 80 and up describe the end of a task without an exit code.
 
 use std::fmt;
 
@@ -93,7 +93,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Writing to a pipe that nobody reads any more is no reason to complain; `main` looks for this code.
+/// Writing to a closed pipe is no reason to complain; `main` looks for this code.
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Failure {
         if error.kind() == std::io::ErrorKind::BrokenPipe {

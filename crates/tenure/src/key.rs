@@ -1,4 +1,4 @@
-//! The key to show a broker: from the environment, a file, stdin or a prompt. Never from the command line, which every
+//! The key for a broker: from the environment, a file, stdin or a prompt. Never from the command line, which every
 //! user of the machine can read.
 
 use std::fmt;
@@ -107,7 +107,7 @@ fn ask() -> Result<Secret, Failure> {
     Ok(Secret(key))
 }
 
-/// The terminal shows nothing of what is typed as long as this stands.
+/// While this exists, the terminal does not echo input.
 struct Silence(Option<Termios>);
 
 impl Silence {

@@ -1,8 +1,10 @@
-//! `tenure`: the broker and everything a person types around it.
+//! `tenure`: the broker and its command-line tools.
 //!
-//! `serve` joins hub and doors into a broker. Every other verb is a client of a running broker, or looks after files
-//! while none runs. `args.rs` says what can be typed, `exit.rs` what the program answers with, `config/` what the broker
-//! is told, `output/` how things are shown, and `verbs/` has one file for each verb.
+//! `serve` joins hub and doors into a broker. Every other subcommand is a client of a running broker, or works on its
+//! files
+//! while none runs. `args.rs` defines the command line, `exit.rs` the exit codes, `config/` the broker's
+//! configuration,
+//! `output/` the output formats, and `verbs/` has one file for each subcommand.
 
 mod args;
 mod bench;

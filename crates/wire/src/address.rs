@@ -1,4 +1,4 @@
-//! Talk between peers: a call to one address, a broadcast to everybody who listens.
+//! Messages between peers: calls to one address, and broadcasts to all listening peers.
 
 use bytes::Bytes;
 
@@ -14,17 +14,17 @@ message! {
 }
 
 message! {
-    /// Asks whoever listens at an address. At most one peer gets it.
+    /// A call to the peer that listens at an address. At most one peer receives it.
     pub struct Call {
         to: Name,
         body: Bytes,
-        /// After this the caller does not wait any longer.
+        /// The caller stops waiting after this time.
         timeout_ms: Option<u64>,
     }
 }
 
 message! {
-    /// Somebody calls an address at which this peer listens.
+    /// A call to an address at which this peer listens.
     pub struct Called {
         /// Goes back with the answer.
         call: u64,
@@ -51,7 +51,7 @@ message! {
 }
 
 message! {
-    /// What the caller hears.
+    /// The answer as the caller receives it.
     pub struct Answered {
         outcome: Outcome,
         body: Bytes,
@@ -59,20 +59,20 @@ message! {
 }
 
 message! {
-    /// Tells everybody in the namespace who hears broadcasts.
+    /// A broadcast to all peers in the namespace that listen for broadcasts.
     pub struct Broadcast {
         subject: Option<Name>,
         body: Bytes,
-        /// In whose name; unless given, the peer's identity.
+        /// The sender's name. Default: the peer's identity.
         sender: Option<Name>,
-        /// Whatever the sender wants to find again.
+        /// Correlation data for the sender's own use.
         correlation: Option<Name>,
     }
 }
 
 message! {
-    /// Hear broadcasts from now on: those of this subject and this sender, or all. Said again, it adds to what is
-    /// heard.
+    /// Receive broadcasts from now on: those of this subject and this sender, or all. A further request adds to the
+    /// earlier ones.
     #[derive(Default)]
     pub struct Hear {
         subject: Option<Name>,

@@ -1,4 +1,4 @@
-//! One frame as a message: `[number, kind, {fields}]`. Further entries are for later versions and are passed over.
+//! One frame as a message: `[number, kind, {fields}]`. Readers ignore further entries, which later versions may add.
 
 use bytes::{Bytes, BytesMut};
 
@@ -11,18 +11,18 @@ use crate::reader::Reader;
 use crate::reply::Reply;
 use crate::request::Request;
 
-/// The number of a message that is no answer, or that wants none.
+/// The number of a message that is not a reply, or that needs none.
 pub const NO_NUMBER: u64 = 0;
 
-/// What a peer says to the broker.
+/// A message from a peer to the broker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToBroker {
-    /// Chosen by the peer, comes back with the answer. [`NO_NUMBER`] asks for no answer; only a refusal comes.
+    /// The peer chooses it, and the reply carries it. With [`NO_NUMBER`] the broker sends no reply, only a refusal.
     pub number: u64,
     pub request: Request,
 }
 
-/// What the broker says to a peer.
+/// A message from the broker to a peer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FromBroker {
     Reply {
@@ -48,14 +48,14 @@ pub fn encode_notice(out: &mut BytesMut, notice: &Notice) {
     encode(out, NO_NUMBER, notice.kind(), |out| notice.pack_fields(out));
 }
 
-/// Reads what a peer sent. Bodies are slices of the frame.
+/// Decodes a message to the broker. Bodies are slices of the frame.
 pub fn decode_to_broker(frame: &Bytes) -> Result<ToBroker, DecodeError> {
     decode(frame, |number, kind, fields| {
         Request::unpack_fields(kind, fields).map(|request| ToBroker { number, request })
     })
 }
 
-/// Reads what the broker sent. Bodies are slices of the frame.
+/// Decodes a message from the broker. Bodies are slices of the frame.
 pub fn decode_from_broker(frame: &Bytes) -> Result<FromBroker, DecodeError> {
     decode(frame, |number, kind, fields| {
         // A refusal is the one reply that may come without a number.
@@ -89,7 +89,7 @@ fn decode<T>(
     })
 }
 
-/// Number and kind go out as soon as they are known, so that a refusal of the rest can name them.
+/// Number and kind are set as soon as they are known, so that a refusal of the rest can name them.
 fn decode_in<'a, T>(
     reader: &mut Reader<'a>,
     number: &mut u64,
@@ -120,5 +120,5 @@ fn decode_in<'a, T>(
     Ok(message)
 }
 
-/// What a message without fields has for fields.
+/// The fields of a message without fields.
 const EMPTY_MAP: &[u8] = &[0x80];

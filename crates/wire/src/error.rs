@@ -4,14 +4,14 @@ use std::fmt;
 
 use thiserror::Error;
 
-/// The stream itself cannot be understood any more: after this the connection is of no use.
+/// The stream cannot be decoded any further: the connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
     #[error("a frame of {length} bytes was announced, at most {limit} are allowed")]
     TooLong { length: usize, limit: usize },
 }
 
-/// One frame is not a message. The stream goes on behind it.
+/// One frame is not a valid message. Later frames can still be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     /// The message's number, or 0 if not even that could be read.
@@ -32,7 +32,7 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// What is wrong with a value, and where in the message it stands.
+/// What is wrong with a value, and where it is in the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem(Box<(What, String)>);
 
@@ -70,7 +70,7 @@ impl Problem {
         &self.0.0
     }
 
-    /// The same problem seen from the map around it.
+    /// Adds the field that contains the problem to its path.
     #[cold]
     pub(crate) fn in_field(mut self, name: &str) -> Problem {
         let path = &mut self.0.1;
@@ -80,7 +80,7 @@ impl Problem {
         self
     }
 
-    /// The same problem seen from the list around it.
+    /// Adds the list entry that contains the problem to its path.
     #[cold]
     pub(crate) fn in_entry(mut self, index: usize) -> Problem {
         let path = &mut self.0.1;

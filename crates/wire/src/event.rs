@@ -1,4 +1,4 @@
-//! Events: numbered facts that a watcher hears, in order and without holes, or with a gap that is named.
+//! Events: numbered facts that a watcher receives in order; a gap names those that are missing.
 
 use crate::Name;
 use crate::id::TaskId;
@@ -61,7 +61,7 @@ words! {
 row! {
     /// One fact.
     pub struct Event {
-        /// One global sequence; a watcher that filters sees holes in it, but never a step back.
+        /// One global sequence. A watcher with a filter sees holes in it, but it always increases.
         seq: u64,
         at: Timestamp,
         kind: EventKind,
@@ -70,7 +70,7 @@ row! {
         queue: Option<Name>,
         submitter: Option<Name>,
         worker: Option<Name>,
-        /// What only some kinds have to say.
+        /// Details that only some kinds have.
         more: Option<Box<Detail>>,
     }
 }
@@ -89,7 +89,7 @@ impl Event {
 }
 
 message! {
-    /// What only some kinds of events have to say.
+    /// Details that only some kinds of events have.
     #[derive(Default)]
     pub struct Detail {
         /// Submitted: why no live worker can take it, if that is so.
@@ -99,13 +99,13 @@ message! {
         note: Option<Box<str>>,
         /// Checkpoint: its size.
         bytes: u64,
-        /// What somebody gave as a reason.
+        /// The reason that a client or worker gave.
         reason: Option<Box<str>>,
-        /// Why a worker or an attempt is believed dead.
+        /// Why the broker counts a worker or an attempt as lost.
         lost: Option<LostReason>,
-        /// Until when a lost holder may come back.
+        /// Until when a lost worker may return to the attempt.
         lease_until: Option<Timestamp>,
-        /// What happens next to a task whose attempt is over, and when, if it is tried again later.
+        /// What happens next to a task whose attempt is over, and when, if it is retried later.
         next: Option<Next>,
         retry_at: Option<Timestamp>,
         /// Crashes that the task can still survive.
@@ -122,13 +122,13 @@ message! {
         /// The capabilities that make up the ready queue in question.
         needs: Vec<Name>,
         tag: Option<Name>,
-        /// The tag's new limit; nothing if it has none now.
+        /// The tag's new limit; absent if it has none now.
         limit: Option<u32>,
-        /// Which threshold a queue has passed, or is below again.
+        /// Which threshold a queue has crossed, in either direction.
         threshold: Option<Threshold>,
-        /// How many tasks of a queue are ready, or from how many on it has a backlog.
+        /// How many tasks of a queue are ready, or the threshold.
         depth: Option<u64>,
-        /// How long one has been ready, or from how long on the queue has a backlog.
+        /// How long one task has been ready, or the threshold.
         age_ms: Option<u64>,
     }
 }

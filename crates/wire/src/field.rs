@@ -1,7 +1,8 @@
-//! How one value stands in a message: what it is when it is left out, how it is written and how it is read.
+//! How a field is encoded: its default when absent, how it is written and how it is read.
 //!
-//! A value that equals what its absence means is not written. So a new peer's defaults cost nothing, and an old peer
-//! that does not know a field behaves as if it were absent.
+//! A value that equals its default is not written. So new fields with default values cost nothing, and an old peer
+//! that
+//! does not know a field behaves as if it were absent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::pack;
 use crate::reader::Reader;
 
 pub trait Field: Sized {
-    /// What a field is that is not there; `None` if it must be there.
+    /// The default of an absent field; `None` if the field is required.
     fn absent() -> Option<Self>;
 
     fn is_absent(&self) -> bool;
@@ -122,7 +123,7 @@ impl Field for bool {
     }
 }
 
-/// A name must be there; an optional one is an `Option`.
+/// A name is required; an optional one is an `Option`.
 impl Field for Arc<str> {
     fn absent() -> Option<Arc<str>> {
         None
@@ -141,7 +142,7 @@ impl Field for Arc<str> {
     }
 }
 
-/// Text for people to read. Nothing said is the same as an empty text.
+/// Text for people. Absent means empty.
 impl Field for Box<str> {
     fn absent() -> Option<Box<str>> {
         Some(Box::default())
@@ -160,7 +161,7 @@ impl Field for Box<str> {
     }
 }
 
-/// Bodies and results. Nothing is the same as no bytes.
+/// Bodies and results. Absent means empty.
 impl Field for Bytes {
     fn absent() -> Option<Bytes> {
         Some(Bytes::new())
@@ -233,7 +234,7 @@ impl<T: Field> Field for Vec<T> {
     }
 }
 
-/// Figures under names that the protocol does not know.
+/// Figures whose names the protocol does not define.
 impl Field for BTreeMap<Box<str>, Box<str>> {
     fn absent() -> Option<Self> {
         Some(BTreeMap::new())

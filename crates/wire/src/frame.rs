@@ -1,5 +1,5 @@
-//! Frames: a length of four bytes, big-endian, and as many bytes. Works on whatever has arrived so far, and cuts all
-//! complete frames off at once, so that a read of many small frames costs one step.
+//! Frames: a big-endian length of four bytes, then that many bytes. Splits off all complete frames at once, so that a
+//! read of many small frames costs one step.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -8,17 +8,17 @@ use crate::error::FrameError;
 /// The bytes in front of every frame.
 pub const LENGTH_BYTES: usize = 4;
 
-/// Room that is made for any frame that has begun to arrive.
+/// Buffer space reserved for any frame that has started to arrive.
 const ROOM_BYTES: usize = 16 << 10;
 
-/// Takes every complete frame off the front of `arrived`. What is left there is the beginning of the next one.
+/// Splits every complete frame off the front of `arrived`. The rest is the start of the next frame.
 ///
-/// Room for a large next frame is made as its bytes arrive, doubling, so that an announcement alone takes no memory.
+/// The buffer for a large frame grows as its bytes arrive, doubling each time, so that a length alone takes no memory.
 pub fn split_frames(arrived: &mut BytesMut, bytes_max: usize) -> Result<Frames, FrameError> {
     let mut end = 0;
     while let Some(length) = length_at(arrived, end) {
         if length > bytes_max {
-            // What came before it is still good: it is handed out first, the refusal follows at the next call.
+            // The frames before it are valid: they are returned first, and the error follows at the next call.
             if end > 0 {
                 break;
             }

@@ -1,5 +1,5 @@
-//! One entry for fuzzers and for the fixed corpus: whatever comes, nothing panics, nothing grows without bound, and
-//! what was understood is understood the same way again.
+//! Entry point for fuzzers and for the fixed corpus: no input panics or grows memory without bound, and what decodes
+//! also survives a round trip.
 
 use bytes::{Bytes, BytesMut};
 
@@ -10,7 +10,7 @@ use crate::frame::split_frames;
 use crate::notation::Pattern;
 use crate::value::Value;
 
-/// The frame limit while fuzzing: small, so that a fuzzer finds it.
+/// The frame limit while fuzzing: small, so that a fuzzer reaches it.
 const FRAME_BYTES_MAX: usize = 4096;
 
 /// Takes any bytes as a stream, as one frame in either direction, as a bare value and as notation.

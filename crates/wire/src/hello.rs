@@ -1,4 +1,4 @@
-//! The handshake: who comes, and what both sides may do with each other.
+//! The handshake: the peer's identity, and the limits and features of the session.
 
 use std::fmt;
 
@@ -21,32 +21,32 @@ message! {
     pub struct Hello {
         /// The newest version of the protocol that the peer speaks.
         version: u32,
-        /// What it is here for; nothing said means anything that its key allows.
+        /// The peer's roles. None means everything that its key allows.
         roles: Vec<Role>,
-        /// The name under which its submissions can be watched, now and after a reconnect. The broker makes one up for
-        /// whoever has none.
+        /// The name under which the peer's submissions can be watched, now and after a reconnect. The broker chooses
+        /// one for a peer without a name.
         identity: Option<Name>,
-        /// Else the one that belongs to the key, else `default`.
+        /// Default: the namespace of the key, otherwise `default`.
         namespace: Option<Name>,
         key: Option<Key>,
         /// Optional parts of the protocol that the peer understands.
         features: Vec<Name>,
-        /// The peer's software and its version, for people to read.
+        /// The peer's software and version, for people to read.
         software: Option<Box<str>>,
     }
 }
 
-/// The broker takes `acknowledge`.
+/// The broker supports `acknowledge`.
 pub const FEATURE_ACKNOWLEDGE: &str = "acknowledge";
 
 message! {
     /// The broker's answer to a hello.
     pub struct Welcome {
-        /// The version that both sides speak from here on.
+        /// The version that both sides use from here on.
         version: u32,
         identity: Name,
         namespace: Name,
-        /// This conversation's number, as it appears in the broker's logs.
+        /// The session's number, as it appears in the broker's logs.
         session: u64,
         /// Optional parts of the protocol that both sides understand.
         features: Vec<Name>,
@@ -65,7 +65,7 @@ message! {
         /// Entries in any one list.
         entries: u64,
         body_bytes: u64,
-        /// Requests under way at the same time.
+        /// Requests in flight at the same time.
         open_requests: u64,
     }
 }
@@ -79,7 +79,7 @@ impl Key {
         Key(Zeroizing::new(secret.into()))
     }
 
-    /// The secret itself, for whoever must compare it.
+    /// Returns the secret, for code that must compare it.
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! A task's identity as the wire carries it.
+//! A task's id on the wire.
 
 use std::cell::Cell;
 use std::fmt;
@@ -21,9 +21,9 @@ use crate::time::Timestamp;
 pub struct TaskId(pub [u8; 16]);
 
 impl TaskId {
-    /// A fresh id, a UUID of version 7: it sorts by the millisecond in which it was made.
+    /// Creates an id, a UUID of version 7: it sorts by the millisecond of its creation.
     ///
-    /// The operating system's randomness is asked once per thread, not once per id: a client makes many.
+    /// Each thread asks the operating system for randomness once, not for every id, because a client creates many.
     pub fn new() -> TaskId {
         thread_local! {
             static SOURCE: (RandomState, RandomState, Cell<u64>) = (RandomState::new(), RandomState::new(), Cell::new(0));

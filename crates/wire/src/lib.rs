@@ -1,13 +1,13 @@
-//! The native protocol of Tenure: frames, messages and their words, without any I/O.
+//! The native protocol of Tenure: frames, messages and their fields, without any I/O.
 //!
-//! A frame is a length and one MessagePack value, `[number, kind, {fields}]`. The number joins an answer to its
-//! question, so that many questions may be under way and answers may overtake each other; the kind is a name, so that
-//! an unknown one can be refused by name; the fields are named, so that old and new peers understand each other.
-//! Entries that come by the thousand (tasks, attempts, events) are arrays in a fixed order that only grows at its end.
+//! A frame is a length and one MessagePack value, `[number, kind, {fields}]`. The number connects a reply with its
+//! request, so that many requests may be in flight and replies may come in any order. The kind is a name, so that an
+//! unknown one can be refused by name. The fields are named, so that old and new peers understand each other. Entries
+//! that come by the thousand (tasks, attempts, events) are arrays in a fixed order that only grows at its end.
 //!
-//! Reading order: [`frame`] cuts a stream into frames, [`envelope`] reads and writes one, [`request`], [`reply`] and
-//! [`notice`] are what can be said, and the modules below them are the nouns they speak of. `spec/native.md` tells the
-//! same for people who write their own client.
+//! Reading order: [`frame`] splits a stream into frames, [`envelope`] reads and writes one, [`request`], [`reply`] and
+//! [`notice`] are the messages, and the modules below them are their parts. `spec/native.md` describes the same for
+//! authors of other clients.
 
 mod field;
 mod pack;
@@ -59,5 +59,5 @@ pub type Name = std::sync::Arc<str>;
 /// The version of the protocol that this crate speaks.
 pub const VERSION: u32 = 1;
 
-/// Where a broker listens for this protocol unless told otherwise.
+/// The default port of this protocol.
 pub const DEFAULT_PORT: u16 = 7171;

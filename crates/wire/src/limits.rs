@@ -1,13 +1,13 @@
-//! The named maxima of the protocol. Each is checked before memory is given, so that a peer that only announces much
-//! costs nothing.
+//! The named limits of the protocol. Each is checked before memory is allocated, so that a large announced length
+//! alone costs nothing.
 
-/// The longest frame, its length word not counted: the largest body, 16 MiB, and room for all that goes around it.
+/// The longest frame, without its length prefix: the largest body, 16 MiB, and room for the fields around it.
 pub const FRAME_BYTES_MAX: usize = 17 << 20;
 
-/// The most entries in any one list of a message: tasks of a submission, attempts of a heartbeat, tags of a task.
+/// Maximum number of entries in any list of a message: tasks of a submission, attempts of a heartbeat, tags of a task.
 pub const ENTRIES_MAX: usize = 10_000;
 
-/// How deep values may nest where their shape is not known beforehand. Known messages nest as deep as their types do.
+/// Maximum nesting where the shape of a value is not known beforehand. Known messages nest as deep as their types.
 pub const DEPTH_MAX: usize = 32;
 
 /// The longest name of a message kind.

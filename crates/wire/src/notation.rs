@@ -1,8 +1,9 @@
-//! Frames as people read and write them: JSON, with a few additions for what JSON lacks.
+//! A text notation for frames: JSON, with additions for what JSON lacks.
 //!
 //! `b"text"` and `x"00ff"` are bytes. `*` stands for any one value, `$name` for a value that is the same wherever the
-//! name appears, and `…` (or `...`) as the last entry of a list or map for whatever else may be there. Inside a text,
-//! `${*}` and `${name}` stand for some of the text.
+//! name appears, and `…` (or `...`) as the last entry of a list or map for any further entries. Inside a text, `${*}`
+//! and
+//! `${name}` stand for a part of the text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +16,7 @@ use crate::value::Value;
 mod parser;
 mod text;
 
-/// A value in which some things are left open.
+/// A value with placeholders.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pattern {
     Exactly(Value),
@@ -29,7 +30,7 @@ pub enum Pattern {
     },
     Anything,
     Named(String),
-    /// A text of which parts are left open.
+    /// A text with placeholders.
     Text(Vec<Part>),
 }
 
@@ -40,15 +41,15 @@ pub enum Part {
     Named(String),
 }
 
-/// What one side of a conversation says.
+/// A message of one side.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Utterance {
     Frame(Pattern),
-    /// `<raw …>`: bytes that are no proper frame.
+    /// `<raw …>`: bytes that are not a valid frame.
     Raw(Bytes),
 }
 
-/// What the names in patterns stand for.
+/// The values of the names in patterns.
 pub type Bindings = BTreeMap<String, Value>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -80,7 +81,7 @@ impl Pattern {
         parser::parse(text)
     }
 
-    /// The value that this pattern spells out.
+    /// Returns the value of this pattern.
     pub fn build(&self, bindings: &Bindings) -> Result<Value, NotationError> {
         match self {
             Pattern::Exactly(value) => Ok(value.clone()),
@@ -100,7 +101,7 @@ impl Pattern {
         }
     }
 
-    /// Compares, and learns what new names stand for. The order of a map's entries does not matter.
+    /// Compares, and binds new names. The order of a map's entries does not matter.
     pub fn hear(&self, value: &Value, bindings: &mut Bindings) -> Result<(), NotationError> {
         self.hear_at(value, bindings, "frame")
     }

@@ -1,4 +1,4 @@
-//! News that nobody asked for in particular: work for a worker, events for a watcher, calls for a listener.
+//! Notices, which the broker sends without a request: work for a worker, events for a watcher, calls for a listener.
 
 use crate::Name;
 use crate::address::{Broadcast, CallGivenUp, Called};
@@ -12,9 +12,9 @@ use crate::words::{StopWhy, Wanted};
 
 kinds! {
     pub enum Notice {
-        /// Here is work, never more than there are free slots.
+        /// Tasks for the worker, never more than it has free slots.
         Assign(Assign) = "assign",
-        /// Somebody wants a task cancelled or paused. Wind it down and confirm.
+        /// A client wants a task cancelled or paused. The worker stops it and confirms.
         Wanted(WantedNotice) = "wanted",
         /// The attempt is over, whatever the worker does: drop it without a report.
         Stop(Stop) = "stop",
@@ -23,18 +23,18 @@ kinds! {
         /// Another session of the same worker has taken over.
         Replaced(Replaced) = "replaced",
         Events(Events) = "events",
-        /// Events that the watcher will not hear, because they are no longer kept.
+        /// Events that the broker no longer keeps, so the watcher misses them.
         Gap(Gap) = "gap",
-        /// All events up to the present have been told; what follows is new.
+        /// The watcher has received all events up to the present; what follows is new.
         Live(Live) = "live",
         Call(Called) = "call",
-        /// Nobody waits for the answer to this call any longer.
+        /// The caller no longer waits for the answer to this call.
         CallGivenUp(CallGivenUp) = "call-given-up",
         Broadcast(Broadcast) = "broadcast",
         Messages(Messages) = "messages",
         /// Messages that a subscriber will not get.
         TopicGap(TopicGap) = "topic-gap",
-        /// What was missed of a topic has come.
+        /// The replay of a topic is complete.
         ReplayComplete(ReplayComplete) = "replay-complete",
         /// A subscriber does not keep up.
         Warning(Warning) = "warning",
@@ -45,7 +45,7 @@ kinds! {
 }
 
 message! {
-    /// Work. `terms` holds each distinct set once.
+    /// Tasks for a worker. `terms` holds each distinct set once.
     #[derive(Default)]
     pub struct Assign {
         terms: Vec<Terms>,

@@ -58,7 +58,7 @@ pub(crate) fn bytes(out: &mut BytesMut, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// A task id: eighteen bytes in one go, because every hot message carries some.
+/// A task id, written in one call, because every frequent message carries some.
 pub(crate) fn bytes16(out: &mut BytesMut, value: &[u8; 16]) {
     let mut whole = [0; 18];
     whole[0] = 0xc4;
@@ -83,7 +83,7 @@ pub(crate) fn map(out: &mut BytesMut, length: usize) {
     }
 }
 
-/// A marker and its number in one go: a buffer checks its room at every call.
+/// A marker and its number in one call: a buffer checks its capacity at every call.
 fn head<const N: usize>(out: &mut BytesMut, marker: u8, number: [u8; N]) {
     let mut whole = [0; 9];
     whole[0] = marker;

@@ -1,4 +1,4 @@
-//! Queues, tag limits and the numbers at a glance.
+//! Queues, tag limits and summary counts.
 
 use crate::Name;
 use crate::schema::message;
@@ -31,20 +31,20 @@ message! {
         unserved_since: Option<Timestamp>,
         /// When the task that is next in line was submitted.
         oldest_ready: Option<Timestamp>,
-        /// Those that hold, its own or those of all queues.
+        /// The thresholds that apply, the queue's own or the broker-wide ones.
         thresholds: Option<Thresholds>,
-        /// The thresholds that it has passed.
+        /// The thresholds that the queue has crossed.
         backlog: Vec<Threshold>,
     }
 }
 
 message! {
-    /// From where on a queue has a backlog. What is not there is no threshold.
+    /// The thresholds of a queue's backlog. An absent one does not apply.
     #[derive(Copy, Default, Eq)]
     pub struct Thresholds {
-        /// So many tasks are ready.
+        /// The queue has a backlog if this many tasks are ready.
         depth: Option<u32>,
-        /// One task has been ready for so long.
+        /// The queue has a backlog if a task has been ready for this long.
         age_ms: Option<u64>,
     }
 }
@@ -58,7 +58,7 @@ message! {
 }
 
 message! {
-    /// Numbers at a glance, for the asker's namespace.
+    /// Summary counts for the peer's namespace.
     pub struct Counts {
         by_state: StateCounts,
         live_workers: u64,

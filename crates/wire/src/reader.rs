@@ -1,12 +1,12 @@
-//! Reads MessagePack values out of one frame. Nothing is copied that can be shared, nothing is believed before it is
-//! checked against what is really there, and skipping needs no stack however deep an untrusted peer nests.
+//! Reads MessagePack values from one frame. It shares bytes instead of copying them, checks every length against the
+//! bytes that are there, and skips values without recursion, however deep an untrusted peer nests them.
 
 use bytes::Bytes;
 
 use crate::error::{Problem, What};
 use crate::limits::ENTRIES_MAX;
 
-/// A place in a frame.
+/// A position in a frame.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     frame: &'a Bytes,
@@ -23,7 +23,7 @@ impl<'a> Reader<'a> {
         self.frame.len() - self.at
     }
 
-    /// Takes a nil, if that is what comes next.
+    /// Takes a nil, if that is the next value.
     #[inline]
     pub(crate) fn take_nil(&mut self) -> bool {
         let is_nil = self.frame.get(self.at) == Some(&0xc0);
@@ -31,7 +31,7 @@ impl<'a> Reader<'a> {
         is_nil
     }
 
-    /// What comes next, without taking it.
+    /// Returns the next byte without taking it.
     pub(crate) fn peek(&self) -> Result<u8, Problem> {
         self.frame.get(self.at).copied().ok_or_else(|| What::Truncated.into())
     }
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A number with a fraction. Whole numbers are fine too: many languages send 50 for 50.0.
+    /// A floating-point number. Accepts integers too: many languages send 50 for 50.0.
     pub(crate) fn float(&mut self) -> Result<f64, Problem> {
         match self.peek()? {
             0xca => {
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.take(length)?).map_err(|_| What::NotText.into())
     }
 
-    /// Bytes, shared with the frame. Text is taken for its bytes, so that a body can be typed in by hand.
+    /// Bytes, shared with the frame. Accepts text as its bytes, so that people can type a body.
     #[inline]
     pub(crate) fn bytes(&mut self) -> Result<Bytes, Problem> {
         let length = self.bytes_length()?;
@@ -118,13 +118,13 @@ impl<'a> Reader<'a> {
         Ok(self.frame.slice(start..start + length))
     }
 
-    /// The same without keeping the frame alive.
+    /// Like `bytes`, without keeping the frame alive.
     pub(crate) fn borrowed_bytes(&mut self) -> Result<&'a [u8], Problem> {
         let length = self.bytes_length()?;
         self.take(length)
     }
 
-    /// The entries of a list, never more than could really be there.
+    /// The length of a list, checked against the bytes that are left.
     #[inline]
     pub(crate) fn array(&mut self) -> Result<usize, Problem> {
         let marker = self.byte()?;
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
         self.believe(length, 2)
     }
 
-    /// Passes over one value of any kind.
+    /// Skips one value of any kind.
     pub(crate) fn skip(&mut self) -> Result<(), Problem> {
         let mut values: u64 = 1;
         while values > 0 {
@@ -211,8 +211,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Every entry takes at least `each` bytes, so a length beyond what is left is a lie; and no honest list is longer
-    /// than the limit.
+    /// Every entry takes at least `each` bytes, so a length beyond the bytes that are left is invalid; so is one above
+    /// the limit.
     #[inline]
     fn believe(&self, length: usize, each: usize) -> Result<usize, Problem> {
         if length > self.left() / each {

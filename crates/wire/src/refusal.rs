@@ -1,4 +1,4 @@
-//! A "no" with a stable code, a sentence for people, and the facts as fields.
+//! A refusal: a stable code, a sentence for people, and the facts as fields.
 
 use std::fmt;
 
@@ -34,12 +34,12 @@ words! {
         NobodyThere = "nobody-there",
         TooLate = "too-late",
 
-        // Said by the door itself, before the engine hears of anything.
-        /// The message's kind is not known to this version.
+        // Refusals of the door itself, before a request reaches the engine.
+        /// This version does not know the message's kind.
         UnknownKind = "unknown-kind",
-        /// The message's fields are not what its kind asks for.
+        /// The message's fields do not fit its kind.
         Malformed = "malformed",
-        /// Something was asked before `hello`.
+        /// A request before `hello`.
         HelloFirst = "hello-first",
         /// A second `hello`.
         HelloAgain = "hello-again",
@@ -47,13 +47,13 @@ words! {
         BadVersion = "bad-version",
         /// A frame longer than the limit. The connection ends.
         TooLong = "too-long",
-        /// The peer said nothing for too long before its `hello`, or did not read what was sent to it.
+        /// The peer sent no `hello` in time, or did not read what was sent to it.
         TooSlow = "too-slow",
     }
 }
 
 message! {
-    /// Why something was not done. Only the fields that belong to the code are there.
+    /// Why the broker refuses a request. Only the fields that belong to the code are set.
     pub struct Refusal {
         code: Code,
         /// A sentence for people.
@@ -64,19 +64,19 @@ message! {
         queue: Option<Name>,
         /// The attempt that was presented.
         attempt: Option<u32>,
-        /// The attempt that counts.
+        /// The current attempt.
         current: Option<u32>,
         state: Option<StateName>,
         verb: Option<Box<str>>,
-        /// Which thing is too many, full, wrong or not allowed.
+        /// What is too many, full, wrong or not allowed.
         what: Option<Box<str>>,
         why: Option<Box<str>>,
         limit: Option<u64>,
-        /// The first event that is still there.
+        /// The first event that is still kept.
         oldest: Option<u64>,
         address: Option<Name>,
         deadline: Option<Timestamp>,
-        /// The kind of message that is not known or not well formed.
+        /// The kind of message that is unknown or malformed.
         kind: Option<Box<str>>,
         /// The versions that the broker speaks.
         versions: Vec<u32>,

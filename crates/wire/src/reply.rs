@@ -1,4 +1,4 @@
-//! What the broker answers. A reply carries the number of its request.
+//! The broker's replies. A reply carries the number of its request.
 
 use bytes::Bytes;
 
@@ -62,7 +62,7 @@ message! {
 }
 
 message! {
-    /// For each task of the submission, in its order: accepted, or why not.
+    /// One entry for each task of the submission, in order: accepted, or why not.
     #[derive(Default)]
     pub struct Submitted {
         tasks: Vec<Verdict<Accepted>>,
@@ -70,7 +70,7 @@ message! {
 }
 
 message! {
-    /// For each attempt presented: may it go on? Only those that must stop are listed.
+    /// The attempts that must stop, of those presented. All others continue.
     #[derive(Default)]
     pub struct HeldReply {
         refused: Vec<RefusedEntry>,
@@ -91,7 +91,7 @@ message! {
     pub struct Registered {
         /// The worker was known and lost, and is back.
         returned: bool,
-        /// Of the attempts it brought along, those that must stop. It goes on with all others.
+        /// Of the attempts the worker presented, those that must stop. It continues with all others.
         refused: Vec<RefusedEntry>,
     }
 }
@@ -101,7 +101,7 @@ message! {
     #[derive(Default)]
     pub struct Tasks {
         tasks: Vec<TaskInfo>,
-        /// The cursor for the next page; nothing at the end.
+        /// The cursor for the next page; absent at the end.
         next: Option<Box<str>>,
     }
 }
@@ -136,7 +136,7 @@ message! {
 
 message! {
     pub struct Watching {
-        /// As asked.
+        /// As requested.
         from: Option<u64>,
     }
 }
@@ -145,7 +145,7 @@ message! {
     #[derive(Default)]
     pub struct EndedReply {
         tasks: Vec<Ended>,
-        /// Those that had not ended when the time was up.
+        /// Tasks that had not ended when the time was up.
         pending: Vec<TaskId>,
     }
 }
@@ -165,7 +165,7 @@ message! {
 }
 
 row! {
-    /// One counter or measure of the broker. Names are those of its metrics.
+    /// One counter or gauge of the broker, under the name of its metric.
     pub struct Figure {
         name: Name,
         value: f64,

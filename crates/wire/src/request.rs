@@ -1,4 +1,4 @@
-//! What a peer can ask of the broker. `spec/native.md` has a section on each kind.
+//! The requests of a peer. `spec/native.md` has a section on each kind.
 
 use bytes::Bytes;
 
@@ -22,7 +22,7 @@ kinds! {
         Hello(Box<Hello>) = "hello",
         Ping = "ping",
 
-        // Clients: change.
+        // Clients: commands.
         Submit(Submit) = "submit",
         Release(OneTask) = "release",
         Cancel(OneTaskWhy) = "cancel",
@@ -38,7 +38,7 @@ kinds! {
         ClearWorker(OneWorker) = "clear-worker",
         Backup(Backup) = "backup",
 
-        // Clients: look.
+        // Clients: queries.
         Show(OneTask) = "show",
         Find(OneName) = "find",
         Explain(OneTask) = "explain",
@@ -70,7 +70,7 @@ kinds! {
         Drain = "drain",
         Leave = "leave",
 
-        // Peers among themselves.
+        // Calls and broadcasts between peers.
         Listen(Listen) = "listen",
         Unlisten(Listen) = "unlisten",
         Call(Call) = "call",
@@ -102,7 +102,7 @@ message! {
 }
 
 impl Submit {
-    /// Adds a task. Terms that equal those of the task before are not repeated.
+    /// Adds a task. Terms that equal those of the previous task are not repeated.
     pub fn push(&mut self, terms: &Terms, mut task: NewTask) {
         if self.terms.last() != Some(terms) {
             self.terms.push(terms.clone());
@@ -151,7 +151,7 @@ message! {
 }
 
 message! {
-    /// What to change about a waiting task; what is not there stays.
+    /// What to change about a waiting task. Absent fields stay as they are.
     pub struct Move {
         task: TaskId,
         queue: Option<Name>,
@@ -163,7 +163,7 @@ message! {
 message! {
     pub struct SetLimit {
         tag: Name,
-        /// Nothing takes the limit away.
+        /// Absent: removes the limit.
         limit: Option<u32>,
     }
 }
@@ -171,20 +171,20 @@ message! {
 message! {
     pub struct SetThresholds {
         queue: Name,
-        /// Nothing gives the queue those of all queues again.
+        /// Absent: the broker-wide thresholds apply again.
         thresholds: Option<Thresholds>,
     }
 }
 
 message! {
-    /// Writes a copy of the store to a new directory below the broker's `backup_dir`, while it runs.
+    /// Copies the store of the running broker to a new directory below its `backup_dir`.
     pub struct Backup {
         directory: Box<str>,
     }
 }
 
 message! {
-    /// Which tasks to list. What is not there matches everything.
+    /// Which tasks to list. An absent field matches all tasks.
     pub struct ListQuery {
         states: Vec<StateName>,
         queue: Option<Name>,
@@ -194,7 +194,7 @@ message! {
         submitter: Option<Name>,
         submitted_after: Option<Timestamp>,
         submitted_before: Option<Timestamp>,
-        /// From the page before, as it came.
+        /// From the previous page, unchanged.
         cursor: Option<Box<str>>,
         limit: u32 = 100,
     }
@@ -218,10 +218,10 @@ impl Default for ListQuery {
 }
 
 message! {
-    /// Which events to hear, from which number on. Every field that is there must match.
+    /// Which events to send, and from which number on. Every field that is set must match.
     #[derive(Default)]
     pub struct Watch {
-        /// The first event wanted; nothing means only what happens from now on.
+        /// The first event; absent means only events from now on.
         from: Option<u64>,
         task: Option<TaskId>,
         queue: Option<Name>,
@@ -232,11 +232,11 @@ message! {
 }
 
 message! {
-    /// Answered when all these tasks have ended, or when the time is up.
+    /// The broker replies when all these tasks have ended, or when the time is up.
     pub struct Wait {
         tasks: Vec<TaskId>,
         timeout_ms: Option<u64>,
-        /// Bring the results along.
+        /// Include the results.
         results: bool,
     }
 }
@@ -244,7 +244,7 @@ message! {
 message! {
     #[derive(Default)]
     pub struct Heartbeat {
-        /// All attempts the worker holds. Nothing means that it does not say; an empty list means that it holds none.
+        /// All attempts the worker holds. Absent means unknown; an empty list means none.
         held: Option<Vec<Held>>,
         stats: Option<Box<WorkerStats>>,
     }
@@ -268,11 +268,11 @@ message! {
 }
 
 message! {
-    /// How far the worker got, for itself after a break and for the next attempt.
+    /// How far the worker got, for itself after a reconnect and for the next attempt.
     pub struct SaveCheckpoint {
         task: TaskId,
         attempt: u32,
-        /// Takes the place of the one before. Empty leaves none.
+        /// Replaces the previous checkpoint. An empty one removes it.
         checkpoint: Bytes,
     }
 }
@@ -285,7 +285,7 @@ message! {
 }
 
 message! {
-    /// The worker has done what was wanted.
+    /// The worker has carried out the cancellation or the pause.
     pub struct Confirm {
         task: TaskId,
         attempt: u32,
@@ -303,10 +303,10 @@ message! {
 }
 
 message! {
-    /// A worker that fetches for itself has a free hand, for one task of the first queue that has one.
+    /// A pulling worker has a free slot, for one task of the first queue that has one.
     #[derive(Default)]
     pub struct Ask {
-        /// Nothing means the queues it registered with.
+        /// Empty means the queues it registered with.
         queues: Vec<Name>,
     }
 }

@@ -1,8 +1,8 @@
-//! The three kinds of schema on the wire, each written down once: a *message* is a map of named fields, a *row* is
-//! a list in a fixed order, and *words* are a closed set of names that stays open to newer ones.
+//! Macros for the three kinds of schema on the wire: a *message* is a map of named fields, a *row* is a list in a
+//! fixed order, and *words* are a set of names that newer versions may extend.
 
-/// A map of named fields. What is not known is passed over, what is missing takes its default (`= value`, or what its
-/// type says), and what equals the default is not written.
+/// A map of named fields. Unknown fields are ignored, missing ones take their default (`= value`, or that of the
+/// type), and values that equal the default are not written.
 macro_rules! message {
     ($(#[$doc:meta])* pub struct $name:ident {
         $( $(#[$field_doc:meta])* $field:ident : $kind:ty $(= $default:expr)? ),* $(,)?
@@ -60,8 +60,8 @@ macro_rules! message {
     };
 }
 
-/// A list in a fixed order, for what comes by the thousand. Values at the end that equal their defaults are not
-/// written; ones that are not there take them; ones beyond the last are passed over.
+/// A list in a fixed order, for what comes by the thousand. Trailing values that equal their defaults are not written;
+/// missing ones take them; additional ones are ignored.
 macro_rules! row {
     ($(#[$doc:meta])* pub struct $name:ident {
         $( $(#[$field_doc:meta])* $field:ident : $kind:ty $(= $default:expr)? ),* $(,)?
@@ -124,8 +124,8 @@ macro_rules! row {
     };
 }
 
-/// A set of names. A name that a newer peer has invented is kept as it came: whoever must understand it can refuse it
-/// by name, and whoever only shows it can show it.
+/// A set of names. An unknown name of a newer peer is kept as it is: code that must understand it can refuse it by
+/// name, and code that only shows it can show it.
 macro_rules! words {
     ($(#[$doc:meta])* pub enum $name:ident {
         $( $(#[$word_doc:meta])* $word:ident = $text:literal ),* $(,)?
@@ -239,7 +239,7 @@ macro_rules! kinds {
     };
 }
 
-/// The part of a value that goes into JSON and the like for people: an object without what is absent.
+/// Converts a value to JSON and the like for people: an object without absent fields.
 macro_rules! for_people {
     ($name:ident { $( $field:ident : $kind:ty $(= $default:expr)? ),* }) => {
         impl serde::Serialize for $name {

@@ -1,4 +1,4 @@
-//! Tasks: as they are submitted, as a worker gets them, and as people look at them.
+//! Tasks: as submitted, as assigned to a worker, and as shown to people.
 
 use bytes::Bytes;
 
@@ -15,24 +15,24 @@ message! {
         queue: Name,
         /// Capabilities a worker must offer.
         needs: Vec<Name>,
-        /// Tags to be counted under.
+        /// Tags whose limits apply.
         tags: Vec<Name>,
         on_lost: OnLost = OnLost::Requeue,
-        /// The crash with this number is one too many.
+        /// The broker does not requeue the task after the crash of this number.
         crash_budget: u16 = 3,
-        /// How often a reported failure is tried again.
+        /// How often the broker retries the task after a reported failure.
         retries: u16,
         /// The delay before the first retry; it doubles with each further one.
         backoff_first_ms: u64 = 1_000,
         backoff_max_ms: u64 = 300_000,
-        /// How long an assigned task may stay unconfirmed, if not as long as the broker's setting says.
+        /// How long an assigned task may stay unconfirmed. Absent: the broker's setting.
         accept_timeout_ms: Option<u64>,
-        /// How long one attempt may run, if not as long as it takes.
+        /// How long one attempt may run. Absent: no limit.
         run_limit_ms: Option<u64>,
-        /// How long a worker may take to stop it once it is cancelled, if not as long as the broker's setting says; 0
-        /// is as long as it takes.
+        /// How long a worker may take to stop the task after a cancellation. Absent: the broker's setting; 0: no
+        /// limit.
         cancel_timeout_ms: Option<u64>,
-        /// Who is told. Filled in by the broker; what a client puts here is not looked at.
+        /// The submitter, who can watch the task. The broker sets it and ignores a client's value.
         submitter: Option<Name>,
     }
 }
@@ -60,31 +60,31 @@ row! {
     /// One task to submit.
     #[derive(Default)]
     pub struct NewTask {
-        /// Chosen by the client, or left to the broker.
+        /// The client chooses it, or else the broker.
         id: Option<TaskId>,
         body: Bytes,
-        /// The position of its terms in the same frame.
+        /// The index of its terms in the same frame.
         terms: u32,
-        /// Higher first. Unless given: the parent's plus one for a child, else zero.
+        /// Higher runs first. Default: the parent's priority plus one for a child, otherwise 0.
         priority: Option<i32>,
-        /// Hold it back until it is released.
+        /// Hold the task until a client releases it.
         hold: bool,
-        /// Makes the submission idempotent.
+        /// The idempotency key.
         name: Option<Name>,
         parent: Option<TaskId>,
         not_before: Option<Timestamp>,
-        /// If it has not started by then, it fails.
+        /// The task fails if it has not started by then.
         expires_at: Option<Timestamp>,
     }
 }
 
 row! {
-    /// One task for a worker. The attempt goes back with every report.
+    /// One task for a worker. Every report carries the attempt.
     pub struct Assignment {
         task: TaskId,
         attempt: u32,
         body: Bytes,
-        /// The position of its terms in the same frame.
+        /// The index of its terms in the same frame.
         terms: u32,
         priority: i32,
         submitted_at: Timestamp,
@@ -92,7 +92,7 @@ row! {
         parent: Option<TaskId>,
         crashes: u16,
         failures: u16,
-        /// How large the checkpoint of an earlier attempt is, if there is one.
+        /// The size of an earlier attempt's checkpoint, if there is one.
         checkpoint_bytes: u64,
     }
 }
@@ -107,7 +107,7 @@ row! {
 }
 
 row! {
-    /// A task that is done.
+    /// A completed task.
     pub struct Completion {
         task: TaskId,
         attempt: u32,
@@ -116,11 +116,11 @@ row! {
 }
 
 row! {
-    /// A task that was accepted, in the order of the submission.
+    /// An accepted task, in the order of the submission.
     pub struct Accepted {
         task: TaskId,
         state: StateName,
-        /// The submission was known already, by its name.
+        /// A task of this name existed already.
         known: bool,
         /// Why no live worker can take it, if that is so.
         unserved: Option<Why>,
@@ -128,8 +128,7 @@ row! {
 }
 
 message! {
-    /// A task as a person sees it. Of `until`, `holding`, `aside` and `end`, the one that belongs to its state is
-    /// there.
+    /// A task as shown to people. Of `until`, `holding`, `aside` and `end`, only the one for its state is set.
     pub struct TaskInfo {
         id: TaskId,
         state: StateName,
@@ -161,7 +160,7 @@ message! {
 }
 
 message! {
-    /// Who holds a task and what is asked of the holder.
+    /// Which worker holds a task, and what a client wants of it.
     pub struct Holding {
         worker: Name,
         since: Timestamp,
@@ -172,17 +171,17 @@ message! {
 }
 
 message! {
-    /// What somebody wants of a task that is held.
+    /// What a client wants of a task that a worker holds.
     pub struct Intent {
         wanted: Wanted,
         reason: Option<Box<str>>,
-        /// Whether the holder was connected to hear of it.
+        /// Whether the worker was connected to receive it.
         delivered: bool,
     }
 }
 
 message! {
-    /// What a worker last said of a running task.
+    /// The last progress report of a running task.
     pub struct Progress {
         /// 0 to 100, if the worker knows.
         percent: Option<u8>,
@@ -192,7 +191,7 @@ message! {
 }
 
 message! {
-    /// How far a worker got with a task.
+    /// The checkpoint of a task.
     pub struct Checkpoint {
         /// The attempt that saved it.
         attempt: u32,
@@ -214,18 +213,18 @@ message! {
     /// How a task ended.
     pub struct End {
         at: Timestamp,
-        /// The number of the event that tells of the end.
+        /// The number of the event that reports the end.
         event: u64,
         exit_code: i32,
         result_bytes: u64,
         message: Option<Box<str>>,
-        /// Who held it last.
+        /// The last worker that held it.
         worker: Option<Name>,
     }
 }
 
 row! {
-    /// What became of a task that somebody waited for.
+    /// The outcome of a task that a client waits for.
     pub struct Ended {
         task: TaskId,
         state: StateName,
@@ -234,7 +233,7 @@ row! {
         message: Option<Box<str>>,
         worker: Option<Name>,
         result_bytes: u64,
-        /// There if results were asked for and this one fitted into the frame; else it can be fetched.
+        /// Set if results were requested and this one fits into the frame; otherwise the client fetches it.
         result: Option<Bytes>,
     }
 }

@@ -27,7 +27,7 @@ impl Timestamp {
     }
 }
 
-/// A span as the wire carries it. A span beyond counting is as long as can be counted.
+/// A span in milliseconds. One that is too long becomes the maximum.
 pub fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Topics: messages to publish and as they arrive, subscriptions, requests with answers, and what people look at.
+//! Topics: messages to publish and as received, subscriptions, requests with answers, and figures.
 
 use bytes::{Bytes, BytesMut};
 
@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 use crate::verdict::Verdict;
 use crate::{Field, envelope, pack};
 
-/// Names a message everywhere: a UUID, like a task's.
+/// Identifies a message everywhere: a UUID, like a task's.
 pub type MessageId = TaskId;
 
 words! {
@@ -25,19 +25,19 @@ words! {
 }
 
 words! {
-    /// What a subscriber that comes back hears first.
+    /// What a returning subscriber receives first.
     pub enum Recovery {
-        /// Nothing: it goes on with what is published from now on.
+        /// Nothing: it continues with new messages.
         None = "none",
-        /// The last known values.
+        /// The retained values.
         Retained = "retained",
-        /// Everything it missed that is still kept.
+        /// All missed messages that are still kept.
         Replay = "replay",
     }
 }
 
 words! {
-    /// Why a message comes.
+    /// Why a message is delivered.
     pub enum MessageKind {
         Live = "live",
         Retained = "retained",
@@ -46,7 +46,7 @@ words! {
 }
 
 words! {
-    /// Why messages will not come.
+    /// Why messages are not delivered.
     pub enum GapReason {
         /// They are no longer kept.
         NotKept = "not-kept",
@@ -54,7 +54,7 @@ words! {
         QueueFull = "queue-full",
         /// The broker restarted, and the topic is not durable.
         Restarted = "restarted",
-        /// The broker restarted after a crash. Some of the numbers, or all, may never have been used.
+        /// The broker restarted after a crash. Some or all of the sequences may never have been used.
         Crashed = "crashed",
     }
 }
@@ -71,7 +71,7 @@ words! {
 words! {
     /// Why no more messages come.
     pub enum EndedWhy {
-        /// Another connection has the subscription now.
+        /// Another connection has taken the subscription over.
         TakenOver = "taken-over",
         Unsubscribed = "unsubscribed",
         Paused = "paused",
@@ -93,15 +93,15 @@ row! {
     pub struct NewMessage {
         topic: Name,
         payload: Bytes,
-        /// The last known value of its topic from now on. An empty payload clears that value.
+        /// Becomes the retained value of its topic. An empty payload clears that value.
         retain: bool,
-        /// How long it may be delivered; nothing means what the broker says.
+        /// How long it may be delivered. Absent: the broker's setting.
         ttl_ms: Option<u64>,
         content_type: Option<Name>,
         correlation: Option<Name>,
-        /// Unless given, the peer's identity.
+        /// Default: the peer's identity.
         source: Option<Name>,
-        /// Unless given, made by the broker.
+        /// Default: chosen by the broker.
         id: Option<MessageId>,
     }
 }
@@ -122,7 +122,7 @@ impl NewMessage {
 }
 
 message! {
-    /// One entry for each message of a publish, in their order.
+    /// One entry for each message of a publish, in order.
     #[derive(Default)]
     pub struct PublishedReply {
         messages: Vec<Verdict<Published>>,
@@ -130,13 +130,13 @@ message! {
 }
 
 row! {
-    /// What became of a message.
+    /// The outcome for one message.
     pub struct Published {
-        /// Its number in its topic. An answer to a request has none.
+        /// Its sequence in its topic. An answer to a request has none.
         sequence: u64,
         /// Subscribers that get it.
         receivers: u32,
-        /// Subscribers whose queue dropped something for it, be it the message itself.
+        /// Subscribers whose queue dropped a message for it, or the message itself.
         dropped: u32,
         /// Subscribers that the publisher waited for.
         blocked: u32,
@@ -145,25 +145,25 @@ row! {
 }
 
 message! {
-    /// Messages of these topics from now on.
+    /// Receive messages of these topics from now on.
     #[derive(Default)]
     pub struct Subscribe {
-        /// Names and patterns. May be left out by who comes back.
+        /// Names and patterns. A returning subscriber may leave them out.
         topics: Vec<Name>,
-        /// Unless given, made by the broker.
+        /// Default: chosen by the broker.
         id: Option<Name>,
         /// Share the messages with the other members of this group.
         group: Option<Name>,
-        /// Begin with the last known values.
+        /// Start with the retained values.
         retained: bool,
         /// How many messages may wait; 0 is the broker's limit.
         queue: u32,
         policy: Option<Policy>,
-        /// Go on with the subscription of this id, wherever it was before; create it if it is not known.
+        /// Resume the subscription of this id, whichever connection had it; create it if it is unknown.
         recovery: Option<Recovery>,
-        /// The last number that was seen of each topic.
+        /// The last sequence seen of each topic.
         last_seen: Vec<LastSeen>,
-        /// The last number that was seen, for who keeps only one.
+        /// The last sequence seen, for subscribers that store only one.
         last: Option<u64>,
     }
 }
@@ -176,29 +176,29 @@ row! {
 }
 
 message! {
-    /// The subscription stands; messages follow under the number of the request.
+    /// The subscription is active; messages follow under the number of the request.
     pub struct Subscribed {
         id: Name,
         topics: Vec<Name>,
-        /// It was not known before.
+        /// The subscription is new.
         created: bool,
-        /// Another connection had it, and has it no longer.
+        /// Another connection had it, and has lost it to this one.
         took_over: bool,
-        /// How many messages were published that it did not get; nothing if that is not known.
+        /// How many messages were published that the subscriber did not get; absent if unknown.
         missed: Option<u64>,
         /// How many of these are no longer kept.
         lost: u64,
-        /// More than that may be lost.
+        /// Even more may be lost.
         unsure: bool,
         /// Messages may be lost because the broker restarted.
         restarted: bool,
-        /// Messages from before follow.
+        /// A replay follows.
         replays: bool,
     }
 }
 
 message! {
-    /// A subscription: by the number of the request that opened it here, or by its id.
+    /// A subscription, by the number of the request that opened it on this connection, or by its id.
     #[derive(Default)]
     pub struct OneSubscription {
         number: Option<u64>,
@@ -207,26 +207,26 @@ message! {
 }
 
 message! {
-    /// What was read of a subscription, so that it need not come again: by the number of the request that opened it
-    /// here, or by its id.
+    /// What the subscriber has read, so that the broker need not send it again. Names the subscription by the number
+    /// of the request that opened it on this connection, or by its id.
     #[derive(Default)]
     pub struct Acknowledge {
         number: Option<u64>,
         id: Option<Name>,
-        /// The last number that was read of each topic.
+        /// The last sequence read of each topic.
         last_seen: Vec<LastSeen>,
     }
 }
 
 message! {
     pub struct SubscriptionPaused {
-        /// For how long it is kept.
+        /// How long the broker keeps it.
         kept_ms: u64,
     }
 }
 
 message! {
-    /// A message that somebody should answer.
+    /// A message that expects an answer.
     pub struct TopicRequest {
         topic: Name,
         payload: Bytes,
@@ -259,7 +259,7 @@ message! {
 }
 
 row! {
-    /// A message as a subscriber gets it.
+    /// A message as a subscriber receives it.
     pub struct Message {
         topic: Name,
         sequence: u64,
@@ -269,13 +269,13 @@ row! {
         source: Option<Name>,
         content_type: Option<Name>,
         correlation: Option<Name>,
-        /// Where the answer is to be published, if this is a request.
+        /// Where to publish the answer, if this is a request.
         reply_to: Option<Name>,
     }
 }
 
 impl Message {
-    /// The bytes that stand for this message in every frame, made once for all its subscribers.
+    /// The encoded message, created once for all its subscribers.
     pub fn row(&self) -> Bytes {
         let mut row = BytesMut::with_capacity(self.payload.len() + self.topic.len() + 96);
         self.pack(&mut row);
@@ -305,8 +305,8 @@ pub fn encode_messages<'a>(
     });
 }
 
-/// Looks at the messages of a frame without making anything of them: topic, number and payload of each. For subscribers
-/// that count microseconds. Says whether it is a frame of messages at all.
+/// Reads topic, sequence and payload of each message in a frame and skips the rest, for latency-critical subscribers.
+/// Returns whether it is a frame of messages.
 pub fn look_at_messages<'a>(
     frame: &'a Bytes,
     mut each: impl FnMut(&'a str, u64, &'a [u8]),
@@ -335,25 +335,25 @@ pub fn look_at_messages<'a>(
 }
 
 message! {
-    /// Messages that will not come: they are no longer kept, or a full queue dropped them.
+    /// Messages that the broker will not deliver: they are no longer kept, or a full queue dropped them.
     pub struct TopicGap {
         subscription: u64,
         topic: Name,
         first_missed: u64,
         last_missed: u64,
-        /// The next number that is kept, or will be given if nothing is kept.
+        /// The oldest sequence that is kept, or the next one if none is kept.
         oldest_kept: u64,
         reason: Option<GapReason>,
     }
 }
 
 message! {
-    /// All that was missed of this topic has come; what follows is new.
+    /// The replay of this topic is complete; what follows is new.
     pub struct ReplayComplete {
         subscription: u64,
         topic: Name,
         replayed: u64,
-        /// The number that the subscriber is up to date with.
+        /// The last sequence of the replay.
         latest: u64,
     }
 }
@@ -363,7 +363,7 @@ message! {
     pub struct Warning {
         subscription: u64,
         reason: WarningReason,
-        /// Since the last warning: dropped for want of room, and expired while they waited.
+        /// Since the last warning: dropped because the queue was full, and expired while they waited.
         dropped: u64,
         expired: u64,
         depth: u32,
@@ -383,7 +383,7 @@ message! {
     /// A page of topics: those that match, or all.
     pub struct TopicsQuery {
         pattern: Option<Name>,
-        /// From the page before, as it came.
+        /// From the previous page, unchanged.
         from: u64,
         limit: u32 = 100,
     }
@@ -392,7 +392,7 @@ message! {
 message! {
     pub struct TopicList {
         topics: Vec<TopicInfo>,
-        /// Where the next page begins, if there is one. A page may be short and still have a next.
+        /// Where the next page starts, if there is one. A page may be short and still have a next.
         next: Option<u64>,
     }
 }
@@ -400,12 +400,12 @@ message! {
 message! {
     pub struct TopicInfo {
         topic: Name,
-        /// The number of the latest message.
+        /// The sequence of the latest message.
         sequence: u64,
-        /// How many messages are kept, and from which number on.
+        /// How many messages are kept, and from which sequence on.
         kept: u64,
         oldest_kept: Option<u64>,
-        /// It has a last known value.
+        /// It has a retained value.
         retained: bool,
         subscribers: u64,
     }
@@ -434,7 +434,7 @@ message! {
         topics: Vec<Name>,
         group: Option<Name>,
         policy: Policy = Policy::DropOldest,
-        /// Until when it is kept, if nobody has it at present.
+        /// Until when the broker keeps it, if no peer has it now.
         paused_until: Option<Timestamp>,
         depth: u32,
         limit: u32,

@@ -1,5 +1,4 @@
-//! A MessagePack value whose shape is not known beforehand: for tools, tests and frames shown to people. Messages
-//! themselves never go through here.
+//! A MessagePack value of any shape, for tools, tests and display. The messages themselves do not use it.
 
 use bytes::{Bytes, BytesMut};
 
@@ -88,7 +87,7 @@ fn read(from: &mut Reader<'_>, depth: usize) -> Result<Value, Problem> {
             }
             Value::Map(entries)
         }
-        // Bytes, or something that is none: extensions have no place in this protocol.
+        // Bytes, or an error: the protocol has no extension types.
         _ => Value::Bytes(from.bytes()?),
     })
 }

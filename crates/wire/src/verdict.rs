@@ -1,4 +1,4 @@
-//! For each entry of a list, in its order: done, or why not. A refusal is a map and nothing else in such a list is.
+//! A list of outcomes, in order: done, or a refusal. Only a refusal is a map in such a list.
 
 use bytes::BytesMut;
 use serde::{Serialize, Serializer};

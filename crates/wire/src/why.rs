@@ -29,7 +29,7 @@ words! {
 }
 
 message! {
-    /// Only the fields that belong to the code are there.
+    /// Only the fields that belong to the code are set.
     pub struct Why {
         code: WhyCode,
         /// A sentence for people.

@@ -1,20 +1,20 @@
-//! The closed sets of names: states, policies, reasons. The same words as everywhere in Tenure.
+//! The sets of names: states, policies, reasons. All doors use the same words.
 
 use crate::schema::words;
 
 words! {
-    /// Where a task stands.
+    /// The state of a task.
     pub enum StateName {
-        /// Held back by its submitter until released.
+        /// Held until a client releases it.
         Created = "created",
-        /// Not before a point in time.
+        /// Waits for its earliest start time.
         Delayed = "delayed",
         /// Waits for a worker.
         Ready = "ready",
         /// Sent to a worker that has not confirmed it yet.
         Assigned = "assigned",
         Running = "running",
-        /// Paused until somebody resumes it.
+        /// Paused until a client resumes it.
         Paused = "paused",
         Completed = "completed",
         Failed = "failed",
@@ -31,19 +31,19 @@ impl StateName {
 words! {
     /// What happens to a task when the worker that runs it is lost.
     pub enum OnLost {
-        /// Another worker tries, as long as the crash budget lasts.
+        /// The broker assigns it to another worker, within the crash budget.
         Requeue = "requeue",
-        /// A human decides: it runs zero times or once, never twice by itself.
+        /// A person decides: the task runs at most once, never twice on its own.
         Pause = "pause",
-        /// The crash ends it.
+        /// The task fails.
         Fail = "fail",
     }
 }
 
 words! {
-    /// Whether tasks die with their worker's connection.
+    /// Whether a worker's tasks end with its connection.
     pub enum OnClose {
-        /// They may still be running; the lease runs out first.
+        /// They may still be running until the lease ends.
         MayStillRun = "may-still-run",
         /// They are dead, and the lease ends at once.
         TasksDie = "tasks-die",
@@ -51,7 +51,7 @@ words! {
 }
 
 words! {
-    /// What a queue has too much of.
+    /// Which threshold a queue has crossed.
     pub enum Threshold {
         Depth = "depth",
         Age = "age",
@@ -59,7 +59,7 @@ words! {
 }
 
 words! {
-    /// What somebody wants of a task that a worker holds.
+    /// What a client wants of a task that a worker holds.
     pub enum Wanted {
         Cancel = "cancel",
         Pause = "pause",
@@ -69,9 +69,9 @@ words! {
 words! {
     /// Why an attempt is over, whatever its worker does.
     pub enum StopWhy {
-        /// The attempt's number is not the current one any more.
+        /// The attempt is no longer the current one.
         Stale = "stale",
-        /// Not confirmed in time, or a freer worker takes it.
+        /// Not confirmed in time, or given to a worker with more free slots.
         TakenBack = "taken-back",
         Cancelled = "cancelled",
         Paused = "paused",
@@ -83,7 +83,7 @@ words! {
 words! {
     /// Why a task is paused.
     pub enum PauseCause {
-        /// Somebody paused it.
+        /// A client paused it.
         Asked = "asked",
         /// Its worker was lost and its policy is to pause.
         WorkerLost = "worker-lost",
@@ -93,7 +93,7 @@ words! {
 }
 
 words! {
-    /// Why a worker or an attempt is believed dead.
+    /// Why the broker counts a worker or an attempt as lost.
     pub enum LostReason {
         ConnectionClosed = "connection-closed",
         HeartbeatMissed = "heartbeat-missed",
@@ -102,7 +102,7 @@ words! {
         WorkerSaidSo = "worker-said-so",
         /// The worker is alive but says it no longer holds the task.
         Forgotten = "forgotten",
-        /// The broker restarted and the worker did not come back in time.
+        /// The broker restarted and the worker did not return in time.
         NotBackAfterRestart = "not-back-after-restart",
     }
 }
@@ -111,7 +111,7 @@ words! {
     /// What happens next to a task whose attempt is over.
     pub enum Next {
         Requeued = "requeued",
-        /// Tried again later; the time stands beside it.
+        /// Retried later, at the time given beside it.
         Retried = "retried",
         Paused = "paused",
         Failed = "failed",
@@ -120,7 +120,7 @@ words! {
 }
 
 words! {
-    /// Whether a worker is there.
+    /// Whether a worker is connected.
     pub enum Presence {
         Live = "live",
         /// Silent or disconnected; its lease may still run.
@@ -131,21 +131,21 @@ words! {
 }
 
 words! {
-    /// What became of a call.
+    /// The outcome of a call.
     pub enum Outcome {
         /// The receiver's answer, in the body.
         Result = "result",
-        /// The receiver could not do it; the body says why.
+        /// The call failed; the body says why.
         Error = "error",
         /// The receiver gave it up.
         Cancelled = "cancelled",
-        /// The receiver has taken it on and will answer later.
+        /// The receiver has accepted the call and answers later.
         Pending = "pending",
     }
 }
 
 words! {
-    /// What a peer is here for.
+    /// The roles of a peer.
     pub enum Role {
         Client = "client",
         Worker = "worker",

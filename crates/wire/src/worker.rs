@@ -1,4 +1,4 @@
-//! Workers: how they want to be treated, what they report, and as people look at them.
+//! Workers: their settings, their reports, and how people see them.
 
 use std::collections::BTreeMap;
 
@@ -12,25 +12,25 @@ use crate::time::Timestamp;
 use crate::words::{OnClose, Presence};
 
 message! {
-    /// How a worker wants to be treated.
+    /// The settings of a worker.
     pub struct WorkerSpec {
         worker: Name,
-        /// Tells one process of that name from the next: only the same instance takes over its own live session.
+        /// Distinguishes processes of the same name: only the same instance takes over its own live session.
         instance: u64,
         queues: Vec<Name>,
         capabilities: Vec<Name>,
         slots: u32 = 1,
-        /// Fetches work by asking instead of being sent work up to its slots.
+        /// Requests tasks one by one instead of receiving them up to its slots.
         pulls: bool,
         heartbeat_ms: u64 = 5_000,
         /// Silence after which it is lost.
         lost_after_ms: u64 = 15_000,
         /// The same while it holds a task, for workers that are silent while they compute.
         busy_lost_after_ms: Option<u64>,
-        /// How long after the last sign of life its attempts are still believed.
+        /// How long after the last sign of life its attempts stay valid.
         lease_ms: u64 = 30_000,
         on_close: OnClose = OnClose::MayStillRun,
-        /// What it brings along from before: answered with go on or stop, attempt by attempt.
+        /// The attempts it still holds. The broker answers for each whether it continues or stops.
         held: Vec<Held>,
         host: Option<Box<str>>,
         platform: Option<Box<str>>,
@@ -67,13 +67,13 @@ message! {
         cpu_percent: Option<f32>,
         memory_used: Option<u64>,
         memory_total: Option<u64>,
-        /// Whatever else the worker wants to show.
+        /// Further figures that the worker wants to show.
         more: BTreeMap<Box<str>, Box<str>>,
     }
 }
 
 message! {
-    /// "I could not do it."
+    /// A worker reports that a task failed.
     pub struct Failure {
         task: TaskId,
         attempt: u32,
@@ -81,15 +81,15 @@ message! {
         exit_code: i32 = 1,
         message: Option<Box<str>>,
         result: Bytes,
-        /// The process died rather than that the work failed: counts against the crash budget.
+        /// The process died, rather than the work failing: counts against the crash budget.
         crashed: bool,
-        /// Trying again would not help.
+        /// A retry would not help.
         is_final: bool,
     }
 }
 
 message! {
-    /// A worker as a person sees it.
+    /// A worker as shown to people.
     pub struct WorkerInfo {
         worker: Name,
         presence: Presence,
@@ -110,7 +110,7 @@ message! {
         host: Option<Box<str>>,
         platform: Option<Box<str>>,
         version: Option<Box<str>>,
-        /// Through which door it came.
+        /// The door it uses.
         door: Option<Box<str>>,
         stats: Option<Box<WorkerStats>>,
     }

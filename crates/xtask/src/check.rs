@@ -1,4 +1,4 @@
-//! `cargo xtask check`: everything that can be said about the tree without running it.
+//! `cargo xtask check`: all checks of the tree that do not run it.
 
 use std::process::ExitCode;
 
@@ -37,7 +37,7 @@ pub(crate) fn take(steps: &mut Steps, place: &Place) {
     steps.run("dependencies", "cargo deny check bans licenses sources", || dependencies(place));
 }
 
-/// Advisories are left out: they need a database from outside, and a run must not depend on today's news.
+/// Advisories are left out: they need an external database, and a run must not depend on the current date.
 fn dependencies(place: &Place) -> Result<()> {
     if ask(cargo(&place.root).args(["deny", "--version"])).is_none() {
         println!("left out: cargo-deny is not installed; `cargo install --locked cargo-deny` installs it");

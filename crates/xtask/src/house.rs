@@ -1,7 +1,8 @@
-//! `cargo xtask house`: the rules of the house that a compiler does not know.
+//! `cargo xtask house`: rules of the project that the compiler does not check.
 //!
-//! One file per rule under `house/`. A rule is a pure function from the [`tree::Tree`] to the breaches it finds, so
-//! that its tests build a tree of three lines by hand.
+//! One file per rule under `house/`. A rule is a pure function from the [`tree::Tree`] to its breaches, so that tests
+//! can
+//! build a tree of three lines by hand.
 
 mod arrows;
 mod length;
@@ -28,7 +29,7 @@ use tree::Tree;
 ///
 /// - every Rust source under crates/*/src begins with a `//!` line that says what it is for
 /// - no file under crates is longer than 600 lines
-/// - no path of somebody's machine and no host of a package registry in the tree
+/// - no path of a developer's machine and no host of a package registry in the tree
 /// - Markdown links between files lead somewhere, to the heading as well
 /// - crates depend on each other only along the arrows of the architecture
 /// - the engine and the topics know no clock, disk, network, runtime, randomness or logging

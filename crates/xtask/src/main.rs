@@ -1,8 +1,9 @@
-//! What a contributor types: `cargo xtask <verb>`.
+//! `cargo xtask <verb>`: the tasks of a contributor.
 //!
 //! One file per verb: [`check`], [`test`], [`sim`], [`bench`], [`house`], [`python`] and [`third_party`]. They share
-//! [`steps`] (a named piece of work that is timed and says how to repeat it), [`process`] (children) and [`place`]
-//! (where the tree lies).
+//! [`steps`] (named, timed pieces of work that say how to repeat them), [`process`] (child processes) and [`place`]
+//! (the
+//! folders).
 
 mod bench;
 mod check;

@@ -1,4 +1,4 @@
-//! The crates of this workspace, as their folders and manifests tell.
+//! The crates of this workspace, from their folders and manifests.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(crate) fn members(root: &Path) -> Result<Vec<Member>> {
     for entry in fs::read_dir(&crates).with_context(|| format!("cannot list {}", crates.display()))? {
         let folder = entry?;
         let path = folder.path();
-        // A folder without a manifest is one that somebody has only begun, or left behind.
+        // A folder without a manifest is unfinished or left over.
         let Ok(text) = fs::read_to_string(path.join("Cargo.toml")) else { continue };
         let folder = folder.file_name().to_string_lossy().into_owned();
         let package = package_name(&text).with_context(|| format!("crates/{folder}/Cargo.toml"))?;

@@ -1,4 +1,4 @@
-//! Where the tree lies, and where what is built from it goes.
+//! The folders of the tree and of the build output.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 pub(crate) struct Place {
     /// The folder with the workspace's `Cargo.toml`. Every child runs here, wherever `cargo xtask` was typed.
     pub(crate) root: PathBuf,
-    /// The folder cargo builds into for the dev profile, `target/debug` unless somebody chose another.
+    /// The folder cargo builds into for the dev profile, `target/debug` by default.
     pub(crate) built: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! Children: how they are announced, run and judged.
+//! Runs child processes, and reports their commands and failures.
 
 use std::env;
 use std::ffi::OsStr;
@@ -39,7 +39,7 @@ pub(crate) fn announce(command: &Command) {
     println!("$ {}", line_of(command));
 }
 
-/// The command as somebody would type it; good enough to read, and to paste when no argument holds a space.
+/// The command as a user would type it; good enough to read, and to paste if no argument contains a space.
 pub(crate) fn line_of(command: &Command) -> String {
     let name = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let mut line = name.to_string_lossy().into_owned();

@@ -104,7 +104,7 @@ impl Python {
             }
             run(program(&python, &sdk).args(["-m", "mypy"]))
         });
-        // Figures are told next to those of others.
+        // The long tests compare figures with those of third-party clients.
         let third_party = if self.long { third_party::prepare(steps, place) } else { ThirdParty::default() };
         let mut counts = Counts::default();
         steps.run("python: tests", REPEAT, || {
@@ -142,7 +142,7 @@ fn build(place: &Place, sdk: &Path, python: &Path, profile: &str) -> Result<Path
     let mut maturin = program(python, sdk);
     maturin.args(["-m", "maturin", "build", "--quiet", "--profile", profile]);
     if profile == "dev" {
-        // To press what is thrown away takes longer than to write it.
+        // Compressing a temporary wheel takes longer than writing it.
         maturin.args(["--compression-method", "stored"]);
     }
     run(maturin.arg("--out").arg(&wheels))?;

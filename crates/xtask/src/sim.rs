@@ -41,7 +41,7 @@ impl Sim {
         if !members::has(&place.root, "sim") {
             bail!("there is no simulator in this tree: crates/sim is missing");
         }
-        // A debug build lives through so few stories a minute that it would find nothing.
+        // A debug build simulates too few worlds a minute to find anything.
         run(cargo(&place.root)
             .args(["run", "--release", "--package", "tenure-sim", "--"])
             .args(self.arguments))

@@ -1,7 +1,8 @@
-//! Steps: named pieces of work that are timed, and that say how to repeat just them.
+//! Steps: named, timed pieces of work that say how to repeat them.
 //!
-//! A failed step does not stop the ones after it. Whoever waits for a long run wants to know everything that is
-//! wrong with it, not only the first thing.
+//! A failed step does not stop the ones after it, because a long run should report everything that is wrong, not only
+//! the
+//! first thing.
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Counts what `cargo test` says while it says it.
+//! Counts the results in the output of `cargo test` while it runs.
 
 /// How many failed tests are remembered by name; more would bury the line that tells how to repeat them.
 const NAMES_MAX: usize = 12;
@@ -35,7 +35,7 @@ impl Tally {
         }
     }
 
-    /// Nothing comes any more, at least not from the program that spoke last: if it owes its result, it died.
+    /// The output has ended, at least that of the last program: if its result is missing, it died.
     pub(crate) fn end(&mut self) {
         if self.running {
             self.failed += 1;

@@ -49,7 +49,7 @@ pub(crate) struct ThirdParty {
 }
 
 impl ThirdParty {
-    /// The environment by which tests are told. A test that needs a client it is not told about is skipped.
+    /// The environment variables that tell tests where the clients are. A test whose client is missing is skipped.
     pub(crate) fn variables(&self) -> Vec<(&'static str, OsString)> {
         let mut variables = Vec::new();
         if let Some(python) = &self.python {

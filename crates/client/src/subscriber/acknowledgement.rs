@@ -1,4 +1,4 @@
-//! What the program has taken of a subscription, frame by frame: the broker need not send that again.
+//! Which frames of a subscription the program has taken: the broker need not send those again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::seen::TOPICS_MAX;
 
 #[derive(Debug, Default)]
 pub(super) struct Acknowledgement {
-    /// The last number of each topic, for each frame that was handed on and not taken.
+    /// The last sequence of each topic, for each frame that was passed on and not taken.
     frames: VecDeque<HashMap<Name, u64>>,
-    /// How many frames were handed on before these.
+    /// How many frames were passed on before these.
     before: u64,
-    /// How many frames the program is done with.
+    /// How many frames the program has taken.
     taken: Arc<AtomicU64>,
 }
 
@@ -25,7 +25,7 @@ impl Acknowledgement {
         Arc::clone(&self.taken)
     }
 
-    /// What was handed on before belongs to an older connection.
+    /// Frames passed on before belong to an earlier connection.
     pub(super) fn begin(&mut self) {
         for frame in &mut self.frames {
             frame.clear();
@@ -50,12 +50,12 @@ impl Acknowledgement {
         self.frames.push_back(last);
     }
 
-    /// Nothing is to be acknowledged, whatever the program takes.
+    /// Whether there is nothing to acknowledge, whatever the program takes.
     pub(super) fn is_empty(&self) -> bool {
         self.frames.iter().all(HashMap::is_empty)
     }
 
-    /// What the program has taken since the last time.
+    /// What the program has taken since the last call.
     pub(super) fn read(&mut self) -> Vec<LastSeen> {
         let done = self.taken.load(Ordering::Acquire);
         let mut read: HashMap<Name, u64> = HashMap::new();
@@ -69,7 +69,7 @@ impl Acknowledgement {
     }
 }
 
-/// Topics come in runs, so that most messages need no second look at their name.
+/// Topics come in runs, so most messages need no second lookup of their name.
 fn note(last: &mut HashMap<Name, u64>, topic: &Name, sequence: u64) {
     match last.get_mut(topic) {
         Some(known) => *known = sequence,

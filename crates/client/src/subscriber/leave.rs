@@ -1,8 +1,10 @@
-//! Leaving a subscription that somebody comes back to: what the program has taken counts as taken, and nothing else.
+//! Leaving a subscription that a later subscriber resumes: exactly what the program has taken counts as taken.
 //!
-//! The broker does not know what of its messages was read. So the subscription is paused first, and by the answer
-//! everything it wrote has come. Then what was taken is acknowledged. If some of it was not taken, the broker is told
-//! the numbers before it, and the subscription is paused again before anything is replayed.
+//! The broker does not know which of its messages the program has read. So the subscriber first pauses the
+//! subscription;
+//! when the reply comes, everything the broker wrote has arrived. Then it acknowledges what was taken. If some
+//! messages
+//! were not taken, it subscribes again from the sequences before them and pauses again before the replay starts.
 
 use std::collections::HashMap;
 
@@ -17,13 +19,13 @@ use crate::connection::{Connection, DIAL_TIMEOUT};
 use crate::error::Error;
 use crate::seen::TOPICS_MAX;
 
-/// How often the broker is told, if messages come in between.
+/// How often the subscriber retries if messages arrive in between.
 const TRIES_MAX: usize = 10;
 
 impl Subscriber {
-    /// Leaves the subscription, for whoever takes it up again by its id: what [`next`](Subscriber::next) has handed out
-    /// counts as taken, and everything after it comes again as far as it is kept. A subscriber that is dropped leaves
-    /// as well, but then what it took last, and had not acknowledged, comes again.
+    /// Leaves the subscription so that a later subscriber can resume it by its id. What [`next`](Subscriber::next) has
+    /// returned counts as taken; the broker delivers everything after it again, as far as it is kept. A dropped
+    /// subscriber leaves as well, but then the broker repeats messages that were taken and not yet acknowledged.
     pub async fn leave(mut self) -> Result<(), Error> {
         let mut untaken = Untaken::default();
         for received in self.ready.drain(..) {
@@ -50,7 +52,7 @@ impl Subscribing {
             untaken.received(received);
         }
         if self.next.group.is_some() && takes_acknowledgements(&connection) {
-            // What it has not acknowledged goes to the other members as soon as it is paused.
+            // When the member is paused, the broker gives what it has not acknowledged to the other members.
             let last_seen = untaken.finished(self.seen.last_seen());
             let acknowledge = Acknowledge { number: None, id: self.next.id.clone(), last_seen };
             connection.tell(&Request::Acknowledge(acknowledge));
@@ -58,7 +60,7 @@ impl Subscribing {
         let pause = Request::PauseSubscription(OneSubscription { number: None, id: self.next.id.clone() });
         let asked = connection.ask(&pause);
         untaken.hear(&mut connection, self.number, asked).await?;
-        // A group shares among its members, and a member replays nothing.
+        // A group shares messages among its members, and a member replays nothing.
         if self.next.group.is_some() {
             return Ok(());
         }
@@ -79,7 +81,7 @@ impl Subscribing {
                 last_seen: untaken.last_seen(),
                 ..self.next.clone()
             };
-            // Both are read before anything is taken from the subscription, nearly always.
+            // The broker nearly always reads both requests before it delivers anything.
             let number = connection.ask(&Request::Subscribe(Box::new(again)));
             let asked = connection.ask(&pause);
             if untaken.hear(&mut connection, number, asked).await? == 0 {
@@ -90,7 +92,7 @@ impl Subscribing {
     }
 }
 
-/// The first number of each topic that has come and was not taken.
+/// The first sequence of each topic that has arrived and was not taken.
 #[derive(Debug, Default)]
 struct Untaken {
     first: HashMap<Name, u64>,
@@ -108,7 +110,7 @@ impl Untaken {
         }
     }
 
-    /// Hears everything up to the answer to a request. Says how many messages came for the subscription.
+    /// Reads everything up to the reply to a request. Returns how many messages came for the subscription.
     async fn hear(&mut self, connection: &mut Connection, number: u64, asked: u64) -> Result<usize, Error> {
         let mut arrived = Vec::new();
         let mut count = 0;
@@ -150,14 +152,14 @@ impl Untaken {
         *first = sequence.min(*first);
     }
 
-    /// Of what was seen, the topics of which everything was taken. A member of a group gets numbers out of order, so of
-    /// the others it is not known what was taken last.
+    /// Of the topics seen, those of which everything was taken. A member of a group gets sequences out of order, so
+    /// for the others the last one taken is unknown.
     fn finished(&self, mut seen: Vec<LastSeen>) -> Vec<LastSeen> {
         seen.retain(|row| !self.first.contains_key(&row.topic));
         seen
     }
 
-    /// Of what was seen, what was taken.
+    /// The last taken sequence of each topic seen.
     fn taken(&self, mut seen: Vec<LastSeen>) -> Vec<LastSeen> {
         for row in &mut seen {
             if let Some(first) = self.first.get(&row.topic) {

@@ -1,4 +1,4 @@
-//! Calls between peers by address, and broadcasts to everybody.
+//! Calls between peers by address, and broadcasts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,8 +18,8 @@ use crate::in_flight::Repeat;
 use crate::listeners::ArrivedCall;
 
 impl Client {
-    /// Asks whoever listens at an address, and waits for the final answer. If nobody listens there, the refusal
-    /// `nobody-there` comes at once. Dropping the future tells the receiver that nobody waits any more.
+    /// Calls the peer that listens at an address, and waits for the final answer. If no peer listens there, the broker
+    /// refuses at once with `nobody-there`. Dropping the future tells the receiver that the caller no longer waits.
     pub async fn call(
         &self,
         to: impl Into<Name>,
@@ -37,13 +37,13 @@ impl Client {
         }
     }
 
-    /// Answers calls to these addresses from now on, through reconnects, until the listener is dropped.
+    /// Answers calls to these addresses from now on, across reconnects, until the listener is dropped.
     pub async fn listen<N: Into<Name>>(
         &self,
         addresses: impl IntoIterator<Item = N>,
     ) -> Result<Listener, Error> {
         let addresses: Vec<Name> = addresses.into_iter().map(Into::into).collect();
-        // Registered here first: a call may come together with the answer.
+        // Registered here first: a call may arrive together with the reply.
         let calls = self.shared().in_flight().listeners.listen(addresses.clone());
         let listener = Listener { client: self.clone(), calls };
         match self.ask("listen", Request::Listen(Listen { addresses }), Repeat::Safe).await? {
@@ -52,14 +52,14 @@ impl Client {
         }
     }
 
-    /// Tells everybody in the namespace who hears this subject. Answers how many that were.
+    /// Sends a broadcast to all peers in the namespace that listen for this subject. Returns how many received it.
     pub async fn broadcast(&self, subject: impl Into<Name>, body: impl Into<Bytes>) -> Result<u64, Error> {
         let (subject, body) = (Some(subject.into()), body.into());
         self.broadcast_all(Broadcast { subject, body, sender: None, correlation: None }).await
     }
 
-    /// Hears broadcasts from now on, through reconnects, until the ear is dropped. What was said while there was no
-    /// connection is not heard.
+    /// Receives broadcasts from now on, across reconnects, until the receiver is dropped. Broadcasts sent while there
+    /// was no connection are lost.
     pub async fn hear(&self, hear: Hear) -> Result<BroadcastReceiver, Error> {
         let (heard, missed) = self.shared().in_flight().listeners.hear(hear.clone());
         let receiver = BroadcastReceiver { client: self.clone(), heard, missed };
@@ -69,7 +69,7 @@ impl Client {
         }
     }
 
-    /// The same with everything that can be said: in whose name, and what the sender wants to find again.
+    /// Like [`broadcast`](Self::broadcast), with all options: sender name and correlation data.
     pub async fn broadcast_all(&self, broadcast: Broadcast) -> Result<u64, Error> {
         match self.ask("broadcast", Request::Broadcast(broadcast), Repeat::Unsafe).await? {
             Reply::Sent(sent) => Ok(sent.receivers),
@@ -77,7 +77,7 @@ impl Client {
         }
     }
 
-    /// Takes back at the broker what nobody here listens for any more.
+    /// Unregisters dropped listeners at the broker.
     fn unlisten(&self) {
         let shared = self.shared();
         let mut in_flight = shared.in_flight();
@@ -89,7 +89,7 @@ impl Client {
     }
 }
 
-/// Tells the broker if the caller does not wait any longer.
+/// Tells the broker when the caller stops waiting.
 struct DropCall<'a> {
     client: &'a Client,
     number: Option<u64>,
@@ -104,7 +104,7 @@ impl Drop for DropCall<'_> {
     }
 }
 
-/// Calls to the addresses that this program listens at.
+/// Calls to the addresses at which this program listens.
 #[derive(Debug)]
 pub struct Listener {
     client: Client,
@@ -112,7 +112,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// The next call; nothing if the client was closed. Cancel-safe.
+    /// Returns the next call; `None` if the client was closed. Cancel-safe.
     pub async fn next(&mut self) -> Option<IncomingCall> {
         let ArrivedCall { called, dropped } = self.calls.recv().await?;
         Some(IncomingCall {
@@ -134,7 +134,7 @@ impl Drop for Listener {
     }
 }
 
-/// A call to answer. If it is dropped unanswered, the caller hears that it was given up.
+/// A call to answer. If it is dropped without an answer, the caller receives `cancelled`.
 #[derive(Debug)]
 pub struct IncomingCall {
     client: Client,
@@ -148,8 +148,7 @@ pub struct IncomingCall {
 }
 
 impl IncomingCall {
-    /// Whether nobody waits for the answer any more: the caller has given up, or the connection that the call came over
-    /// is gone.
+    /// Whether the caller no longer waits for the answer: it has given up, or the connection of the call is lost.
     pub fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -164,13 +163,13 @@ impl IncomingCall {
         self.say(Outcome::Result, body.into()).await
     }
 
-    /// It could not be done, and why.
+    /// Answers that the call failed, and why.
     pub async fn error(mut self, body: impl Into<Bytes>) -> Result<(), Error> {
         self.answered = true;
         self.say(Outcome::Error, body.into()).await
     }
 
-    /// It was given up.
+    /// Answers that the call was given up.
     pub async fn cancelled(mut self) -> Result<(), Error> {
         self.answered = true;
         self.say(Outcome::Cancelled, Bytes::new()).await
@@ -196,7 +195,7 @@ impl Drop for IncomingCall {
     }
 }
 
-/// Broadcasts that this program hears.
+/// Broadcasts that this program receives.
 #[derive(Debug)]
 pub struct BroadcastReceiver {
     client: Client,
@@ -204,16 +203,16 @@ pub struct BroadcastReceiver {
     missed: Arc<AtomicU64>,
 }
 
-/// What an ear hears.
+/// What a [`BroadcastReceiver`] returns.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Heard {
     Broadcast(Broadcast),
-    /// So many broadcasts came faster than they were taken, and are gone.
+    /// This many broadcasts were dropped because the program took them too slowly.
     Missed(u64),
 }
 
 impl BroadcastReceiver {
-    /// The next broadcast; nothing if the client was closed. Cancel-safe.
+    /// Returns the next broadcast; `None` if the client was closed. Cancel-safe.
     pub async fn next(&mut self) -> Option<Heard> {
         match self.missed.swap(0, Ordering::Relaxed) {
             0 => self.heard.recv().await.map(Heard::Broadcast),

@@ -17,7 +17,7 @@ use crate::client::{Client, unexpected};
 use crate::error::Error;
 use crate::submission::When;
 
-/// Which tasks to list. What is not said matches everything.
+/// Which tasks to list. An option that is not set matches all tasks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Query(ListQuery);
 
@@ -71,7 +71,7 @@ impl Query {
         self
     }
 
-    /// How many tasks one page brings at most (100). The listing as a whole has no end but its own.
+    /// Sets how many tasks one page returns at most (100). The listing as a whole has no limit.
     #[must_use]
     pub fn page(mut self, tasks: u32) -> Query {
         self.0.limit = tasks;
@@ -99,7 +99,7 @@ impl Client {
 
 type Fetching = Pin<Box<dyn Future<Output = Result<Tasks, Error>> + Send>>;
 
-/// Tasks one after another; a [`Stream`] as well.
+/// Tasks one after another; also a [`Stream`].
 pub struct Listing {
     client: Client,
     query: ListQuery,
@@ -109,12 +109,12 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// The next task; nothing at the end. After an error, the listing has ended.
+    /// Returns the next task; `None` at the end. An error ends the listing.
     pub async fn next(&mut self) -> Option<Result<TaskInfo, Error>> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 
-    /// The next page as a whole; nothing at the end.
+    /// Returns the next page as a whole; `None` at the end.
     pub async fn next_page(&mut self) -> Result<Option<Vec<TaskInfo>>, Error> {
         match self.next().await {
             None => Ok(None),

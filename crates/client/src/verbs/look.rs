@@ -1,4 +1,4 @@
-//! Looking: what changes nothing, and is repeated without a thought when a connection breaks.
+//! Queries: they change nothing, so the client repeats them after a lost connection.
 
 use bytes::Bytes;
 use tenure_wire::queue::{Counts, LimitInfo, QueueInfo};
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::in_flight::Repeat;
 
 impl Client {
-    /// A task, in any state.
+    /// Returns a task in any state.
     pub async fn show(&self, task: TaskId) -> Result<TaskInfo, Error> {
         match self.look("show", Request::Show(OneTask { task })).await? {
             Reply::Task(task) => Ok(*task),
@@ -22,7 +22,7 @@ impl Client {
         }
     }
 
-    /// The task that was submitted under this name.
+    /// Returns the task that was submitted under this name.
     pub async fn find(&self, name: impl Into<Name>) -> Result<TaskInfo, Error> {
         match self.look("find", Request::Find(OneName { name: name.into() })).await? {
             Reply::Task(task) => Ok(*task),
@@ -30,7 +30,7 @@ impl Client {
         }
     }
 
-    /// The exact reason why a task is not running.
+    /// Returns the exact reason why a task is not running.
     pub async fn explain(&self, task: TaskId) -> Result<Why, Error> {
         match self.look("explain", Request::Explain(OneTask { task })).await? {
             Reply::Why(why) => Ok(*why),
@@ -38,7 +38,7 @@ impl Client {
         }
     }
 
-    /// A task's body.
+    /// Returns a task's body.
     pub async fn body(&self, task: TaskId) -> Result<Bytes, Error> {
         match self.look("body", Request::Body(OneTask { task })).await? {
             Reply::Bytes(reply) => Ok(reply.bytes),
@@ -46,7 +46,7 @@ impl Client {
         }
     }
 
-    /// An ended task's result.
+    /// Returns the result of an ended task.
     pub async fn result(&self, task: TaskId) -> Result<Bytes, Error> {
         match self.look("result", Request::Result(OneTask { task })).await? {
             Reply::Bytes(reply) => Ok(reply.bytes),
@@ -54,7 +54,7 @@ impl Client {
         }
     }
 
-    /// How far a worker got with a task; empty if there is no checkpoint.
+    /// Returns the last checkpoint of a task; empty if there is none.
     pub async fn checkpoint(&self, task: TaskId) -> Result<Bytes, Error> {
         match self.look("checkpoint", Request::Checkpoint(OneTask { task })).await? {
             Reply::Bytes(reply) => Ok(reply.bytes),
@@ -76,7 +76,7 @@ impl Client {
         }
     }
 
-    /// The limits of tags, and how much of each is in use.
+    /// Returns the limits of tags, and how much of each is in use.
     pub async fn limits(&self) -> Result<Vec<LimitInfo>, Error> {
         match self.look("limits", Request::Limits).await? {
             Reply::Limits(reply) => Ok(reply.limits),
@@ -84,7 +84,7 @@ impl Client {
         }
     }
 
-    /// The numbers at a glance: tasks by state, workers, the last event.
+    /// Returns the main counts: tasks by state, workers, the last event.
     pub async fn counts(&self) -> Result<Counts, Error> {
         match self.look("counts", Request::Counts).await? {
             Reply::Counts(counts) => Ok(*counts),
@@ -92,7 +92,7 @@ impl Client {
         }
     }
 
-    /// Every counter and measure of the broker, by the names of its metrics.
+    /// Returns every counter and gauge of the broker, by the names of its metrics.
     pub async fn stats(&self) -> Result<Vec<Figure>, Error> {
         match self.look("stats", Request::Stats).await? {
             Reply::Stats(stats) => Ok(stats.figures),

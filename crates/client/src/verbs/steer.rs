@@ -1,4 +1,4 @@
-//! Steering: what changes a task, a queue, a worker or a limit.
+//! Commands that change a task, a queue, a worker or a limit.
 
 use tenure_wire::queue::Thresholds;
 use tenure_wire::request::{
@@ -10,7 +10,7 @@ use crate::client::{Client, unexpected};
 use crate::error::Error;
 use crate::in_flight::Repeat;
 
-/// What to change about a waiting task; what is not said stays.
+/// What to change about a waiting task. Options that are not set stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Move {
     queue: Option<Name>,
@@ -39,27 +39,27 @@ impl Move {
 }
 
 impl Client {
-    /// A task that was held back may run.
+    /// Lets a held task run.
     pub async fn release(&self, task: TaskId) -> Result<(), Error> {
         self.command("release", Request::Release(OneTask { task })).await
     }
 
-    /// Cancels a task in any state. One that runs is cancelled when its worker has confirmed, or when the lease ends.
+    /// Cancels a task in any state. A running task is cancelled when its worker confirms, or when the lease ends.
     pub async fn cancel(&self, task: TaskId, reason: Option<&str>) -> Result<(), Error> {
         self.command("cancel", Request::Cancel(OneTaskWhy { task, reason: reason.map(Into::into) })).await
     }
 
-    /// Pauses a task until it is resumed. A running one is paused when its worker has confirmed.
+    /// Pauses a task until a client resumes it. A running task is paused when its worker confirms.
     pub async fn pause(&self, task: TaskId, reason: Option<&str>) -> Result<(), Error> {
         self.command("pause", Request::Pause(OneTaskWhy { task, reason: reason.map(Into::into) })).await
     }
 
-    /// A paused task may run again.
+    /// Lets a paused task run again.
     pub async fn resume(&self, task: TaskId) -> Result<(), Error> {
         self.command("resume", Request::Resume(OneTask { task })).await
     }
 
-    /// An ended task once more.
+    /// Runs an ended task again.
     pub async fn retry(&self, task: TaskId) -> Result<(), Error> {
         self.command("retry", Request::Retry(OneTask { task })).await
     }
@@ -70,12 +70,12 @@ impl Client {
         self.command("move", Request::Move(MoveRequest { task, queue, priority, tags })).await
     }
 
-    /// How many tasks of a tag may be held at once; without a limit, any number.
+    /// Sets how many tasks of a tag workers may hold at once; `None` removes the limit.
     pub async fn set_limit(&self, tag: impl Into<Name>, limit: Option<u32>) -> Result<(), Error> {
         self.command("set-limit", Request::SetLimit(SetLimit { tag: tag.into(), limit })).await
     }
 
-    /// Nothing more is handed out from this queue.
+    /// Stops assigning tasks from this queue.
     pub async fn pause_queue(&self, queue: impl Into<Name>) -> Result<(), Error> {
         self.command("pause-queue", Request::PauseQueue(OneQueue { queue: queue.into() })).await
     }
@@ -84,7 +84,8 @@ impl Client {
         self.command("resume-queue", Request::ResumeQueue(OneQueue { queue: queue.into() })).await
     }
 
-    /// From where on the queue has a backlog, of which events tell; without thresholds, from where all queues have.
+    /// Sets the thresholds at which events report a backlog of the queue. Without thresholds, the broker-wide ones
+    /// apply.
     pub async fn set_thresholds(
         &self,
         queue: impl Into<Name>,
@@ -94,7 +95,7 @@ impl Client {
         self.command("set-thresholds", Request::SetThresholds(set)).await
     }
 
-    /// The worker takes nothing new, finishes what it runs and leaves.
+    /// Drains a worker: it takes nothing new, finishes what it runs and leaves.
     pub async fn drain_worker(&self, worker: impl Into<Name>) -> Result<(), Error> {
         self.command("drain-worker", Request::DrainWorker(OneWorker { worker: worker.into() })).await
     }
@@ -104,8 +105,7 @@ impl Client {
         self.command("clear-worker", Request::ClearWorker(OneWorker { worker: worker.into() })).await
     }
 
-    /// Writes a copy of the store to a new directory below the broker's `backup_dir`, while it runs. Answers how many
-    /// bytes it has.
+    /// Copies the store of the running broker to a new directory below its `backup_dir`. Returns the size in bytes.
     pub async fn backup(&self, name: &str) -> Result<u64, Error> {
         let backup = Backup { directory: name.into() };
         match self.ask("backup", Request::Backup(backup), Repeat::Unsafe).await? {

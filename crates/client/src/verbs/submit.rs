@@ -10,11 +10,11 @@ use crate::error::Error;
 use crate::in_flight::Repeat;
 use crate::submission::Submission;
 
-/// A frame of many tasks is closed when it has so many bytes, so that the broker can begin while the next one is made.
+/// A frame of many tasks is closed at this size, so that the broker can start while the client builds the next one.
 const FRAME_BYTES: usize = 4 << 20;
 
 impl Client {
-    /// Submits a task. The answer comes when the task is on the broker's disk.
+    /// Submits a task. Returns when the task is on the broker's disk.
     pub async fn submit(&self, submission: Submission) -> Result<Accepted, Error> {
         check(&submission, self.body_bytes_max())?;
         let mut accepted = self.submit_frame(vec![submission]).await?;
@@ -24,8 +24,8 @@ impl Client {
         }
     }
 
-    /// Submits many tasks and answers for each, in their order. They travel in few frames; what was refused does not
-    /// spoil the rest. If a frame fails as a whole, the error tells so, and the frames before it are done.
+    /// Submits many tasks and returns an answer for each, in order. They travel in few frames; a refused task does not
+    /// affect the others. If a whole frame fails, the error says so, and the frames before it are done.
     pub async fn submit_many(
         &self,
         submissions: impl IntoIterator<Item = Submission>,
@@ -79,7 +79,7 @@ impl Client {
     }
 }
 
-/// What would end the connection is refused here.
+/// Refuses here what would make the broker close the connection.
 fn check(submission: &Submission, limit: usize) -> Result<(), Error> {
     let bytes = submission.task.body.len();
     if bytes > limit { Err(Error::TooLarge { what: "the task's body", bytes, limit }) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! Publishing, requests on topics, and what people look at. Subscribing is in `subscriber.rs`.
+//! Publishing, requests on topics, and lists of topics and subscriptions. Subscribing is in `subscriber.rs`.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use crate::client::{Client, unexpected};
 use crate::error::Error;
 use crate::in_flight::Repeat;
 
-/// How many entries are asked for at a time.
+/// How many entries one request asks for.
 const PAGE: u32 = 1_000;
-/// A frame of messages is closed when it has grown to this; a single larger message has one of its own.
+/// A frame of messages is closed at this size; a larger message gets its own frame.
 const FRAME_BYTES: usize = 4 << 20;
-/// What a message takes beyond its payload and its topic, at most, unless its texts are very long.
+/// Upper bound of a message's size beyond its payload and topic, unless its texts are very long.
 const ROW_BYTES: usize = 128;
 
 impl Client {
-    /// Publishes one message. Answers with its number, and how many subscribers get it.
+    /// Publishes one message. Returns its sequence and how many subscribers get it.
     pub async fn publish(
         &self,
         topic: impl Into<Name>,
@@ -32,14 +32,14 @@ impl Client {
         self.publish_message(NewMessage::new(topic, payload)).await
     }
 
-    /// The same with everything that can be said about a message.
+    /// Publishes one message with all options.
     pub async fn publish_message(&self, message: NewMessage) -> Result<Published, Error> {
         let published = self.publish_many(vec![message]).await?.pop();
         let published = published.ok_or_else(|| Error::protocol("no answer for a message"))?;
         published.map_err(Error::from)
     }
 
-    /// Publishes many messages in their order, in as few frames as the limits allow. Each has an answer of its own.
+    /// Publishes many messages in order, in as few frames as the limits allow. Each has its own answer.
     pub async fn publish_many(
         &self,
         messages: Vec<NewMessage>,
@@ -73,8 +73,8 @@ impl Client {
         }
     }
 
-    /// Asks whoever is subscribed to a topic, and waits for the first answer. If nobody is, the refusal `no-responders`
-    /// comes at once. To answer, publish to the `reply_to` of the message.
+    /// Sends a request to the subscribers of a topic, and waits for the first answer. If there are none, the broker
+    /// refuses at once with `no-responders`. To answer, a subscriber publishes to the `reply_to` of the message.
     pub async fn request(
         &self,
         topic: impl Into<Name>,
@@ -95,7 +95,7 @@ impl Client {
         }
     }
 
-    /// Topics that match a name or pattern, or all, ordered by name.
+    /// Returns the topics that match a name or pattern, or all, ordered by name.
     pub async fn topics(&self, pattern: Option<&str>) -> Result<Vec<TopicInfo>, Error> {
         let (mut all, mut next) = (Vec::new(), Some(0));
         while let Some(from) = next {
@@ -112,7 +112,7 @@ impl Client {
         Ok(all)
     }
 
-    /// All subscriptions of the namespace with their figures, paused ones included.
+    /// Returns all subscriptions of the namespace with their figures, including paused ones.
     pub async fn subscriptions(&self) -> Result<Vec<SubscriptionInfo>, Error> {
         let (mut all, mut next) = (Vec::new(), Some(0));
         while let Some(from) = next {
@@ -129,12 +129,12 @@ impl Client {
         Ok(all)
     }
 
-    /// Ends a subscription by its id, whoever has it.
+    /// Ends a subscription by its id, whichever subscriber holds it.
     pub async fn unsubscribe(&self, id: impl Into<Name>) -> Result<(), Error> {
         self.command("unsubscribe", Request::Unsubscribe(by_id(id.into()))).await
     }
 
-    /// Pauses a subscription by its id, whoever has it. Answers for how long it is kept.
+    /// Pauses a subscription by its id, whichever subscriber holds it. Returns how long the broker keeps it.
     pub async fn pause_subscription(&self, id: impl Into<Name>) -> Result<Duration, Error> {
         let request = Request::PauseSubscription(by_id(id.into()));
         match self.ask("pause-subscription", request, Repeat::Safe).await? {

@@ -1,7 +1,8 @@
 //! Waiting for tasks to end.
 //!
-//! A wait is asked in slices, so that one that nobody waits for any more is soon forgotten by the broker, and one that
-//! lasts for days survives any number of lost connections.
+//! A wait is a series of short requests. So the broker soon forgets a wait that the program has abandoned, and a wait
+//! of
+//! days survives any number of lost connections.
 
 use std::time::Duration;
 
@@ -16,20 +17,20 @@ use tokio::time::Instant;
 use crate::client::{Client, unexpected};
 use crate::error::Error;
 
-/// How long one request waits before it is asked again.
+/// How long one request waits before the client repeats it.
 const SLICE: Duration = Duration::from_secs(60);
 
-/// What became of many tasks.
+/// The outcome of waiting for many tasks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Waited {
-    /// Those that have ended, without their results.
+    /// The ended tasks, without their results.
     pub ended: Vec<Ended>,
-    /// Those that had not when the time was up.
+    /// The tasks that had not ended when the time was up.
     pub pending: Vec<TaskId>,
 }
 
 impl Client {
-    /// Waits until a task has ended, however long that takes. Its result comes along.
+    /// Waits without a time limit until a task has ended. Returns it with its result.
     pub async fn wait(&self, task: TaskId) -> Result<Ended, Error> {
         loop {
             if let Some(ended) = self.wait_slice(task, SLICE).await? {
@@ -38,7 +39,7 @@ impl Client {
         }
     }
 
-    /// Waits until a task has ended, or until so much time has passed.
+    /// Waits until a task has ended or the timeout has passed.
     pub async fn wait_timeout(&self, task: TaskId, timeout: Duration) -> Result<Option<Ended>, Error> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -50,8 +51,8 @@ impl Client {
         }
     }
 
-    /// Waits until all these tasks have ended, or until the time is up. Results are not brought along: they may be many
-    /// and large; fetch them with [`result`](Client::result).
+    /// Waits until all these tasks have ended or the timeout has passed. Leaves out the results, which may be many and
+    /// large; fetch them with [`result`](Client::result).
     pub async fn wait_all(&self, tasks: &[TaskId], timeout: Option<Duration>) -> Result<Waited, Error> {
         self.wait_each(tasks, timeout, false).await
     }
@@ -81,7 +82,7 @@ impl Client {
         }
     }
 
-    /// The same with the results. Those that do not fit into a frame are fetched one by one.
+    /// Like [`wait_all`](Client::wait_all), with the results. Fetches one by one those that do not fit into a frame.
     pub async fn wait_all_results(
         &self,
         tasks: &[TaskId],

@@ -22,29 +22,29 @@ use super::report::AttemptReport;
 use super::signal::Interrupt;
 use super::unreported::Unreported;
 
-/// How long a report waits that the broker could not take just now.
+/// How long a report waits that the broker could not accept just now.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct AttemptTable {
     slots: usize,
     held: HashMap<Held, Stage>,
-    /// In the order in which they came. Entries that are gone are passed over.
+    /// In order of arrival. Entries that are gone are skipped.
     waiting: VecDeque<Held>,
     /// Handlers that still run although their attempt is over.
     over: HashMap<Held, Instant>,
-    /// Handlers that run, those above included.
+    /// Running handlers, including those above.
     busy: usize,
     leaving: bool,
-    /// To be fetched: the checkpoints of these.
+    /// Attempts whose checkpoint the link must fetch.
     pub(crate) fetches: Vec<Held>,
-    /// To be told to the broker: these have started.
+    /// Attempts whose start the link must report to the broker.
     pub(crate) starts: Vec<Held>,
-    /// To be begun: the handlers of these.
+    /// Handlers that the link must start.
     pub(crate) begins: Vec<Context>,
-    /// To be sent: the reports of these.
+    /// Attempts whose report the link must send.
     pub(crate) unsent: Vec<Held>,
-    /// To be sent again at their time.
+    /// Reports to send again, and when.
     later: VecDeque<(Instant, Held)>,
 }
 
@@ -66,15 +66,15 @@ impl Stage {
 /// What became of a report.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Answered {
-    /// The broker has taken it.
+    /// The broker has accepted it.
     Taken(AttemptReport),
-    /// The attempt was over already, so there is nothing more to say of it.
+    /// The attempt was already over, so there is nothing more to report.
     Stale,
-    /// It will be said again, or said differently.
+    /// The worker sends it again, or a failure instead.
     Again,
-    /// The broker takes neither the report nor the failure to report.
+    /// The broker accepts neither the report nor the failure report.
     Given(Box<Refusal>),
-    /// Nobody knows this report.
+    /// No such report.
     Unknown,
 }
 
@@ -95,7 +95,7 @@ impl AttemptTable {
         }
     }
 
-    /// Whether nothing is held and nothing is left to say.
+    /// Whether no attempt is held and no report is left to send.
     pub(crate) fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
@@ -104,12 +104,12 @@ impl AttemptTable {
         self.held.len()
     }
 
-    /// An end that an earlier worker of this name could not report. It is presented at the registration.
+    /// An end that an earlier worker of this name could not report. The worker presents it at registration.
     pub(crate) fn resume(&mut self, held: Held, report: AttemptReport) {
         self.held.insert(held, Stage::Reported { report, sent: false });
     }
 
-    /// The ends that the broker has not taken, but for those that say nothing of worth.
+    /// The ends that the broker has not accepted, except those that carry nothing of value.
     pub(crate) fn unreported(&self) -> Vec<Unreported> {
         let reported = self.held.iter().filter_map(|(held, stage)| match stage {
             Stage::Reported { report: AttemptReport::GiveBack { .. }, .. } => None,
@@ -123,7 +123,7 @@ impl AttemptTable {
         self.held.values().filter(|stage| matches!(stage, Stage::Reported { .. })).count()
     }
 
-    /// The broker sends work. It begins if a hand is free and it is known how far an earlier attempt got.
+    /// The broker assigns a task. Its handler starts if a slot is free and an earlier checkpoint is fetched.
     pub(crate) fn assigned(&mut self, context: Context) {
         let held = context.held();
         if self.held.contains_key(&held) {
@@ -137,13 +137,14 @@ impl AttemptTable {
         } else if self.busy < self.slots {
             self.start(context);
         } else {
-            // The broker's count of free slots runs ahead of handlers that do not end although their attempt is over.
+            // The broker's count of free slots does not include handlers that still run although their attempt is
+            // over.
             self.waiting.push_back(held);
             self.held.insert(held, Stage::Waiting(context));
         }
     }
 
-    /// A checkpoint is there.
+    /// A checkpoint has arrived.
     pub(crate) fn fetched(&mut self, held: Held, checkpoint: Bytes) {
         if let Some(stage) = self.held.remove(&held) {
             let Stage::Fetching(context) = stage else {
@@ -155,7 +156,7 @@ impl AttemptTable {
         }
     }
 
-    /// The broker has answered the start of these; `refused` are positions.
+    /// The broker has answered the start of these attempts; `refused` are indexes.
     pub(crate) fn started(&mut self, now: Instant, started: &[Held], refused: &[u32]) {
         for (index, held) in started.iter().enumerate() {
             if refused.contains(&(index as u32)) {
@@ -177,7 +178,7 @@ impl AttemptTable {
                 self.busy -= 1;
                 self.fill();
             }
-            // Its answer will say that it came too late.
+            // The broker's answer will say that the report came too late.
             Some(reported @ Stage::Reported { .. }) => {
                 self.held.insert(held, reported);
             }
@@ -185,7 +186,7 @@ impl AttemptTable {
         }
     }
 
-    /// Somebody wants it cancelled or paused. What has not begun is confirmed at once.
+    /// A client wants the task cancelled or paused. If the handler has not started, the worker confirms at once.
     pub(crate) fn wanted(&mut self, held: Held, interrupt: Interrupt, wanted: Wanted) {
         match self.held.get(&held) {
             Some(Stage::Running(context)) => context.raise(interrupt),
@@ -201,7 +202,7 @@ impl AttemptTable {
         }
     }
 
-    /// A handler has returned. Whether its outcome counts.
+    /// A handler has returned. Returns whether its outcome counts.
     pub(crate) fn finished(&mut self, held: Held, outcome: Option<Outcome>, result_bytes_max: usize) -> bool {
         self.busy -= 1;
         let counts = self.over.remove(&held).is_none();
@@ -216,7 +217,7 @@ impl AttemptTable {
         counts
     }
 
-    /// The report of an attempt, to be sent. From here on it counts as sent.
+    /// Returns the report of an attempt, and marks it as sent.
     pub(crate) fn send(&mut self, held: Held) -> Option<&AttemptReport> {
         match self.held.get_mut(&held) {
             Some(Stage::Reported { report, sent }) => {
@@ -257,7 +258,7 @@ impl AttemptTable {
         }
     }
 
-    /// When a report is to be said again.
+    /// When the next report is to be sent again.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.later.front().map(|(at, _)| *at)
     }
@@ -271,13 +272,14 @@ impl AttemptTable {
         }
     }
 
-    /// What to present with a heartbeat: all but what the broker has been told the end of.
+    /// What to present with a heartbeat: all attempts whose end has not been sent.
     pub(crate) fn for_heartbeat(&self) -> Vec<Held> {
         let held = self.held.iter().filter(|(_, stage)| !matches!(stage, Stage::Reported { sent: true, .. }));
         held.map(|(held, _)| *held).collect()
     }
 
-    /// The connection is gone. What has not begun is forgotten, so that somebody else can have it.
+    /// The connection is lost. Attempts that have not started are dropped, so that the broker can assign them to
+    /// another worker.
     pub(crate) fn disconnected(&mut self) {
         self.held.retain(|_, stage| !matches!(stage, Stage::Fetching(_) | Stage::Waiting(_)));
         self.waiting.clear();
@@ -287,13 +289,13 @@ impl AttemptTable {
         self.later.clear();
     }
 
-    /// What to present at the next registration: what runs, and what is reported but not answered.
+    /// What to present at the next registration: running attempts, and reports without an answer.
     pub(crate) fn for_register(&self) -> Vec<Held> {
         self.held.keys().copied().collect()
     }
 
-    /// The broker knows the worker again. `refused` are positions in what was presented: those are over, all others go
-    /// on. Returns those whose report came too late.
+    /// The broker knows the worker again. `refused` are indexes into what was presented: those attempts are over, all
+    /// others continue. Returns those whose report came too late.
     pub(crate) fn registered(&mut self, now: Instant, presented: &[Held], refused: &[u32]) -> Vec<Held> {
         let mut late = Vec::new();
         for (index, held) in presented.iter().enumerate() {
@@ -308,7 +310,7 @@ impl AttemptTable {
                     self.unsent.push(*held);
                 }
                 Some(_) if refused => self.stop(now, *held, StopWhy::Stale),
-                // Whoever comes back with a task has started it, as the broker sees it.
+                // The broker counts every attempt that a worker presents at registration as started.
                 Some(_) => self.begin_if_starting(*held),
                 None => {}
             }
@@ -316,7 +318,7 @@ impl AttemptTable {
         late
     }
 
-    /// From now on nothing new begins.
+    /// Starts nothing new from now on.
     pub(crate) fn leave(&mut self) {
         self.leaving = true;
         let not_begun = |stage: &Stage| matches!(stage, Stage::Fetching(_) | Stage::Waiting(_));
@@ -328,7 +330,7 @@ impl AttemptTable {
         }
     }
 
-    /// Asks every handler to come to an end.
+    /// Asks every handler to finish.
     pub(crate) fn hurry(&mut self) {
         for stage in self.held.values() {
             if let Stage::Running(context) = stage {
@@ -337,7 +339,7 @@ impl AttemptTable {
         }
     }
 
-    /// The worker leaves without the handlers that still run: as far as the tasks are concerned, they crash here.
+    /// The worker leaves without the handlers that still run: their tasks count as crashed.
     pub(crate) fn abandon(&mut self, now: Instant) {
         let left: Vec<Held> =
             self.held.iter().filter(|(_, stage)| stage.has_begun()).map(|(held, _)| *held).collect();
@@ -348,7 +350,7 @@ impl AttemptTable {
         }
     }
 
-    /// Everything is over: the worker cannot go on.
+    /// Ends all attempts: the worker cannot continue.
     pub(crate) fn stop_all(&mut self, now: Instant) {
         let all: Vec<Held> = self.held.keys().copied().collect();
         self.leaving = true;
@@ -362,13 +364,13 @@ impl AttemptTable {
         self.over.iter().map(|(held, since)| (*held, *since))
     }
 
-    /// Whether the broker can still be told something of this attempt: its end is not on its way.
+    /// Whether the worker may still report on this attempt: its end has not been sent.
     pub(crate) fn can_tell_of(&self, held: Held) -> bool {
         let stage = self.held.get(&held);
         matches!(stage, Some(Stage::Running(_) | Stage::Reported { sent: false, .. }))
     }
 
-    /// Whether a handler works on it whose outcome will count.
+    /// Whether its handler runs and the outcome will count.
     pub(crate) fn is_running(&self, held: Held) -> bool {
         matches!(self.held.get(&held), Some(Stage::Running(_)))
     }
@@ -400,12 +402,12 @@ impl AttemptTable {
         }
     }
 
-    /// Hands are free: who has waited longest begins.
+    /// Starts the attempts that have waited longest, as far as slots are free.
     fn fill(&mut self) {
         while self.busy < self.slots
             && let Some(held) = self.waiting.pop_front()
         {
-            // It may have been stopped or cancelled meanwhile.
+            // The attempt may have been stopped or cancelled meanwhile.
             if let Some(Stage::Waiting(context)) = self.held.get(&held) {
                 let context = context.clone();
                 self.start(context);
@@ -425,7 +427,7 @@ impl AttemptTable {
     }
 }
 
-/// How a failure begins that is reported because the broker refused the report itself.
+/// Start of the message of a failure that replaces a refused report.
 const REFUSED: &str = "the broker refused the report of the end: ";
 
 #[cfg(test)]

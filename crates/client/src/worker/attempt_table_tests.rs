@@ -1,4 +1,4 @@
-//! Stories of attempts: begun, interrupted, reported, lost and found again.
+//! Tests of attempts: started, interrupted, reported, lost and resumed.
 
 use std::sync::Arc;
 

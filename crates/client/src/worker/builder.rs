@@ -23,15 +23,16 @@ use crate::dialer::random;
 use crate::error::Error;
 use crate::peer::{PeerOptions, peer_setters};
 
-/// How long handlers may take to wind down unless told otherwise.
+/// Default time for handlers to wind down.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
-/// Where workers begin: [`Worker::builder`].
+/// Entry point for workers: [`Worker::builder`].
 #[derive(Debug)]
 pub struct Worker;
 
 impl Worker {
-    /// For a worker at this broker: `host:port`, `host`, `unix:/path`, or several with commas between them.
+    /// Returns a builder for a worker at this broker: `host:port`, `host`, `unix:/path`, or a comma-separated list of
+    /// these.
     ///
     /// ```no_run
     /// use tenure_client::{Context, Interrupt, Outcome, Worker};
@@ -50,7 +51,7 @@ impl Worker {
     ///
     /// # async fn example() -> Result<(), tenure_client::Error> {
     /// let worker = Worker::builder("127.0.0.1:7171").id("scanner-1").queues(["images"]).slots(4).handle(scan).start().await?;
-    /// // Later, from anywhere:
+    /// Later, from anywhere:
     /// worker.drain();
     /// worker.ended().await?;
     /// # Ok(()) }
@@ -86,7 +87,8 @@ impl WorkerBuilder {
             random() as u16
         );
         let mut spec = WorkerSpec::new(id, Vec::new(), 1);
-        // Only the same process takes over its own session, so no other may draw the same number, and none draws 0.
+        // A session can be taken over only by the process that has its instance number, so the number must be unique.
+        // 0 is reserved.
         spec.instance = random().max(1);
         spec.host = (!host.is_empty()).then(|| host.into());
         spec.platform = Some(format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH).into());
@@ -103,79 +105,81 @@ impl WorkerBuilder {
         }
     }
 
-    /// The worker's name. Without one it is made of the host's name and the process.
+    /// Sets the worker's name. Default: made from the host name and the process id.
     #[must_use]
     pub fn id(mut self, id: impl Into<Name>) -> WorkerBuilder {
         self.spec.worker = id.into();
         self
     }
 
-    /// Which queues it serves.
+    /// Sets the queues that the worker serves.
     #[must_use]
     pub fn queues<N: Into<Name>>(mut self, queues: impl IntoIterator<Item = N>) -> WorkerBuilder {
         self.spec.queues = queues.into_iter().map(Into::into).collect();
         self
     }
 
-    /// What it offers beyond its queues.
+    /// Sets the capabilities that the worker offers.
     #[must_use]
     pub fn capabilities<N: Into<Name>>(mut self, capabilities: impl IntoIterator<Item = N>) -> WorkerBuilder {
         self.spec.capabilities = capabilities.into_iter().map(Into::into).collect();
         self
     }
 
-    /// How many tasks it takes at once (1).
+    /// Sets how many tasks the worker takes at once (1).
     #[must_use]
     pub fn slots(mut self, slots: u32) -> WorkerBuilder {
         self.spec.slots = slots;
         self
     }
 
-    /// How often it says that it is alive (5 s).
+    /// Sets the interval of heartbeats (5 s).
     #[must_use]
     pub fn heartbeat(mut self, interval: Duration) -> WorkerBuilder {
         self.spec.heartbeat_ms = millis(interval);
         self
     }
 
-    /// Silence after which it is lost: it gets nothing new, and submitters are told (15 s).
+    /// Sets the silence after which the broker counts the worker as lost: it assigns nothing new to it and informs the
+    /// submitters (15 s).
     #[must_use]
     pub fn lost_after(mut self, silence: Duration) -> WorkerBuilder {
         self.spec.lost_after_ms = millis(silence);
         self
     }
 
-    /// How long after its last sign of life its attempts are believed; then each task follows its policy (30 s).
+    /// Sets how long after the last sign of life the worker's attempts stay valid; then each task follows its policy
+    /// (30 s).
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> WorkerBuilder {
         self.spec.lease_ms = millis(lease);
         self
     }
 
-    /// Whether a closed connection means that its tasks are dead. By default they may still run, and the worker comes
-    /// back with them.
+    /// Sets whether a closed connection means that the worker's tasks are dead. By default they may still run, and the
+    /// worker reconnects with them.
     #[must_use]
     pub fn on_close(mut self, on_close: OnClose) -> WorkerBuilder {
         self.spec.on_close = on_close;
         self
     }
 
-    /// The program's version, for people to read.
+    /// Sets the program's version, shown to people.
     #[must_use]
     pub fn version(mut self, version: &str) -> WorkerBuilder {
         self.spec.version = Some(version.into());
         self
     }
 
-    /// How long handlers may run on after their attempt is over, or after [`stop`](WorkerHandle::stop) (10 s). Then
-    /// async ones are dropped; blocking ones cannot be, and keep their slot until they return.
+    /// Sets how long handlers may run on after their attempt is over, or after [`stop`](WorkerHandle::stop) (10 s).
+    /// Then async handlers are dropped; blocking handlers cannot be, and keep their slot until they return.
     #[must_use]
     pub fn stop_grace(mut self, grace: Duration) -> WorkerBuilder {
         self.stop_grace = grace;
         self
     }
 
-    /// How long the first connection may take (30 s). Later ones take as long as they take.
+    /// Sets how long the first connection may take (30 s). Reconnects have no time limit.
     #[must_use]
     pub fn connect_timeout(mut self, connect_timeout: Duration) -> WorkerBuilder {
         self.connect_timeout = connect_timeout;
@@ -188,22 +192,22 @@ impl WorkerBuilder {
         self.connect_timeout(connect_timeout)
     }
 
-    /// Whether the worker drains when the process is told to terminate (no).
+    /// Sets whether SIGTERM drains the worker (no).
     #[must_use]
     pub fn drain_on_sigterm(mut self, drain: bool) -> WorkerBuilder {
         self.drain_on_sigterm = drain;
         self
     }
 
-    /// Reports first what an earlier worker of the same name [could not](WorkerHandle::unreported). The broker takes it
-    /// if the attempt is still this worker's own.
+    /// Reports first what an earlier worker of the same name [could not](WorkerHandle::unreported). The broker accepts
+    /// it if the attempt is still this worker's own.
     #[must_use]
     pub fn unreported(mut self, unreported: impl IntoIterator<Item = Unreported>) -> WorkerBuilder {
         self.unreported.extend(unreported);
         self
     }
 
-    /// Calls this with each end of an attempt that the broker has taken, or refused for good.
+    /// Sets a callback for each end of an attempt that the broker has accepted or finally refused.
     #[must_use]
     pub fn on_answer<F>(mut self, on_answer: F) -> WorkerBuilder
     where
@@ -224,7 +228,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// Runs tasks in a blocking handler, each on a thread of its own.
+    /// Runs tasks in a blocking handler, each on its own thread.
     #[must_use]
     pub fn handle_blocking<F, O>(mut self, handler: F) -> WorkerBuilder
     where
@@ -235,10 +239,10 @@ impl WorkerBuilder {
         self
     }
 
-    /// Hands each task over to another runtime, one that this crate does not know: `handler` only takes the task and
-    /// returns at once, because the worker's connection waits for it. Whoever runs the task calls
-    /// [`Finish::with`](super::Finish::with) at its end, from any thread. The slot is taken until then, and the handler
-    /// is never dropped: [`Context::on_interrupt`] tells when it should wind down.
+    /// Passes each task to another runtime that this crate does not know. `handler` must only accept the task and
+    /// return at once, because the worker's connection waits for it. The runtime calls
+    /// [`Finish::with`](super::Finish::with) at the end, from any thread. The slot is taken until then, and the
+    /// handler is never dropped: [`Context::on_interrupt`] tells it when to wind down.
     #[must_use]
     pub fn hand_over<F>(mut self, handler: F) -> WorkerBuilder
     where
@@ -248,7 +252,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// Starts the worker, and returns when the broker knows it. From then on it lives until it leaves.
+    /// Starts the worker, and returns when it is registered. The worker then runs until it leaves.
     pub async fn start(self) -> Result<WorkerHandle, Error> {
         let (handle, registered) = self.spawn()?;
         registered.await.unwrap_or(Err(Error::Closed))?;
@@ -260,7 +264,8 @@ impl WorkerBuilder {
         self.start().await?.ended().await
     }
 
-    /// The same for programs without a runtime, with a [blocking handler](WorkerBuilder::handle_blocking).
+    /// Like [`run`](Self::run), for programs without a runtime, with a [blocking
+    /// handler](WorkerBuilder::handle_blocking).
     pub fn run_blocking(self) -> Result<WorkerStats, Error> {
         let (mut handle, registered) = self.spawn()?;
         registered.blocking_recv().unwrap_or(Err(Error::Closed))?;
@@ -316,7 +321,7 @@ impl WorkerBuilder {
             if let Err(error) = &result {
                 tracing::error!(%error, "the worker has ended");
             }
-            // Nobody may be left to hear it.
+            // The program may have dropped all handles.
             let _ = tell_ended.send(Some(result));
         };
         std::thread::Builder::new()

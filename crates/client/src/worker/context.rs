@@ -1,4 +1,4 @@
-//! What a handler knows of its task, and what it can say while it works.
+//! A handler's view of its task, and what it can report while it works.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,9 +12,9 @@ use super::outbox::{PendingProgress, WorkerOutbox};
 use super::pending_checkpoint::Receipt;
 use super::signal::{Interrupt, Signal};
 
-/// The longest note that goes with a progress report; the rest is cut off.
+/// Maximum length of the note in a progress report; the rest is cut off.
 pub const NOTE_BYTES_MAX: usize = 4 << 10;
-/// A body up to this size is copied, so that a long task does not keep the whole read that brought it in memory.
+/// A body up to this size is copied, so that a long task does not keep the whole read buffer in memory.
 const BODY_COPIED_BYTES: usize = 16 << 10;
 
 /// A handler's task. Cheap to clone.
@@ -45,7 +45,8 @@ impl Context {
         self.inner.assignment.task
     }
 
-    /// The number of this try, from 1. Give it along with side effects of your own, to tell this try from a later one.
+    /// Returns the number of this attempt, from 1. Pass it on with side effects of your own, to distinguish this
+    /// attempt from a later one.
     pub fn attempt(&self) -> u32 {
         self.inner.assignment.attempt
     }
@@ -70,7 +71,7 @@ impl Context {
         self.inner.assignment.priority
     }
 
-    /// The identity of who submitted it.
+    /// Returns the identity of the submitter.
     pub fn submitter(&self) -> Option<&Name> {
         self.inner.terms.submitter.as_ref()
     }
@@ -79,30 +80,32 @@ impl Context {
         self.inner.assignment.submitted_at
     }
 
-    /// How many workers were lost with it before.
+    /// Returns how many workers were lost while running this task.
     pub fn crashes(&self) -> u16 {
         self.inner.assignment.crashes
     }
 
-    /// How often it was tried and failed before.
+    /// Returns how often this task has failed before.
     pub fn failures(&self) -> u16 {
         self.inner.assignment.failures
     }
 
-    /// Everything that was said about it at its submission.
+    /// Returns everything that the submission specified.
     pub fn terms(&self) -> &Terms {
         &self.inner.terms
     }
 
-    /// The checkpoint of an earlier attempt: continue from there.
+    /// Returns the checkpoint of an earlier attempt: continue from there.
     pub fn checkpoint(&self) -> Option<&Bytes> {
         self.inner.checkpoint.get().filter(|checkpoint| !checkpoint.is_empty())
     }
 
-    /// Saves a checkpoint: how far the work is, in bytes that mean something to the next attempt. They take the place
-    /// of those saved before and stay with the task, whatever becomes of this worker or the broker. The receipt comes
-    /// when they are on the broker's disk; it need not be waited for. What comes faster than it can be sent is passed
-    /// over in favour of the latest.
+    /// Saves a checkpoint: how far the work is, in bytes that the next attempt understands. They replace the previous
+    /// checkpoint and stay with the task, whatever happens to this worker or the broker. The receipt resolves when
+    /// they are
+    /// on the broker's disk; the handler need not wait for it. If checkpoints come faster than the worker can send
+    /// them, it
+    /// sends only the latest.
     ///
     /// ```no_run
     /// # async fn render(_: u32) {}
@@ -125,8 +128,8 @@ impl Context {
         self.save_checkpoint(checkpoint)
     }
 
-    /// Tells how far the work is: a percentage if it is known, and a note for people. Never waits; what comes faster
-    /// than it can be sent is passed over in favour of the latest.
+    /// Reports progress: a percentage if known, and a note for people. Never blocks; if reports come faster than the
+    /// worker can send them, it sends only the latest.
     pub fn progress(&self, percent: Option<u8>, note: &str) {
         let note = &note[..note.floor_char_boundary(NOTE_BYTES_MAX)];
         let note = (!note.is_empty()).then(|| note.into());
@@ -144,18 +147,18 @@ impl Context {
         self.inner.signal.raised().await
     }
 
-    /// For blocking handlers: sleeps for so long, or until the task should wind down.
+    /// For blocking handlers: sleeps for this long, or until the task should wind down.
     pub fn wait_interrupted(&self, timeout: Duration) -> Option<Interrupt> {
         self.inner.signal.wait(timeout)
     }
 
-    /// Calls this with each interrupt, the one that is there already included. It is called on the worker's connection,
-    /// so it must return at once.
+    /// Sets a callback for interrupts; it also gets one that is already raised. It runs on the worker's connection, so
+    /// it must return at once.
     pub fn on_interrupt(&self, told: impl Fn(&Interrupt) + Send + Sync + 'static) {
         self.inner.signal.on_raise(Box::new(told));
     }
 
-    /// Whether an earlier attempt has saved a checkpoint that has not been fetched yet.
+    /// Whether an earlier attempt has a checkpoint that has not been fetched yet.
     pub(crate) fn lacks_checkpoint(&self) -> bool {
         self.inner.assignment.checkpoint_bytes > 0 && self.inner.checkpoint.get().is_none()
     }
@@ -172,7 +175,7 @@ impl Context {
         self.inner.signal.raise(interrupt);
     }
 
-    /// Whether it may run zero times or once: then it begins only when the broker knows.
+    /// Whether the task must run at most once: then its handler starts only after the broker has recorded the start.
     pub(crate) fn is_careful(&self) -> bool {
         self.inner.terms.on_lost == OnLost::Pause
     }

@@ -1,4 +1,4 @@
-//! What the program keeps of a worker that runs: how to make it leave, and how it is doing.
+//! The handle of a running worker: how to make it leave, and its counters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use super::outbox::{Leaving, WorkerOutbox};
 use super::unreported::Unreported;
 use crate::error::Error;
 
-/// A worker that runs. Cheap to clone. Dropping it does not end the worker.
+/// A running worker. Cheap to clone. Dropping it does not end the worker.
 #[derive(Clone, Debug)]
 pub struct WorkerHandle {
     pub(crate) outbox: Arc<WorkerOutbox>,
@@ -17,13 +17,13 @@ pub struct WorkerHandle {
     pub(crate) ended: watch::Receiver<Option<Result<(), Error>>>,
 }
 
-/// How a worker is doing, since its start.
+/// The counters of a worker since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerStats {
-    /// Handlers that have begun.
+    /// Handlers started.
     pub started: u64,
-    /// Reports that the broker has taken, by what they said.
+    /// Reports that the broker has accepted, by kind.
     pub completed: u64,
     pub failed: u64,
     pub cancelled: u64,
@@ -31,36 +31,36 @@ pub struct WorkerStats {
     pub given_back: u64,
     /// Attempts that were over before their end could be reported.
     pub stale: u64,
-    /// Attempts held at this moment, with those that are reported and not answered.
+    /// Attempts held now, including those reported without an answer yet.
     pub held: u64,
-    /// Handlers that run at this moment.
+    /// Handlers running now.
     pub running: u64,
-    /// Attempts that have ended here, and whose end the broker has not taken yet.
+    /// Attempts that have ended here, and whose end the broker has not accepted yet.
     pub unreported: u64,
     /// Connections after the first.
     pub reconnects: u64,
 }
 
 impl WorkerHandle {
-    /// Takes nothing new, finishes what runs, leaves.
+    /// Drains: takes nothing new, finishes what runs, leaves.
     pub fn drain(&self) {
         self.outbox.leave(Leaving::Drain);
     }
 
-    /// The same, but handlers are told to hurry ([`Interrupt::Leaving`](super::Interrupt::Leaving)), and after the
+    /// Drains, but asks handlers to hurry ([`Interrupt::Leaving`](super::Interrupt::Leaving)). After the
     /// [grace](super::WorkerBuilder::stop_grace) the worker leaves without them: their tasks count as crashed.
     pub fn stop(&self) {
         self.outbox.leave(Leaving::Stop);
     }
 
-    /// Leaves at once, whatever runs and whether the broker is there or not. What it has not taken is in
-    /// [`unreported`](WorkerHandle::unreported).
+    /// Leaves at once, whatever runs and whether or not the broker answers. [`unreported`](WorkerHandle::unreported)
+    /// returns what the broker has not accepted.
     pub fn leave_now(&self) {
         self.outbox.leave(Leaving::Now);
     }
 
-    /// After the worker has [ended](WorkerHandle::ended): the ends of attempts that the broker has not taken. A later
-    /// worker of the same name reports them if it [gets them](super::WorkerBuilder::unreported).
+    /// After the worker has [ended](WorkerHandle::ended): returns the ends of attempts that the broker has not
+    /// accepted. A later worker of the same name reports them if it [gets them](super::WorkerBuilder::unreported).
     pub fn unreported(&self) -> Vec<Unreported> {
         self.outbox.unreported()
     }
@@ -69,24 +69,23 @@ impl WorkerHandle {
         self.tally.stats()
     }
 
-    /// Whether the broker knows this worker at this moment.
+    /// Reports whether the worker is registered now.
     pub fn is_connected(&self) -> bool {
         self.tally.connected.load(Ordering::Relaxed)
     }
 
-    /// Waits until the worker has left. An error says that it could not go on.
+    /// Waits until the worker has left. An error says why it could not continue.
     pub async fn ended(&self) -> Result<WorkerStats, Error> {
         let mut ended = self.ended.clone();
         let result = match ended.wait_for(Option::is_some).await {
             Ok(ended) => ended.clone().unwrap_or(Err(Error::Closed)),
-            // The worker's thread is gone without a word.
+            // The worker's thread ended without a result.
             Err(_) => Err(Error::Closed),
         };
         result.map(|()| self.stats())
     }
 }
 
-/// The worker's counters.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) started: AtomicU64,

@@ -1,5 +1,5 @@
-//! A worker's side of the connection, on a thread of its own: registers, heartbeats, hands out work, carries reports,
-//! and comes back with everything it holds when the connection or the broker was gone.
+//! A worker's connection, on its own thread: registers, sends heartbeats and reports, starts handlers, and reconnects
+//! with everything the worker holds.
 
 mod hear;
 mod say;
@@ -31,7 +31,7 @@ use crate::error::Error;
 use crate::peer::PeerOptions;
 use crate::table::Table;
 
-/// How long the link sleeps at most.
+/// Maximum sleep of the link.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
 pub(crate) struct Settings {
@@ -40,14 +40,14 @@ pub(crate) struct Settings {
     pub(crate) stop_grace: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) drain_on_sigterm: bool,
-    /// To be reported first.
+    /// Reported first.
     pub(crate) unreported: Vec<Unreported>,
     pub(crate) on_answer: Option<OnAnswer>,
 }
 
 type ReplySender = dyn Fn(TaskId, u32, Result<(), &Refusal>) + Send + Sync;
 
-/// The program's own ear for the broker's answers to reports.
+/// The program's callback for the broker's answers to reports.
 pub(crate) struct OnAnswer(pub(crate) Box<ReplySender>);
 
 impl std::fmt::Debug for OnAnswer {
@@ -62,15 +62,16 @@ pub(crate) struct Link {
     outbox: Arc<WorkerOutbox>,
     tally: Arc<Tally>,
     attempts: AttemptTable,
-    /// Handlers that can be dropped.
+    /// Handlers that can be aborted.
     aborts: HashMap<Held, AbortHandle>,
-    /// The attempts whose checkpoint is on its way.
+    /// The attempts whose checkpoint is in flight.
     checkpoints_sent: HashSet<Held>,
     sent: Table<Sent>,
     result_bytes_max: usize,
-    /// What the broker has been told of leaving.
+    /// The last intent to leave that the link has sent to the broker.
     told: Leaving,
-    /// When the worker leaves without the handlers that do not end, and when it leaves even without a word.
+    /// When the worker leaves without the handlers that still run, and when it leaves even without the broker's
+    /// answer.
     stop_at: Option<Instant>,
     leave_by: Option<Instant>,
     heartbeat_at: Instant,
@@ -80,20 +81,20 @@ pub(crate) struct Link {
     first: Option<oneshot::Sender<Result<(), Error>>>,
 }
 
-/// Where the conversation stands.
+/// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     /// There is no connection.
     Away,
-    /// Asked to register, until this time.
+    /// Registration sent; the deadline for the answer.
     Registering(Instant),
     Registered,
-    /// Said goodbye; the answer is waited for until this time.
+    /// Goodbye sent; the deadline for the answer.
     Leaving(Instant),
     Left,
 }
 
-/// What a number on the wire stands for.
+/// The request behind a number on the wire.
 #[derive(Debug)]
 enum Sent {
     Register(Vec<Held>),
@@ -141,7 +142,7 @@ impl Link {
         }
     }
 
-    /// Runs until the worker has left. `registered` hears of the first registration.
+    /// Runs until the worker has left. `registered` receives the outcome of the first registration.
     pub(crate) async fn run(mut self, registered: oneshot::Sender<Result<(), Error>>) -> Result<(), Error> {
         self.first = Some(registered);
         let result = self.live().await;
@@ -159,7 +160,7 @@ impl Link {
         result
     }
 
-    /// Whatever still runs should know that nobody will take its outcome, and is dropped if it does not end.
+    /// Tells the handlers that still run that their outcome no longer counts, and aborts those that do not end.
     async fn wind_up(&mut self) {
         let now = Instant::now();
         let until = self.stop_at.unwrap_or(now + self.settings.stop_grace);
@@ -208,7 +209,7 @@ impl Link {
         }
     }
 
-    /// Until a connection stands again; nothing if the worker leaves before that.
+    /// Waits for a new connection; `None` if the worker leaves before that.
     async fn connect_again(
         &mut self,
         dialer: &mut Dialer,
@@ -226,7 +227,7 @@ impl Link {
                 let may_leave = match self.outbox.leaving() {
                     Leaving::No => false,
                     Leaving::Drain => self.attempts.is_empty() || is_over,
-                    // Nobody knows when the broker comes back: the program keeps what it has not taken.
+                    // The broker may stay away for long, so the worker leaves; the program keeps the unreported ends.
                     Leaving::Stop => self.attempts.busy() == 0 || is_over,
                     Leaving::Now => true,
                 };
@@ -239,7 +240,7 @@ impl Link {
                     biased;
                     dialed = &mut dialing => match dialed {
                         Ok(connection) => return Some(connection),
-                        // A worker that holds days of work does not give up because of a no that may pass.
+                        // A worker that may hold days of work does not give up on a refusal that may be temporary.
                         Err(error) => {
                             tracing::warn!(%error, "the broker does not take the worker back");
                             break;
@@ -253,7 +254,7 @@ impl Link {
         }
     }
 
-    /// Until the connection breaks, or the worker has left.
+    /// Runs until the connection breaks or the worker has left.
     async fn converse(
         &mut self,
         connection: &mut Connection,
@@ -263,7 +264,7 @@ impl Link {
         self.result_bytes_max = usize::try_from(limit).unwrap_or(usize::MAX);
         self.register(connection);
         let spec = &self.settings.spec;
-        // Two heartbeats in a row must be unanswered, however the worker has chosen its terms.
+        // Two heartbeats in a row must go unanswered, whatever intervals the worker has chosen.
         let silence_max = Duration::from_millis(spec.lost_after_ms.max(spec.heartbeat_ms.saturating_mul(2)));
         let mut heard = Instant::now();
         let mut arrived = Vec::new();
@@ -305,7 +306,7 @@ impl Link {
         self.told = Leaving::No;
     }
 
-    /// Takes over what handlers have handed in.
+    /// Takes the outcomes that handlers have put into the outbox.
     fn collect(&mut self) {
         for Finished { held, outcome } in self.outbox.take_finished() {
             let can_be_dropped = self.aborts.remove(&held).is_some();
@@ -315,15 +316,15 @@ impl Link {
                 Tally::add(&self.tally.stale, 1);
             }
             if dropped && counts {
-                // Nobody here drops a handler whose outcome counts, so its runtime is gone, and every other would be
-                // dropped as well.
+                // This crate never drops a handler whose outcome counts. So its runtime is gone, and would drop every
+                // other handler as well.
                 tracing::error!(task = %held.task, "a handler was dropped by its runtime: the worker leaves");
                 self.outbox.leave(Leaving::Stop);
             }
         }
     }
 
-    /// Tells the program how much is held.
+    /// Updates the program's counters.
     fn count(&self) {
         let set = |counter: &AtomicU64, count: usize| counter.store(count as u64, Ordering::Relaxed);
         set(&self.tally.held, self.attempts.len());
@@ -352,7 +353,7 @@ impl Link {
         for context in begins {
             let held = context.held();
             let finish = Finish::new(held, Arc::clone(&self.outbox));
-            // Its attempt may have ended before the connection let it begin.
+            // Its attempt may have ended before the handler could start.
             if matches!(context.interrupt(), Some(Interrupt::Stop { .. })) {
                 continue;
             }
@@ -362,7 +363,7 @@ impl Link {
         }
     }
 
-    /// Drops handlers that did not stop in time, as far as they can be dropped.
+    /// Aborts handlers that did not stop in time, where that is possible.
     fn abort_overdue(&mut self, now: Instant) {
         for (held, since) in self.attempts.over() {
             if since + self.settings.stop_grace <= now
@@ -374,7 +375,7 @@ impl Link {
         }
     }
 
-    /// When there is something to do even if nothing happens.
+    /// The next time at which the link has work even if nothing arrives.
     fn next_deadline(&self, now: Instant) -> Instant {
         let mut next = now + IDLE_MAX;
         let mut at = |time: Option<Instant>| next = time.map_or(next, |time| next.min(time));

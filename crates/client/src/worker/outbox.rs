@@ -1,6 +1,5 @@
-//! What handlers hand over to the link: how they ended, how far they are, and their checkpoints. It never makes a
-//! handler wait, and it is bounded by the worker's slots: one end, one word of progress and one checkpoint for each
-//! attempt.
+//! What handlers pass to the link: outcomes, progress and checkpoints. It never makes a handler wait, and the worker's
+//! slots bound it: one outcome, one progress report and one checkpoint per attempt.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -27,7 +26,7 @@ struct Inner {
     checkpoints: HashMap<Held, PendingCheckpoint>,
     leaving: Leaving,
     unreported: Vec<Unreported>,
-    /// Nobody takes anything from here any more.
+    /// The worker has left, and the link takes nothing more.
     closed: bool,
 }
 
@@ -44,7 +43,7 @@ pub(crate) struct PendingProgress {
     pub(crate) note: Option<Box<str>>,
 }
 
-/// What the program wants of its worker.
+/// How the program wants its worker to leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Leaving {
     #[default]
@@ -53,7 +52,7 @@ pub(crate) enum Leaving {
     Drain,
     /// The same, but ask the handlers to hurry.
     Stop,
-    /// Leave without waiting for anything. What the broker has not taken is handed to the program.
+    /// Leave without waiting. The program gets what the broker has not accepted.
     Now,
 }
 
@@ -64,19 +63,19 @@ impl WorkerOutbox {
         let first = inner.finished.is_empty();
         inner.finished.push(Finished { held, outcome });
         drop(inner);
-        // Whoever finishes next, before the link has looked, rides along.
+        // The first entry wakes the link; entries added before the link looks go with it.
         if first {
             self.wake.notify_one();
         }
     }
 
-    /// The latest word counts.
+    /// A later report replaces an earlier one.
     pub(crate) fn progress(&self, held: Held, progress: PendingProgress) {
         self.lock().progress.insert(held, progress);
         self.wake.notify_one();
     }
 
-    /// The latest counts, and whoever waits for an earlier one waits for it.
+    /// A later checkpoint replaces an earlier one, and resolves its receipt as well.
     pub(crate) fn save_checkpoint(&self, held: Held, checkpoint: Bytes) -> Receipt {
         let mut inner = self.lock();
         if inner.closed {
@@ -88,7 +87,7 @@ impl WorkerOutbox {
         receipt
     }
 
-    /// A checkpoint that was not answered goes again, unless there is a later one.
+    /// Sends an unanswered checkpoint again, unless there is a later one.
     pub(crate) fn put_back(&self, held: Held, checkpoint: PendingCheckpoint) {
         match self.lock().checkpoints.entry(held) {
             Entry::Occupied(mut later) => later.get_mut().follow(checkpoint),
@@ -101,7 +100,7 @@ impl WorkerOutbox {
         self.lock().checkpoints.extract_if(|held, _| may_go(*held)).collect()
     }
 
-    /// Leaving is not taken back, it can only become more urgent.
+    /// Leaving cannot be undone, only become more urgent.
     pub(crate) fn leave(&self, leaving: Leaving) {
         let mut inner = self.lock();
         inner.leaving = inner.leaving.max(leaving);
@@ -125,7 +124,7 @@ impl WorkerOutbox {
         !self.lock().progress.is_empty()
     }
 
-    /// What the broker has not taken before the worker left.
+    /// What the broker had not accepted when the worker left.
     pub(crate) fn unreported(&self) -> Vec<Unreported> {
         self.lock().unreported.clone()
     }
@@ -134,7 +133,7 @@ impl WorkerOutbox {
         self.lock().unreported = unreported;
     }
 
-    /// The worker has left: whoever waits for a receipt is told.
+    /// The worker has left: pending receipts fail.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         inner.closed = true;

@@ -1,10 +1,10 @@
-//! What a handler says of its task when it returns.
+//! The outcome that a handler returns.
 
 use std::fmt::Display;
 
 use bytes::Bytes;
 
-/// The longest message that goes with a failure; the rest is cut off.
+/// Maximum length of a failure message; the rest is cut off.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 10;
 
 /// How a handler's attempt ended.
@@ -13,11 +13,11 @@ pub enum Outcome {
     /// The work is done, and this is its result.
     Completed(Bytes),
     Failed(Failure),
-    /// The cancellation that was wanted is done.
+    /// The handler has carried out the cancellation.
     Cancelled(Bytes),
-    /// The pause that was wanted is done.
+    /// The handler has carried out the pause.
     Paused(Bytes),
-    /// Unfinished, for somebody else.
+    /// Unfinished, for another worker.
     GivenBack(Option<Box<str>>),
 }
 
@@ -26,7 +26,8 @@ impl Outcome {
         Outcome::Completed(result.into())
     }
 
-    /// The work failed. It is tried again if the task has retries left, unless the failure is [final](Failure::last).
+    /// The work failed. The broker retries it if the task has retries left, unless the failure is
+    /// [final](Failure::last).
     pub fn fail(failure: impl Into<Failure>) -> Outcome {
         Outcome::Failed(failure.into())
     }
@@ -36,7 +37,7 @@ impl Outcome {
         Outcome::Cancelled(result.into())
     }
 
-    /// Confirms a pause, with whatever the next attempt can go on from.
+    /// Confirms a pause, with what the next attempt can continue from.
     pub fn paused(result: impl Into<Bytes>) -> Outcome {
         Outcome::Paused(result.into())
     }
@@ -46,7 +47,7 @@ impl Outcome {
     }
 }
 
-/// Why the work failed. Any error that can be shown becomes one, with exit code 1, so `?` works in handlers.
+/// Why the work failed. Any error with a text converts to it, with exit code 1, so `?` works in handlers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub(crate) exit_code: i32,
@@ -57,7 +58,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// An exit code is never 0, and -1 means cancelled: both become 1.
+    /// The exit code of a failure is never 0, and -1 means cancelled: both become 1.
     pub fn new(exit_code: i32, message: impl Into<String>) -> Failure {
         let exit_code = if matches!(exit_code, 0 | -1) { 1 } else { exit_code };
         let mut message = message.into();
@@ -65,21 +66,21 @@ impl Failure {
         Failure { exit_code, message: message.into(), result: Bytes::new(), is_final: false, crashed: false }
     }
 
-    /// Trying again would not help.
+    /// Marks the failure as final: a retry would not help.
     #[must_use]
     pub fn last(mut self) -> Failure {
         self.is_final = true;
         self
     }
 
-    /// Something worth keeping all the same.
+    /// Adds a result worth keeping despite the failure.
     #[must_use]
     pub fn result(mut self, result: impl Into<Bytes>) -> Failure {
         self.result = result.into();
         self
     }
 
-    /// The process that did the work died rather than that the work failed: it counts as a crash.
+    /// Marks the failure as a crash: the process that did the work died.
     #[must_use]
     pub fn crashed(mut self) -> Failure {
         self.crashed = true;
@@ -87,7 +88,7 @@ impl Failure {
     }
 }
 
-// `Failure` itself cannot be shown as text, which is what keeps this apart from the identity.
+// `Failure` has no `Display`, so this impl does not overlap with `From<T> for T`.
 impl<E: Display> From<E> for Failure {
     fn from(error: E) -> Failure {
         Failure::new(1, error.to_string())

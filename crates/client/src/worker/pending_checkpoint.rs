@@ -1,4 +1,4 @@
-//! Checkpoints on their way to the broker, and the receipts for them.
+//! Checkpoints in flight, and their receipts.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,18 +9,18 @@ use tokio::sync::oneshot;
 
 use crate::error::Error;
 
-/// Comes when a checkpoint is on the broker's disk. It can be awaited, waited for, or dropped.
+/// Resolves when a checkpoint is on the broker's disk. It can be awaited, waited for, or dropped.
 #[derive(Debug)]
 #[must_use = "without a receipt nobody knows when the checkpoint is on disk; drop it if that does not matter"]
 pub struct Receipt(oneshot::Receiver<Result<(), Error>>);
 
 impl Receipt {
-    /// Of an attempt that is over.
+    /// A receipt for an attempt that is over.
     pub(crate) fn never() -> Receipt {
         Receipt(oneshot::channel().1)
     }
 
-    /// For blocking handlers: waits for it.
+    /// For blocking handlers: waits until it resolves.
     pub fn wait(self) -> Result<(), Error> {
         self.0.blocking_recv().unwrap_or_else(|_| Err(over()))
     }
@@ -34,7 +34,7 @@ impl Future for Receipt {
     }
 }
 
-/// A checkpoint, and who wants to know that it is on disk: the handler that saved it, and those whose own was replaced.
+/// A checkpoint and its receipts: the handler's own, and those of the checkpoints it replaced.
 #[derive(Debug, Default)]
 pub(crate) struct PendingCheckpoint {
     pub(crate) checkpoint: Bytes,
@@ -42,17 +42,17 @@ pub(crate) struct PendingCheckpoint {
 }
 
 impl PendingCheckpoint {
-    /// The latest counts.
+    /// A later checkpoint replaces an earlier one.
     pub(crate) fn replace(&mut self, checkpoint: Bytes) -> Receipt {
         self.checkpoint = checkpoint;
-        // Who has dropped the receipt does not want to know.
+        // A handler that has dropped its receipt needs no answer.
         self.waiting.retain(|waiting| !waiting.is_closed());
         let (tell, told) = oneshot::channel();
         self.waiting.push(tell);
         Receipt(told)
     }
 
-    /// Whoever waits for an earlier one waits for this one.
+    /// Takes over the receipts of an earlier checkpoint.
     pub(crate) fn follow(&mut self, earlier: PendingCheckpoint) {
         self.waiting.extend(earlier.waiting);
     }
@@ -64,7 +64,7 @@ impl PendingCheckpoint {
     }
 }
 
-/// What whoever waits is told when the attempt is over.
+/// The error of a receipt whose attempt is over.
 pub(crate) fn over() -> Error {
     Refusal::new(Code::StaleAttempt, "the attempt is over, and with it its checkpoint").into()
 }

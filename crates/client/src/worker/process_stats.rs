@@ -1,16 +1,16 @@
-//! What this process uses of its machine, as it goes along with every heartbeat for people to read. Reading it costs
-//! two small files; where the system does not tell, nothing is told.
+//! CPU and memory of this process, sent with every heartbeat for people to read. Reading them costs two small files;
+//! on systems without these files nothing is sent.
 
 use std::time::Instant;
 
 use tenure_wire::worker::WorkerStats;
 
-/// How many of the kernel's ticks make a second. It is the same on every Linux that users see.
+/// Kernel clock ticks per second, the same on every Linux that programs see.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 #[derive(Debug, Default)]
 pub(crate) struct ProcessStats {
-    /// When it was read last, and how much processor time had been used by then.
+    /// The time and the CPU time of the last reading.
     last: Option<(Instant, u64)>,
     memory_total: Option<u64>,
 }
@@ -31,7 +31,7 @@ impl ProcessStats {
         })
     }
 
-    /// Of one processor, since the last time.
+    /// Percent of one CPU since the last reading.
     fn percent(&mut self, now: Instant, ticks: u64) -> Option<f32> {
         let (then, before) = self.last.replace((now, ticks))?;
         let seconds = now.duration_since(then).as_secs_f64();
@@ -40,7 +40,7 @@ impl ProcessStats {
     }
 }
 
-/// Processor time in user and kernel mode. The name before it may hold anything, even blanks and brackets.
+/// CPU time in user and kernel mode. The process name before it may contain blanks and brackets.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(") ")?;
     let mut fields = after_name.split(' ').skip(11).map(str::parse::<u64>);

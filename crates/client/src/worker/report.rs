@@ -1,5 +1,4 @@
-//! What the broker must hear of an attempt that has ended. A report is kept until it is answered, and sent again after
-//! a reconnect.
+//! The report of an ended attempt. The worker keeps it until the broker answers, and sends it again after a reconnect.
 
 use bytes::Bytes;
 use tenure_wire::Request;
@@ -21,7 +20,7 @@ pub(crate) enum AttemptReport {
 }
 
 impl AttemptReport {
-    /// Puts a handler's outcome into the words of the broker. A result that the broker would not take is a failure.
+    /// Converts a handler's outcome. A result that the broker would refuse becomes a failure.
     pub(crate) fn new(
         outcome: Option<Outcome>,
         interrupt: Option<&Interrupt>,
@@ -50,19 +49,19 @@ impl AttemptReport {
             },
             Some(Outcome::Paused(result)) => match interrupt {
                 Some(Interrupt::Pause { .. }) => AttemptReport::Confirm { wanted: Wanted::Pause, result },
-                // Who winds down for a pause may be overtaken by a cancellation.
+                // A cancellation may arrive while the handler winds down for a pause.
                 Some(Interrupt::Cancel { .. }) => AttemptReport::Confirm { wanted: Wanted::Cancel, result },
                 _ => AttemptReport::fail("the handler says it was paused, but nobody wanted that"),
             },
             Some(Outcome::GivenBack(reason)) => AttemptReport::GiveBack { reason },
-            // What it had done by then nobody knows.
+            // It is unknown how far a dropped handler got.
             None => AttemptReport::Fail(Box::new(
                 Failure::new(1, "the handler was dropped before it ended").crashed(),
             )),
         }
     }
 
-    /// The request, if it goes alone. Completions go together.
+    /// The request for a single report. Completions share requests.
     pub(crate) fn request(&self, held: Held) -> Request {
         let Held { task, attempt } = held;
         match self {
@@ -92,10 +91,10 @@ impl AttemptReport {
     }
 }
 
-/// A frame of completions is closed before it has more bytes than this, unless one alone has.
+/// Maximum size of a frame of completions, unless one alone is larger.
 const FRAME_BYTES: usize = 4 << 20;
 
-/// Divides completions among as few frames as the limits allow, in their order.
+/// Splits completions into as few frames as the limits allow, in order.
 pub(crate) fn into_frames(completions: Vec<Completion>) -> Vec<Complete> {
     let mut frames = Vec::new();
     let (mut frame, mut bytes) = (Complete::default(), 0);
@@ -114,7 +113,7 @@ pub(crate) fn into_frames(completions: Vec<Completion>) -> Vec<Complete> {
     frames
 }
 
-/// What a completion takes on the wire beside its result, at most.
+/// Upper bound of a completion's size on the wire beside its result.
 const COMPLETION_BYTES: usize = 32;
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! How handlers are run: async ones on the program's runtime, blocking ones on a thread each. A panic becomes a
-//! failure.
+//! Runs handlers: async ones on the program's runtime, blocking ones on a thread each. A panic becomes a failure.
 
 use std::any::Any;
 use std::future::Future;
@@ -15,10 +14,10 @@ use super::context::Context;
 use super::outbox::WorkerOutbox;
 use super::outcome::{Failure, IntoOutcome, Outcome};
 
-/// What a panic in a handler is reported with: the code of a Rust program that has panicked.
+/// Exit code for a panic in a handler, as for a Rust program that panics.
 const EXIT_PANICKED: i32 = 101;
 
-/// Begins a handler. An async one can be aborted through what it returns.
+/// Starts a handler. Returns an abort handle for an async one.
 pub(crate) type Runner = Box<dyn Fn(Context, Finish) -> Option<AbortHandle> + Send + Sync>;
 
 /// How a program's handler becomes a runner, once the runtime is known.
@@ -37,7 +36,7 @@ impl Handler {
         Handler::Async(Box::new(move |runtime| {
             Box::new(move |context, finish| {
                 let handler = Arc::clone(&handler);
-                // The handler is called inside the task, so that whatever it does at once cannot hold up the link.
+                // The handler is called inside the task, so that its synchronous part cannot delay the link.
                 let work = async move { handler(context).await.into_outcome() };
                 let task = runtime.spawn(async move { finish.with(caught(work).await) });
                 Some(task.abort_handle())
@@ -45,7 +44,7 @@ impl Handler {
         }))
     }
 
-    /// For handlers that another runtime runs: they begin there, and hand over their end when they have one.
+    /// For handlers that another runtime runs: they start there, and pass on their outcome at the end.
     pub(crate) fn new_handed_over<F>(handler: F) -> Handler
     where
         F: Fn(Context, Finish) + Send + Sync + 'static,
@@ -69,7 +68,7 @@ impl Handler {
                 let outcome = catch_unwind(AssertUnwindSafe(|| handler(context).into_outcome()));
                 finish.with(outcome.unwrap_or_else(|panic| panicked(panic.as_ref())));
             };
-            // If there is no thread to be had, the drop of `finish` says that the handler did not end.
+            // If no thread can be created, dropping `finish` reports that the handler did not end.
             if let Err(error) = std::thread::Builder::new().name(name).spawn(work) {
                 tracing::error!(%error, "no thread for a handler");
             }
@@ -87,7 +86,7 @@ impl std::fmt::Debug for Handler {
     }
 }
 
-/// Hands over how a handler ended. If it is dropped before, the attempt counts as crashed.
+/// Passes on how a handler ended. If it is dropped before, the attempt counts as crashed.
 #[derive(Debug)]
 pub struct Finish {
     held: Held,
@@ -99,7 +98,7 @@ impl Finish {
         Finish { held, outbox: Some(outbox) }
     }
 
-    /// The handler has ended like this.
+    /// Ends the attempt with this outcome.
     pub fn with(mut self, outcome: Outcome) {
         if let Some(outbox) = self.outbox.take() {
             outbox.finished(self.held, Some(outcome));
@@ -115,7 +114,7 @@ impl Drop for Finish {
     }
 }
 
-/// Runs a future; if it panics, that is its outcome.
+/// Runs a future and converts a panic into its outcome.
 async fn caught(work: impl Future<Output = Outcome> + Send) -> Outcome {
     let mut work = Box::pin(work);
     let polled = std::future::poll_fn(|context| {

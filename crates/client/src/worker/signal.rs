@@ -1,4 +1,4 @@
-//! How a handler hears that its task should wind down.
+//! Tells a handler that its task should wind down.
 
 use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,11 +12,12 @@ use tokio::sync::Notify;
 pub enum Interrupt {
     /// The worker leaves soon: finish quickly, or give the task back.
     Leaving,
-    /// Somebody wants the task paused. Wind down and return [`Outcome::Paused`](super::Outcome::Paused).
+    /// A client wants the task paused. Wind down and return [`Outcome::Paused`](super::Outcome::Paused).
     Pause { reason: Option<Box<str>> },
-    /// Somebody wants the task cancelled. Wind down and return [`Outcome::Cancelled`](super::Outcome::Cancelled).
+    /// A client wants the task cancelled. Wind down and return [`Outcome::Cancelled`](super::Outcome::Cancelled).
     Cancel { reason: Option<Box<str>> },
-    /// The attempt is over: whatever is returned is not reported. Another worker may have the task already.
+    /// The attempt is over: the worker does not report what the handler returns. Another worker may already have the
+    /// task.
     Stop { why: StopWhy },
 }
 
@@ -35,7 +36,7 @@ impl Interrupt {
 /// What is called with each interrupt.
 type OnRaise = Box<dyn Fn(&Interrupt) + Send + Sync>;
 
-/// One handler's signal, for those who poll, those who await, those who block and those who are called.
+/// One handler's signal. Handlers can poll it, await it, block on it or set a callback.
 #[derive(Default)]
 pub(crate) struct Signal {
     interrupt: Mutex<Option<Interrupt>>,
@@ -57,7 +58,7 @@ impl Signal {
         }
     }
 
-    /// The first to ask is called, from now on and with what is raised already.
+    /// Only the first callback is kept. It also gets an interrupt that is already raised.
     pub(crate) fn on_raise(&self, told: OnRaise) {
         let current = self.lock();
         if self.on_raise.set(told).is_ok()
@@ -74,7 +75,7 @@ impl Signal {
     pub(crate) async fn raised(&self) -> Interrupt {
         loop {
             let mut notified = std::pin::pin!(self.awaiting.notified());
-            // Enrolled before looking, so that nothing is missed in between.
+            // Enabled before the check, so that no interrupt in between is missed.
             notified.as_mut().enable();
             if let Some(interrupt) = self.get() {
                 return interrupt;

@@ -1,4 +1,4 @@
-//! Connections on their way from the kit to the HTTP/2 server: none that says nothing.
+//! Passes connections from the kit to the HTTP/2 server, and drops those that stay silent.
 
 use std::io;
 use std::pin::Pin;
@@ -32,7 +32,7 @@ pub(super) fn incoming(
                 let login = Some(Box::pin(sleep(login_within)));
                 let flow = Flow::new(address);
                 let connection = Connection { stream, login, flow, _alive: alive };
-                // The place of the connection is free again when the server has dropped it.
+                // The slot of the connection is free again when the server has dropped it.
                 if sender.send(Ok(connection)).await.is_ok() {
                     let _ = ended.await;
                 }
@@ -43,13 +43,13 @@ pub(super) fn incoming(
     futures::stream::poll_fn(move |context| receiver.poll_recv(context))
 }
 
-/// A connection with its place among those that may be open.
+/// A connection with its slot.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: DoorStream,
-    /// Until when the first words have to come; nothing once they have.
+    /// Deadline for the first bytes; `None` once they have come.
     login: Option<Pin<Box<Sleep>>>,
-    /// What it may make the broker hold.
+    /// Its memory limits.
     flow: Flow,
     _alive: oneshot::Sender<()>,
 }

@@ -1,5 +1,5 @@
-//! Who may come in is decided here, by the metadata alone: nothing of an untrusted peer's message is read. What a call
-//! brings along is read when it is its turn on its connection.
+//! Authenticates calls by their metadata alone: nothing of an untrusted peer's message is read. The message of an
+//! admitted call is read when it is its turn on its connection.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use crate::flow::{Flow, Room};
 use crate::server::incoming::Incoming;
 use crate::server::outgoing::Outgoing;
 
-/// What is said about a method that the broker does not have.
+/// The error for an unknown method.
 pub(super) const NO_METHOD: &str = "this broker has no such service or method";
 
-/// A service behind the authentication.
+/// A service behind authentication.
 #[derive(Clone)]
 pub(super) struct Guarded<S> {
     service: S,
     door: Arc<Door>,
-    /// With what an untrusted peer's call ends.
+    /// The status code for an unauthenticated call.
     unauthenticated: Code,
 }
 
@@ -35,12 +35,12 @@ impl<S> Guarded<S> {
         Guarded { service, door: Arc::clone(door), unauthenticated: Code::Unauthenticated }
     }
 
-    /// Its clients give up at `PERMISSION_DENIED` and take everything they do not know for a passing trouble.
+    /// Existing clients give up at `PERMISSION_DENIED` and retry on every code they do not know.
     pub(super) fn for_existing_clients(service: S, door: &Arc<Door>) -> Guarded<S> {
         Guarded { unauthenticated: Code::PermissionDenied, ..Guarded::new(service, door) }
     }
 
-    /// Lets a call in, or refuses it, after a wait if its peer has shown too many wrong keys.
+    /// Admits a call, or refuses it, after a delay if its peer has sent too many wrong keys.
     fn enter(&self, request: &mut Request<Body>) -> Result<Flow, (Status, Duration)> {
         let flow = Flow::of(request.extensions()).unwrap_or_else(|| Flow::new(None));
         let peer = AuthenticatedPeer::enter(&self.door, request.headers(), flow.clone())
@@ -95,7 +95,7 @@ where
     }
 }
 
-/// What needs room says so; it holds it from here on.
+/// Attaches the reserved room to a reply, which holds it from here on.
 fn held(mut answer: Response<Body>) -> Response<Body> {
     match answer.extensions_mut().remove::<Room>() {
         Some(room) => answer.map(|body| Body::new(Outgoing::new(body, room))),
@@ -103,7 +103,7 @@ fn held(mut answer: Response<Body>) -> Response<Body> {
     }
 }
 
-/// A method that is not there is answered by generated code, which leaves the sentence out.
+/// Generated code answers an unknown method, and leaves the message out.
 fn named(mut answer: Response<Body>) -> Response<Body> {
     let status = answer.headers().get(Status::GRPC_STATUS);
     if status.is_some_and(|status| *status == (Code::Unimplemented as i32).to_string().as_str()) {

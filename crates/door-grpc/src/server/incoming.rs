@@ -1,5 +1,5 @@
-//! What a call brings along. The library makes room for a whole message as soon as its length is announced, so the length counts
-//! against the broker's budget of bytes, and a message that stays unfinished ends its call.
+//! The message of a call. The library allocates a whole message as soon as its length is announced, so the length
+//! counts against the byte budget, and a message that stays unfinished ends its call.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tonic::body::Body;
 pub(super) struct Incoming {
     body: Body,
     door: Arc<Door>,
-    /// What its largest message takes, until the call is over: the library keeps that much.
+    /// The size of its largest message, until the call is over: the library keeps that much.
     charge: Charge,
     scan: Scan,
     within: Duration,
@@ -37,7 +37,7 @@ impl Incoming {
         }
     }
 
-    /// Counts what is announced in a piece.
+    /// Counts the lengths announced in a piece.
     fn take(&mut self, piece: &Bytes) -> Result<(), Status> {
         self.scan.feed(piece.clone());
         self.unfinished.as_mut().reset(Instant::now() + self.within);
@@ -88,7 +88,7 @@ impl http_body::Body for Incoming {
     }
 }
 
-/// Finds the lengths of messages: a byte for the compression, four for the length, and as many bytes as that.
+/// Finds the lengths of messages: one byte for the compression, four for the length, then that many bytes.
 #[derive(Debug, Default)]
 struct Scan {
     head: Vec<u8>,
@@ -119,7 +119,7 @@ impl Scan {
         }
     }
 
-    /// Whether a message has begun and not ended.
+    /// Whether a message is incomplete.
     fn is_within(&self) -> bool {
         self.missing > 0 || !self.head.is_empty()
     }

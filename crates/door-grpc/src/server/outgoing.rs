@@ -1,4 +1,4 @@
-//! An answer on its way out: it keeps its room until its last byte has left, or nobody wants it any more.
+//! A reply on its way out: it keeps its room until its last byte is sent or the client drops it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -43,7 +43,7 @@ impl http_body::Body for Outgoing {
     }
 }
 
-/// The body is asked for everything at once and then dropped, so that the bytes themselves hold the room.
+/// The server reads the whole body at once and then drops it, so the bytes themselves hold the room.
 struct Kept {
     bytes: Bytes,
     _room: Room,

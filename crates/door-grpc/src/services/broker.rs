@@ -1,4 +1,4 @@
-//! `tenure.v1.Broker`: for whoever looks after the broker.
+//! `tenure.v1.Broker`: for operators of the broker.
 
 use std::time::Duration;
 

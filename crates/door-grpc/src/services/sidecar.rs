@@ -1,4 +1,4 @@
-//! `nexusd.sidecar.SidecarService`: pub/sub with gap recovery, for the clients that exist.
+//! `nexusd.sidecar.SidecarService`: pub/sub with gap recovery, for existing clients.
 
 use tenure_hub::TopicAct;
 use tenure_hub::topics::{PAGE_MAX, Recovery, SubscriptionId, TopicFilter, TopicRefusal};
@@ -61,7 +61,7 @@ impl pb::sidecar_service_server::SidecarService for GrpcService {
         } else {
             topics.unsubscribe(&peer.namespace, &id).map(|()| 0)
         };
-        // Whoever ends what has ended already is told so, and needs no error for it.
+        // Ending a subscription that has already ended is not an error; the reply says so.
         match done {
             Ok(pause_ttl_ms) => {
                 let error_message = String::new();
@@ -86,7 +86,7 @@ impl pb::sidecar_service_server::SidecarService for GrpcService {
             let page = self.hub.topics().topics(&peer.namespace, next, PAGE_MAX, None);
             topics.extend(page.items.iter().map(translate::topic_info));
             from = page.next;
-            // Others want their turn between two pages.
+            // Other tasks get a turn between two pages.
             tokio::task::yield_now().await;
         }
         let truncated = from.is_some() || topics.len() > self.listed_topics_max;
@@ -94,7 +94,7 @@ impl pb::sidecar_service_server::SidecarService for GrpcService {
         Ok(Response::new(pb::GetTopicsResponse { topics, truncated }))
     }
 
-    /// A broker is alone: it has no peers.
+    /// This broker has no peers.
     async fn get_peers(&self, mut request: Request<pb::GetPeersRequest>) -> Reply<pb::GetPeersResponse> {
         self.enter(&mut request)?;
         Ok(Response::new(pb::GetPeersResponse { peers: Vec::new() }))

@@ -1,4 +1,4 @@
-//! `tenure.v1.Tasks`: for whoever submits, watches and steers.
+//! `tenure.v1.Tasks`: for clients that submit, watch and control tasks.
 
 use futures::StreamExt as _;
 use tenure_hub::words::{Answer, Blob, Command, Query, Refusal, TaskId, TaskInfo};
@@ -131,7 +131,7 @@ impl pb::tasks_server::Tasks for GrpcService {
 }
 
 impl GrpcService {
-    /// Bytes of a task, as soon as the connection has room for them.
+    /// The bytes of a task, as soon as the connection has room for them.
     async fn bytes(
         &self,
         peer: &AuthenticatedPeer,
@@ -149,7 +149,7 @@ impl GrpcService {
                 break room;
             }
             let room = peer.flow.room(blob.bytes()).await;
-            // Meanwhile it may have been tried again, or be gone.
+            // Meanwhile the task may have been retried, or be gone.
             let before = std::mem::replace(&mut blob, look().await?);
             if blob.bytes() <= before.bytes() {
                 break room;
@@ -160,7 +160,7 @@ impl GrpcService {
     }
 }
 
-/// An answer that takes its room along.
+/// A reply that holds its room.
 fn large<T>(answer: T, room: Room) -> Response<T> {
     let mut response = Response::new(answer);
     response.extensions_mut().insert(room);

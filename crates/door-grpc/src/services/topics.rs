@@ -1,4 +1,4 @@
-//! `tenure.v1.Topics`: what topics can do beyond the service that exists.
+//! `tenure.v1.Topics`: what topics offer beyond the existing service.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::proto::tenure::v1 as pb;
 use crate::session::{self, Listening, Publishing};
 use crate::translate::{self, topic_status};
 
-/// How many subscriptions are listed for a client that does not say how many.
+/// Default number of listed subscriptions.
 const LISTED: usize = 100;
-/// How long an asker waits who does not say how long.
+/// Default timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[tonic::async_trait]

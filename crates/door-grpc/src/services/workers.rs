@@ -1,4 +1,4 @@
-//! `tenure.v1.Workers`: for whoever runs tasks, and whoever looks after those.
+//! `tenure.v1.Workers`: for workers, and for operators who manage them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! One question after the other, each with its answer.
+//! Single requests, one after the other.
 
 use tenure_hub::words::{Answer, Command, Query, TaskInfo};
 use tenure_hub::{Ask, Delivery, Request, Response, Session};
@@ -11,7 +11,7 @@ use crate::translate;
 pub(crate) struct GrpcCall(pub(crate) Session);
 
 impl GrpcCall {
-    /// Asks and waits for the answer. News that comes meanwhile is not for a caller, and passed over.
+    /// Sends a request and waits for the reply. Ignores notices that arrive meanwhile.
     pub(crate) async fn ask(&self, request: Request) -> Result<Response, Status> {
         self.0.send(vec![Ask { token: 0, request }]).await.map_err(|_| translate::unavailable())?;
         let mut arrived = Vec::new();

@@ -1,7 +1,8 @@
-//! A subscriber's stream: what it takes out of its queue, a heartbeat when there is nothing, and the end of it.
+//! A subscriber's stream: messages from its queue, heartbeats while there are none, and its end.
 //!
-//! Nothing is taken before the connection has room for it, so that a slow subscriber fills its own queue and nothing
-//! else. Whatever was taken and could not be sent is given back, and counts as missed.
+//! Nothing is taken before the connection has room for it, so a slow subscriber fills only its own queue. Messages
+//! that were
+//! taken and could not be sent are given back, and count as missed.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -18,7 +19,7 @@ use tonic::Status;
 use crate::codec::EncodedEvent;
 use crate::translate;
 
-/// How much is taken at a time.
+/// How many messages are taken at a time.
 const BATCH_MESSAGES: usize = 256;
 const BATCH_BYTES: usize = 64 << 10;
 
@@ -26,11 +27,11 @@ pub(crate) struct Listening {
     first: Option<EncodedEvent>,
     /// Taken, not yet sent.
     taken: VecDeque<Delivery>,
-    /// Here while something is taken, with the wait while nothing is, and nowhere once the stream is over.
+    /// Here while messages are taken, inside the wait while there are none, and `None` once the stream is over.
     subscription: Option<SubscriptionHandle>,
     wait: ReusableBoxFuture<'static, Waited>,
     heartbeat: Duration,
-    /// Ready when the subscriber's key is revoked.
+    /// Resolves when the subscriber's key is revoked.
     revoked: BoxFuture<'static, ()>,
     is_over: bool,
 }
@@ -141,7 +142,7 @@ async fn wait(mut subscription: SubscriptionHandle, room: VecDeque<Delivery>, he
     Waited { subscription, taken: taken.into(), is_idle, ended }
 }
 
-/// What the events of a stream are stamped with.
+/// The timestamp of the stream's events.
 fn now_millis() -> i64 {
     i64::try_from(wall_clock().millis()).unwrap_or(i64::MAX)
 }

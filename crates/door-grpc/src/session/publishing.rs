@@ -1,4 +1,4 @@
-//! A stream of messages to publish: each as it comes, the verdicts in their order.
+//! A stream of messages to publish: each is published as it arrives, and the outcomes come in order.
 
 use futures::future::{BoxFuture, ready};
 use futures::stream::FuturesOrdered;
@@ -13,7 +13,7 @@ use crate::proto::sidecar::PublishRequest;
 use crate::proto::tenure::v1 as pb;
 use crate::translate;
 
-/// How many messages may wait for slow subscribers or the disk before no more are read.
+/// How many messages may wait for slow subscribers or the disk before reading stops.
 const UNSETTLED_MAX: usize = 256;
 
 pub(crate) struct Publishing {
@@ -22,7 +22,7 @@ pub(crate) struct Publishing {
     requests: Streaming<PublishRequest>,
     unsettled: FuturesOrdered<BoxFuture<'static, Result<PublishResult, TopicRefusal>>>,
     heard_all: bool,
-    /// Ready when the publisher's key is revoked.
+    /// Resolves when the publisher's key is revoked.
     revoked: BoxFuture<'static, ()>,
 }
 

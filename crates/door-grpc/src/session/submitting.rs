@@ -1,4 +1,4 @@
-//! Submissions: one, and many in a row without waiting in between.
+//! Submissions: single ones, and streams without waiting in between.
 
 use std::collections::VecDeque;
 
@@ -14,10 +14,10 @@ use crate::translate::{self, SubmitTemplate};
 /// How many requests of one stream may be unanswered.
 const UNANSWERED_MAX: usize = 64;
 
-/// What is wrong with some of the tasks, by their places in the request.
+/// What is wrong with some of the tasks, by their index in the request.
 type Refused = Vec<(usize, Refusal)>;
 
-/// The tasks of a request, and those that cannot be understood.
+/// The tasks of a request, and those that are invalid.
 fn understand(request: pb::SubmitRequest) -> Result<(Vec<Submission>, Refused), Refusal> {
     if request.tasks.len() > MANY_MAX {
         return Err(Refusal::TooMany { what: "tasks", limit: MANY_MAX });
@@ -34,7 +34,7 @@ fn understand(request: pb::SubmitRequest) -> Result<(Vec<Submission>, Refused), 
     Ok((submissions, refused))
 }
 
-/// The answer of the hub, with what the door had refused itself put back into its place.
+/// The reply of the hub, with the door's own refusals inserted at their index.
 fn answer(response: Response, refused: &Refused) -> Result<pb::SubmitResponse, Status> {
     let Response::Command(Reply::Submitted(each)) = response else { return Err(translate::unexpected()) };
     let mut tasks: Vec<pb::Verdict> = each.iter().map(translate::accepted).collect();
@@ -58,7 +58,7 @@ pub(crate) async fn submit(call: GrpcCall, request: pb::SubmitRequest) -> Result
 pub(crate) struct Submitting {
     session: Session,
     requests: Streaming<pb::SubmitRequest>,
-    /// What each unanswered request is still missing; the hub answers in order.
+    /// The door's own refusals of each unanswered request; the hub replies in order.
     unanswered: VecDeque<Refused>,
     answers: VecDeque<pb::SubmitResponse>,
     heard_all: bool,
@@ -104,7 +104,7 @@ impl Submitting {
         }
     }
 
-    /// Asks the hub even if nothing is left to submit, so that answers come in the order of the requests.
+    /// Asks the hub even if no task is left to submit, so that replies come in the order of the requests.
     async fn ask(&mut self, request: pb::SubmitRequest) -> Result<(), Status> {
         let (submissions, refused) = understand(request).map_err(|no| translate::status(&no))?;
         self.unanswered.push_back(refused);
@@ -127,7 +127,7 @@ impl Submitting {
                 }
                 Delivery::Goodbye => self.is_goodbye = true,
                 Delivery::Ended(why) => return Err(translate::status(&why)),
-                // Nothing else was asked for.
+                // This session has asked for nothing else.
                 _ => {}
             }
         }

@@ -1,4 +1,4 @@
-//! A wait: answered when all tasks have ended, or when its time is over.
+//! A wait: answered when all tasks have ended, or after its timeout.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::flow::{Flow, Room};
 use crate::proto::tenure::v1 as pb;
 use crate::translate;
 
-/// How many bytes of results one answer brings along; the others can be fetched.
+/// How many bytes of results one reply contains; clients can fetch the others.
 const RESULT_BYTES: usize = 8 << 20;
 
-/// The answer, and room for the results in it.
+/// The reply, and room for the results in it.
 pub(crate) async fn wait(
     session: Session,
     request: &pb::WaitRequest,
@@ -30,7 +30,7 @@ pub(crate) async fn wait(
     let all_ended = waiting.until_all_ended(&tasks);
     match request.timeout_ms.map(Duration::from_millis) {
         None => all_ended.await?,
-        // The time is over: what has ended is told, and what has not.
+        // After a timeout the reply lists what has ended, and what has not.
         Some(timeout) => tokio::time::timeout(timeout, all_ended).await.unwrap_or(Ok(()))?,
     }
     waiting.answer(&tasks, request.results, flow).await
@@ -63,7 +63,7 @@ impl WaitSession {
                     Delivery::Event { event, .. } => {
                         look_at.extend(event.task().filter(|_| event.kind.is_end()));
                     }
-                    // Events may have been missed: whatever is left is looked at again.
+                    // Events may have been missed: checks all remaining tasks again.
                     Delivery::Gap { .. } => look_at.extend(&self.left),
                     Delivery::Goodbye => return Err(translate::unavailable()),
                     Delivery::Ended(why) => return Err(translate::status(&why)),
@@ -80,7 +80,7 @@ impl WaitSession {
         Ok(())
     }
 
-    /// First the watches, then a look at each: an end in between is heard of twice, and counted once.
+    /// First the watches, then a query for each: an end in between is seen twice, and counted once.
     async fn watch_and_look(&self, tasks: &[TaskId]) -> Result<(), Status> {
         let kinds: Vec<_> = translate::KINDS_OF_ENDS.iter().map(|kind| (*kind).into()).collect();
         let mut asks = Vec::with_capacity(2 * tasks.len());
@@ -121,7 +121,7 @@ impl WaitSession {
         let room = flow.room(brought.iter().map(|(_, blob)| blob.bytes()).sum()).await;
         let blobs = brought.iter().map(|(_, blob)| *blob).collect();
         for ((index, _), read) in brought.iter().zip(session.hub().read_many(blobs).await) {
-            // One that cannot be read is missing here, and whoever fetches it hears why.
+            // A result that cannot be read is missing here; a client that fetches it learns why.
             ended[*index].result = read.ok();
         }
         let pending = tasks.iter().filter(|task| left.contains(task)).map(ToString::to_string).collect();

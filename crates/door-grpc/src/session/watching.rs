@@ -1,7 +1,8 @@
-//! A watch: events from a number on, what is gone said in so many words, and then the present.
+//! A watch: events from a number on, an explicit gap for those that are gone, and then live events.
 //!
-//! A peer that does not read is not sent to. Its mailbox fills, and the hub reads the rest from the log when there is
-//! room again, so that a slow watcher misses nothing and holds up nobody.
+//! The watch sends nothing to a peer that does not read. Its mailbox fills, and the hub reads the rest from the log
+//! when
+//! there is room again, so a slow watcher misses nothing and delays no other peer.
 
 use std::collections::VecDeque;
 
@@ -29,7 +30,7 @@ impl GrpcSession for Watching {
 }
 
 impl Watching {
-    /// Begins, unless it is refused.
+    /// Starts the watch, unless it is refused.
     pub(crate) async fn begin(
         session: Session,
         filter: EventFilter,
@@ -56,7 +57,7 @@ impl Watching {
                 Delivery::Live { next, .. } => return Ok(News::Live(pb::Live { next })),
                 Delivery::Goodbye => return Err(translate::unavailable()),
                 Delivery::Ended(why) => return Err(translate::status(&why)),
-                // Nothing else was asked for.
+                // This session has asked for nothing else.
                 Delivery::Reply { .. }
                 | Delivery::Notice(_)
                 | Delivery::Call { .. }

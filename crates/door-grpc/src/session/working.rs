@@ -1,4 +1,4 @@
-//! A worker's conversation: what it reports goes to the hub, what the hub has for it goes out, both at once.
+//! A worker's session: passes its reports to the hub and the hub's deliveries to it, both at the same time.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use crate::proto::tenure::v1 as pb;
 use crate::proto::tenure::v1::{broker_message, worker_message};
 use crate::translate;
 
-/// The number of what the door asks itself. A worker may not use it.
+/// The number of the door's own requests. A worker may not use it.
 const OWN_NUMBER: u64 = u64::MAX;
 
 pub(crate) struct Working {
@@ -23,14 +23,14 @@ pub(crate) struct Working {
     messages: Streaming<pb::WorkerMessage>,
     /// What the key of this worker allows.
     grant: Arc<Grant>,
-    /// The queues it registered with: those it asks for if it names none.
+    /// The queues it registered with: those it pulls from if it names none.
     queues: Vec<Name>,
     /// Asked and not answered yet.
     unanswered: usize,
-    /// Taken from the mailbox, not yet told.
+    /// Taken from the mailbox, not yet sent.
     deliveries: VecDeque<Delivery>,
     out: VecDeque<pb::BrokerMessage>,
-    /// The worker will say no more.
+    /// The worker has closed its sending side.
     heard_all: bool,
     /// The broker stops.
     is_goodbye: bool,
@@ -168,7 +168,7 @@ impl Working {
         Ok(())
     }
 
-    /// Tells what is there, as much as may wait to be sent.
+    /// Sends the deliveries, as much as may wait to be sent.
     async fn deliver(&mut self) -> Result<(), Status> {
         let mut bytes = 0;
         let fits = |delivery: &&Delivery| {
@@ -210,7 +210,7 @@ impl Working {
             }
             Delivery::Goodbye => self.is_goodbye = true,
             Delivery::Ended(why) => return Err(translate::status(&why)),
-            // Nothing else was asked for.
+            // This session has asked for nothing else.
             Delivery::Event { .. }
             | Delivery::Gap { .. }
             | Delivery::Live { .. }
@@ -240,7 +240,7 @@ impl Working {
             }
             Ok(_) => (false, Message::Done(pb::Done {})),
         };
-        // Who wants no answer still hears what was refused.
+        // A refusal is sent even if no reply is wanted.
         if number != 0 || refused {
             self.out.push_back(pb::BrokerMessage { number, message: Some(message) });
         }

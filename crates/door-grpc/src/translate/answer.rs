@@ -1,4 +1,4 @@
-//! What the hub answers, in the words of `proto/`.
+//! Converts the hub's replies to the messages of `proto/`.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ pub(crate) fn refused(each: &[Result<(), Refusal>]) -> Vec<pb::RefusedAttempt> {
     each.iter().enumerate().filter_map(entry).collect()
 }
 
-/// How a task ended that somebody waits for; `None` while it has not.
+/// How a task ended that a client waits for; `None` while it has not.
 pub(crate) fn has_ended(info: &TaskInfo) -> Option<(pb::Ended, Blob)> {
     let end = info.state.end()?;
     let row = pb::Ended {

@@ -1,4 +1,4 @@
-//! What a peer asks, in the hub's words. What a message can say and the hub cannot understand is refused here.
+//! Converts requests to the hub's types, and refuses values that the hub does not know.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use super::word::{
 };
 use crate::proto::tenure::v1 as pb;
 
-/// How many tasks a page has unless the peer says otherwise.
+/// Default page size.
 const PAGE: usize = 100;
 
-/// The terms of a submission, made ready once for all tasks that share them.
+/// The terms of a submission, prepared once for all tasks that share them.
 pub(crate) struct SubmitTemplate(Result<NewTask, Refusal>);
 
 impl SubmitTemplate {
@@ -172,7 +172,7 @@ pub(crate) fn list_query(query: pb::ListRequest) -> Result<ListQuery, Refusal> {
     })
 }
 
-/// Whoever waits for a kind of event that this broker does not have would wait for ever.
+/// Refuses kinds of events that this broker does not have: the client would wait without end.
 pub(crate) fn filter(watch: pb::WatchRequest) -> Result<EventFilter, Refusal> {
     if watch.kinds.iter().any(|kind| !KINDS.contains(&kind.as_str())) {
         return Err(Refusal::BadValue {

@@ -1,4 +1,4 @@
-//! Events, in the words of `proto/`.
+//! Converts events to the messages of `proto/`.
 
 use tenure_hub::words::{Event, EventData, EventSubject, LostReason, Next};
 
@@ -82,7 +82,7 @@ pub(crate) fn gap(from: u64, oldest: u64) -> News {
     News::Gap(pb::EventGap { from, to, first: from, last: to })
 }
 
-/// What goes with an event beyond whom it concerns.
+/// The details of an event beyond its subject.
 fn detail(kind: &EventData) -> Option<pb::EventDetail> {
     let blank = pb::EventDetail::default;
     Some(match kind {

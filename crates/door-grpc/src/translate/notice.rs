@@ -1,4 +1,4 @@
-//! News for a worker, in the words of `proto/`.
+//! Converts notices for a worker to the messages of `proto/`.
 
 use bytes::Bytes;
 use tenure_hub::words::{Assignment, StopWhy, TaskId, Terms, Wanted};

@@ -1,4 +1,4 @@
-//! Every "no" of the hub, spelled out: a status of gRPC, with the stable code beside it.
+//! Converts every refusal of the hub to a gRPC status, with the stable code beside it.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use tonic::{Code, Status};
 
 use crate::proto::tenure::v1 as pb;
 
-/// In which trailer a status carries the stable code.
+/// The trailer that carries the stable code.
 const CODE_KEY: &str = "tenure-code";
-/// How the detail of a status is named in it.
+/// The type name of a status detail.
 const DETAIL_TYPE: &str = "type.googleapis.com/tenure.v1.Refusal";
 
 /// A refusal that ends the call.
@@ -20,17 +20,17 @@ pub(crate) fn status(no: &Refusal) -> Status {
     said(code(no), refusal(no))
 }
 
-/// Whoever shows no key does not come in.
+/// The status for a call without a key.
 pub(crate) fn unauthenticated() -> Status {
     no_entry("show a key of this broker: authorization: Bearer KEY")
 }
 
-/// Nor does whoever shows one of another broker, or of yesterday.
+/// The status for a key that this broker does not know, or no longer knows.
 pub(crate) fn unknown_key() -> Status {
     no_entry("this broker does not know this key")
 }
 
-/// Nor whoever shows something else.
+/// The status for an `authorization` header that is not a key.
 pub(crate) fn no_key() -> Status {
     no_entry("this is not how a key is shown: authorization: Bearer KEY")
 }
@@ -45,7 +45,7 @@ pub(crate) fn unavailable() -> Status {
     status(&Refusal::Draining)
 }
 
-/// The hub has answered another question: a mistake in this door.
+/// The hub's reply does not fit the request: a bug in this door.
 pub(crate) fn unexpected() -> Status {
     Status::internal("the answer does not fit the question: this is a mistake in the broker")
 }

@@ -1,4 +1,4 @@
-//! Messages, subscriptions and what their streams say, between the topics and `nexusd.sidecar`.
+//! Converts messages, subscriptions and stream events between the topics and `nexusd.sidecar`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +19,9 @@ use crate::codec::EncodedEvent;
 use crate::proto::sidecar as pb;
 use crate::proto::tenure::v1;
 
-/// The number under which messages keep their form for this door.
+/// The slot under which a message caches its encoding for this door.
 const PROTOCOL: usize = 1;
-/// A payload below this size is copied out of what was read, so that it does not keep all of that in memory.
+/// A payload below this size is copied out of the read buffer, so that it does not keep the buffer in memory.
 const COPIED_BYTES_MAX: usize = 32 << 10;
 
 /// The fields of `MessageEvent`.
@@ -73,13 +73,13 @@ pub(crate) fn subscribe(request: &pb::SubscribeRequest) -> Result<Subscribe, Top
     Ok(Subscribe {
         client: request.client_id.as_str().into(),
         retained: request.receive_retained,
-        // Less than nothing is nothing said.
+        // A negative size means unset.
         queue_limit: u32::try_from(request.max_buffer_size).ok(),
         ..Subscribe::new(id, filters(&request.topics)?)
     })
 }
 
-/// The same with what only `tenure.v1` can say.
+/// The same with the options that only `tenure.v1` has.
 pub(crate) fn subscribe_with(request: &v1::TopicSubscription) -> Result<Subscribe, Status> {
     let plain = request.subscription.as_ref().ok_or_else(|| topic_status(&TopicRefusal::NoFilters))?;
     let why = "is none of drop-oldest, drop-newest and block";
@@ -92,7 +92,7 @@ pub(crate) fn subscribe_with(request: &v1::TopicSubscription) -> Result<Subscrib
     Ok(Subscribe { group: some(&request.group), policy, ..subscribe })
 }
 
-/// What became of one message among many.
+/// The outcome of one message among many.
 pub(crate) fn verdict(published: &Result<PublishResult, TopicRefusal>) -> v1::PublishVerdict {
     let verdict = match published {
         Ok(done) => v1::publish_verdict::Verdict::Published(self::published(done)),
@@ -110,7 +110,7 @@ pub(crate) fn answer(answer: RequestAnswer) -> v1::TopicAnswer {
     }
 }
 
-/// Whoever asks for a way to close gaps that this broker does not know would miss messages and not hear of it.
+/// Refuses unknown recovery modes: the subscriber would miss messages without learning of it.
 pub(crate) fn resume(request: &pb::ResumeSubscribeRequest) -> Result<Resume, Status> {
     let recovery = match pb::GapRecoveryMode::try_from(request.gap_recovery_mode) {
         Ok(pb::GapRecoveryMode::GapRecoveryNone) => Recovery::None,
@@ -138,7 +138,7 @@ fn resume_with(request: &pb::ResumeSubscribeRequest, recovery: Recovery) -> Resu
 pub(crate) fn last_seen<'a>(
     per_topic: impl IntoIterator<Item = (&'a String, &'a i64)>,
 ) -> Vec<(Arc<str>, Sequence)> {
-    // A number below zero was never given to anybody.
+    // No sequence is below zero.
     let row = |(topic, last): (&String, &i64)| {
         (Arc::from(topic.as_str()), Sequence(u64::try_from(*last).unwrap_or(0)))
     };
@@ -200,8 +200,8 @@ pub(crate) fn info(info: &SubscriptionInfo, now: i64) -> EncodedEvent {
     )
 }
 
-/// The first event of one that comes back. What is replayed is not missing; without a replay nothing of what was missed
-/// comes.
+/// The first event of a resumed subscription. Replayed messages are not missing; without a replay, missed messages are
+/// not delivered.
 pub(crate) fn resumed(id: &str, resumed: &Resumed, replays: bool, now: i64) -> EncodedEvent {
     let known = Some(resumed.lost).filter(|_| !resumed.is_unsure);
     let will_not_come = if replays { known } else { resumed.missed };
@@ -225,7 +225,7 @@ pub(crate) fn heartbeat(now: i64) -> EncodedEvent {
     encoded(HEARTBEAT, &pb::Heartbeat { timestamp_ms: now })
 }
 
-/// Whatever a subscriber takes out, as an event of its stream.
+/// Converts any delivery to an event of the stream.
 pub(crate) fn delivery(delivery: &Delivery, subscription: &SubscriptionId) -> EncodedEvent {
     match delivery {
         Delivery::Message { kind, message } => {

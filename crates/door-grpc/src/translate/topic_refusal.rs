@@ -1,4 +1,4 @@
-//! Every "no" of the topics, and every end of a stream, as a status.
+//! Converts every refusal of the topics, and every end of a stream, to a status.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(super) fn topic_refusal(no: &TopicRefusal) -> pb::Refusal {
     plain(no.code(), no.to_string())
 }
 
-/// How a stream ends that is over: nothing if that is what was asked for.
+/// The status of an ended stream; `None` if the client asked for the end.
 pub(crate) fn ended(ended: Ended) -> Option<Status> {
     match ended {
         Ended::Unsubscribed | Ended::Paused => None,

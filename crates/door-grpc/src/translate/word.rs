@@ -1,4 +1,4 @@
-//! Single words and values.
+//! Converts single words and values.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) fn ids(texts: &[String]) -> Result<Vec<TaskId>, Refusal> {
     texts.iter().map(|text| id(text)).collect()
 }
 
-/// The same where there need not be one: what is not said is empty on the wire.
+/// The same for an optional id: an absent one is empty on the wire.
 pub(super) fn some_id(what: &'static str, text: &str) -> Result<Option<TaskId>, Refusal> {
     if text.is_empty() { Ok(None) } else { id_in(what, text).map(Some) }
 }
@@ -40,7 +40,7 @@ pub(crate) fn some_text(text: String) -> Option<Box<str>> {
     if text.is_empty() { None } else { Some(text.into()) }
 }
 
-/// For the wire, where nothing is empty.
+/// For the wire, where absent is empty.
 pub(super) fn text(text: Option<&str>) -> String {
     text.map(str::to_owned).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The hub's side of a connection, as far as it has begun.
+//! The connection's session with the hub, once it has one.
 
 use std::future::{Future, pending};
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use crate::authenticator::LoginError;
 pub(super) struct DoorAccess {
     pub(super) door: Arc<Door>,
     address: Option<IpAddr>,
-    /// What its key allows, once it has shown one.
+    /// What the peer's key allows, once it has authenticated.
     grant: Option<Arc<Grant>>,
     has_new_grant: bool,
     pub(super) session: Option<tenure_hub::Session>,
@@ -34,12 +34,12 @@ impl DoorAccess {
         }
     }
 
-    /// Whether the peer has shown a key since this was last asked.
+    /// Whether the peer has authenticated since the last call.
     pub(super) fn takes_new_grant(&mut self) -> bool {
         std::mem::take(&mut self.has_new_grant)
     }
 
-    /// Waits until a peer has to go that has no mailbox to hear it from. Made once for many rounds of the loop.
+    /// Waits until a peer without a mailbox has to go. Created once for many rounds of the loop.
     pub(super) fn dismissed(&self) -> Pin<Box<dyn Future<Output = Dismissal> + Send + 'static>> {
         let (hub, grant) = (self.door.hub.clone(), self.grant.clone());
         Box::pin(async move {
@@ -62,7 +62,7 @@ impl DoorAccess {
 pub(super) enum Dismissal {
     /// The broker stops.
     Stopped,
-    /// Its key is gone or grants something else.
+    /// Its key was removed, or now grants something else.
     Revoked,
 }
 

@@ -6,26 +6,26 @@ use tenure_hub::words::Timestamp;
 
 use crate::settings::DoorSettings;
 
-/// How long a connection lives on after the broker has said goodbye, for what is still to be said.
+/// How long a connection stays open after the broker has said goodbye, to send what is left.
 pub(super) const GOODBYE: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(super) struct ConnectionClock {
-    /// How long a peer may leave what it is sent unread.
+    /// How long a peer may leave sent data unread.
     read_within: Duration,
-    /// How long a frame may stay unfinished without a byte of it arriving.
+    /// How long an unfinished frame may wait for its next byte.
     frame_within: Duration,
-    /// Until when the peer has to introduce itself.
+    /// Deadline for the login.
     login_by: Timestamp,
     /// Nothing is sent or read before this.
     hold_until: Option<Timestamp>,
-    /// When the connection ends whatever else happens: the broker has said goodbye.
+    /// When the connection ends in any case: the broker has said goodbye.
     ends_at: Option<Timestamp>,
-    /// Since when the peer has taken nothing of what is unsent.
+    /// Since when the peer has read nothing of the unsent data.
     unread_since: Option<Timestamp>,
-    /// Since when nothing more has come of a frame that the peer has begun, while it was listened to.
+    /// Since when an unfinished frame has received no byte, while the loop was reading.
     unfinished_since: Option<Timestamp>,
-    /// The peer has introduced itself.
+    /// The peer has logged in.
     is_known: bool,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct ConnectionClock {
 pub(super) enum Due {
     /// The connection has to end.
     End,
-    /// The peer has not introduced itself in time.
+    /// The peer has not logged in in time.
     Login,
 }
 
@@ -51,12 +51,12 @@ impl ConnectionClock {
         }
     }
 
-    /// The peer has said something.
+    /// The peer has sent something.
     pub(super) fn heard(&mut self) {
         self.unfinished_since = None;
     }
 
-    /// Whether the peer is in the middle of a frame and is listened to, and whether it is known.
+    /// Records whether the peer is in the middle of a frame that the loop reads, and whether it has logged in.
     pub(super) fn look(&mut self, is_halfway: bool, is_known: bool, now: impl FnOnce() -> Timestamp) {
         self.is_known = is_known;
         if is_halfway {
@@ -66,7 +66,7 @@ impl ConnectionClock {
         }
     }
 
-    /// The peer has read a part of what is to be sent.
+    /// The peer has read a part of the unsent data.
     pub(super) fn has_read_some(&mut self, now: Timestamp) {
         self.unread_since = Some(now);
     }
@@ -75,7 +75,7 @@ impl ConnectionClock {
         self.unread_since = None;
     }
 
-    /// Something waits to be read.
+    /// Data waits for the peer to read it.
     pub(super) fn has_unsent(&mut self, now: impl FnOnce() -> Timestamp) {
         self.unread_since.get_or_insert_with(now);
     }
@@ -103,11 +103,11 @@ impl ConnectionClock {
         [slow, unfinished, login, self.hold_until, self.ends_at, of_protocol].into_iter().flatten().min()
     }
 
-    /// What has taken too long.
+    /// Returns the deadline that has passed.
     pub(super) fn ring(&mut self, now: Timestamp) -> Option<Due> {
         if self.hold_until.is_some_and(|until| until <= now) {
             self.hold_until = None;
-            // It could not read what was held back.
+            // The peer could not read what was held back.
             self.unread_since = self.unread_since.map(|_| now);
         }
         let is_slow = self.unread_since.is_some_and(|since| since + self.read_within <= now);
@@ -125,7 +125,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(1_000_000);
 
-    /// The clock of a peer that has introduced itself.
+    /// The clock of a peer that has logged in.
     fn clock() -> ConnectionClock {
         let settings = DoorSettings {
             login_within: Duration::from_secs(10),

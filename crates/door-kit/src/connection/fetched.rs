@@ -1,22 +1,22 @@
-//! Bytes that were fetched for some of the deliveries of a batch, each for its own.
+//! Bytes fetched for a batch of deliveries, each assigned to its own delivery.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 use tenure_hub::words::Refusal;
 
-/// What was read. A delivery may change what the next ones need, so the place of each is kept: bytes that their own
-/// delivery does not want any more must not reach another.
+/// A delivery may change what later ones need, so each entry has an index: bytes that their delivery no longer needs
+/// must not reach another one.
 #[derive(Debug, Default)]
 pub(super) struct Fetched(VecDeque<(usize, Result<Bytes, Refusal>)>);
 
 impl Fetched {
-    /// `bytes` were read for the deliveries at these places, in the same order.
+    /// `bytes` belong to the deliveries at these indexes, in the same order.
     pub(super) fn new(places: Vec<usize>, bytes: Vec<Result<Bytes, Refusal>>) -> Fetched {
         Fetched(places.into_iter().zip(bytes).collect())
     }
 
-    /// The bytes for the delivery at this place. Places are asked for in their order.
+    /// Returns the bytes for the delivery at this index. Callers ask in ascending order.
     pub(super) fn take(&mut self, place: usize) -> Option<Result<Bytes, Refusal>> {
         self.0.pop_front_if(|(of, _)| *of == place).map(|(_, bytes)| bytes)
     }

@@ -1,4 +1,4 @@
-//! What a door tells the connection loop about its protocol.
+//! The interface between a door's protocol and the connection loop.
 
 use std::future::{Future, pending, ready};
 use std::time::Duration;
@@ -11,28 +11,27 @@ use tenure_hub::{Ask, Delivery, Grant, Principal};
 
 use crate::authenticator::LoginError;
 
-/// What comes out of one turn of a protocol: bytes for the peer, requests for the hub.
+/// The output of one turn: bytes for the peer, requests for the hub.
 #[derive(Debug, Default)]
 pub struct Turn {
     pub out: BytesMut,
     pub asks: Vec<Ask>,
-    /// When `out` has been sent, the connection ends.
+    /// The connection ends when `out` has been sent.
     pub close: bool,
-    /// `out` is sent after this wait, and nothing is read meanwhile: a wrong key is answered slowly.
+    /// `out` is sent after this delay, and nothing is read meanwhile: a wrong key is answered slowly.
     pub hold: Option<Duration>,
 }
 
-/// One peer's side of a protocol, with time as an argument. Everything is pure but `happens`, `happened`, `prepare`,
-/// `work` and `end`, which are for protocols that talk with more than the peer and the hub.
+/// One peer's side of a protocol, with time as an argument. All methods are pure except `happens`, `happened`,
+/// `prepare`, `work` and `end`, which are for protocols that use more than the peer and the hub.
 pub trait Protocol: Send {
-    /// What happens elsewhere: on a topic, in a worker actor.
+    /// An event from elsewhere: from a topic or a worker actor.
     type Event: Send;
 
     /// The peer has just connected.
     fn begin(&mut self, _turn: &mut Turn) {}
 
-    /// Takes complete frames out of what has arrived. What it leaves is an unfinished frame, or frames that have to
-    /// wait.
+    /// Takes complete frames out of the received bytes. The rest is an unfinished frame, or frames that have to wait.
     fn receive(
         &mut self,
         now: Timestamp,
@@ -41,7 +40,7 @@ pub trait Protocol: Send {
         turn: &mut Turn,
     );
 
-    /// Which bytes the loop has to bring along with this delivery.
+    /// Which bytes the loop must fetch for this delivery.
     fn needs(&self, _delivery: &Delivery) -> Option<Blob> {
         None
     }
@@ -55,35 +54,34 @@ pub trait Protocol: Send {
         turn: &mut Turn,
     );
 
-    /// All that arrived together has been delivered: what was collected goes out.
+    /// The whole batch has been delivered: collected output goes out.
     fn flush(&mut self, _turn: &mut Turn) {}
 
-    /// Whether the peer has introduced itself. One that has not has little time.
+    /// Whether the peer has logged in. A peer that has not gets little time.
     fn is_known(&self) -> bool;
 
-    /// The peer has not introduced itself in time. It is told so, if the protocol has words for it, and the connection
-    /// ends.
+    /// The peer has not logged in in time. The protocol may send it a message before the connection ends.
     fn login_is_late(&mut self, _turn: &mut Turn) {}
 
     /// Requests that the hub has not answered. Those that wait for other peers do not count.
     fn open_requests(&self) -> usize;
 
-    /// Whether answers are still to be given.
+    /// Whether replies are outstanding.
     fn owes_answers(&self) -> bool {
         self.open_requests() > 0
     }
 
-    /// Whether the peer waits for other peers, so that its answer is lost if it hangs up.
+    /// Whether the peer waits for other peers, so that its reply is lost if it disconnects.
     fn is_blocked(&self) -> bool {
         false
     }
 
-    /// Whether more should be read, with so many bytes that have arrived and so many that are unsent.
+    /// Whether to read more, given the number of unprocessed and of unsent bytes.
     fn may_read(&self, _arrived: usize, _unsent: usize) -> bool {
         self.open_requests() < SESSION_REQUESTS_MAX
     }
 
-    /// Whether the peer has begun a frame and not finished it.
+    /// Whether the peer has sent an incomplete frame.
     fn is_halfway(&self, arrived: usize, _unsent: usize) -> bool {
         arrived > 0
     }
@@ -100,14 +98,14 @@ pub trait Protocol: Send {
     /// Does what is due, and gives up what has taken too long.
     fn tick(&mut self, _now: Timestamp, _turn: &mut Turn) {}
 
-    /// Waits for what happens elsewhere. The loop drops it whenever something else is ready first, so nothing may be
-    /// lost with it. Without room, messages stay where they are, in the queue of their subscription with its policy.
+    /// Waits for an event from elsewhere. Must be cancel-safe: the loop drops it whenever something else is ready
+    /// first. Without room, messages stay in the queue of their subscription, where its policy applies.
     fn happens(&mut self, _has_room: bool) -> impl Future<Output = Self::Event> + Send {
         pending()
     }
 
-    /// What has happened already. The loop asks in every round, because `happens` comes last: a peer that never stops
-    /// talking gets its messages all the same.
+    /// Returns an event that has already happened. The loop asks in every round, because `happens` has the lowest
+    /// priority: a peer that sends without pause still gets its messages.
     fn has_happened(&mut self, _has_room: bool) -> Option<Self::Event> {
         None
     }
@@ -121,7 +119,7 @@ pub trait Protocol: Send {
         ready(())
     }
 
-    /// Comes before the requests of this turn go to the hub.
+    /// Called before the requests of this turn go to the hub.
     fn prepare(
         &mut self,
         _access: &mut dyn ConnectionAccess,
@@ -130,8 +128,8 @@ pub trait Protocol: Send {
         ready(())
     }
 
-    /// Comes after the requests of this turn have gone to the hub: what has to be done elsewhere. Says whether it led
-    /// to anything.
+    /// Called after the requests of this turn have gone to the hub, for work elsewhere. Returns whether it produced
+    /// anything.
     fn work(&mut self, _turn: &mut Turn) -> impl Future<Output = bool> + Send {
         ready(false)
     }
@@ -142,15 +140,15 @@ pub trait Protocol: Send {
     }
 }
 
-/// Login and the session with the hub, as far as a protocol needs them.
+/// Login and the session with the hub, for protocols.
 pub trait ConnectionAccess: Send {
-    /// Whether peers need a key at all.
+    /// Whether peers need a key.
     fn wants_keys(&self) -> bool;
 
-    /// What a peer may do that shows this key.
+    /// Returns the principal for this key.
     fn login(&mut self, now: Timestamp, key: Option<&[u8]>) -> Result<Principal, LoginError>;
 
-    /// Begins the hub's session for this peer; one from before ends.
+    /// Opens the hub session for this peer, and ends an earlier one.
     fn open(&mut self, principal: Principal, namespace: Name, identity: Name) -> Result<SessionId, Refusal>;
 
     /// Whether a grant may use a worker id.
@@ -158,6 +156,6 @@ pub trait ConnectionAccess: Send {
 
     fn topics(&self) -> Topics;
 
-    /// A peer was refused before its session began: for the audit log.
+    /// Records in the audit log that a peer was refused before its session began.
     fn note_refusal(&self, _principal: &Principal, _act: &'static str, _no: &Refusal) {}
 }

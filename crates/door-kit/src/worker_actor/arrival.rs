@@ -1,10 +1,10 @@
-//! A worker that chose its name has connected: the hub is asked what a worker of that name holds, and what the worker
-//! says before that is known waits.
+//! A worker with a name of its own has connected: the door asks the hub what this worker holds, and queues the
+//! worker's messages until the answer comes.
 
 use tenure_hub::words::{Answer, ListQuery, Name, Query, Refusal, StateName, TaskInfo};
 use tenure_hub::{Request, Response};
 
-/// For workers that live and die with one connection. Those that outlive connections have a [`super::WorkerActor`].
+/// For workers bound to one connection. Workers that outlive connections have a [`super::WorkerActor`].
 #[derive(Debug)]
 pub struct Arrival<M> {
     early: Vec<M>,
@@ -12,12 +12,12 @@ pub struct Arrival<M> {
 }
 
 impl<M> Arrival<M> {
-    /// Begins, with a limit for what waits.
+    /// `early_max` limits the queued messages.
     pub fn new(early_max: usize) -> Arrival<M> {
         Arrival { early: Vec::new(), early_max }
     }
 
-    /// Keeps what the worker says. Says whether there was room for it.
+    /// Queues a message. Returns whether there was room.
     pub fn keep(&mut self, message: M) -> bool {
         let has_room = self.early.len() < self.early_max;
         if has_room {
@@ -26,7 +26,7 @@ impl<M> Arrival<M> {
         has_room
     }
 
-    /// What the worker holds, and what it has said meanwhile.
+    /// Returns what the worker holds, and its queued messages.
     pub fn finish(self, reply: Result<Response, Refusal>) -> (Vec<TaskInfo>, Vec<M>) {
         let held = match reply {
             Ok(Response::Answer(Answer::Tasks { tasks, .. })) => tasks,
@@ -41,8 +41,8 @@ pub(super) fn held_by(worker: &Name, states: &[StateName], limit: usize) -> List
     ListQuery { states: states.to_vec(), worker: Some(worker.clone()), limit, ..ListQuery::default() }
 }
 
-/// Asks for the attempts that a worker has begun, as far as the disk knows. What was assigned and not begun goes to
-/// other workers when the connection ends.
+/// Asks for the attempts that a worker has started, according to the disk. Assigned attempts that have not started go
+/// to other workers when the connection ends.
 pub fn begun_by(worker: &Name, limit: usize) -> Request {
     Request::Query(Query::List(Box::new(held_by(worker, &[StateName::Running], limit))))
 }

@@ -1,4 +1,4 @@
-//! What connections ask of a worker actor, and what they are answered.
+//! Calls of connections to a worker actor, and the replies.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use tenure_hub::{Grant, Right};
 
 use super::Dialect;
 
-/// Which connection asks, and its own number for the question.
+/// The calling connection, and its number for the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub connection: u64,
     pub token: u64,
 }
 
-/// Whose key is behind a call.
+/// The key behind a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyHolder {
     pub name: Name,
@@ -30,20 +30,20 @@ impl From<&Grant> for KeyHolder {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkerRequest<D: Dialect> {
-    /// The worker says who it is and what it offers.
+    /// The worker registers with its name and what it offers.
     Register(Box<Introduction>),
-    /// A worker that never registers says what it offers.
+    /// A worker that never registers announces what it offers.
     Offer(Vec<Name>),
-    /// It says which labels it has beside what it offers.
+    /// The worker announces labels in addition to what it offers.
     Label(Vec<Name>),
     Heartbeat(Option<Box<Figures>>),
     /// A sign of life that counts only if the worker is known.
     Ping,
-    /// A sign of life beside some other command. It has no answer.
+    /// A sign of life that accompanies another command. It has no reply.
     Sign,
-    /// A worker that never registers is back, and the broker believes that it holds tasks.
+    /// A worker that never registers has returned, and the broker assumes that it holds tasks.
     Return,
-    /// A connection that has not said who it is wants to speak as this worker.
+    /// A connection without a name wants to act as this worker.
     Identify,
     /// A connection that worked without a name is about to get one.
     Retire,
@@ -57,12 +57,12 @@ pub enum WorkerRequest<D: Dialect> {
         task: String,
         report: Box<TaskReport<D::Outputs>>,
     },
-    /// Outputs that are kept until the task ends.
+    /// Outputs that are stored until the task ends.
     Output {
         task: String,
         outputs: Box<D::Outputs>,
     },
-    /// Completes a task that is still held: the worker takes it off a list.
+    /// Completes a task that is still held: the worker removes it from a list.
     Finish {
         task: String,
         list: D::List,
@@ -71,7 +71,7 @@ pub enum WorkerRequest<D: Dialect> {
 }
 
 impl<D: Dialect> WorkerRequest<D> {
-    /// Whether it is the worker that says this. Others may send it away or claim to be it.
+    /// Whether the call comes from the worker itself. Other peers may remove the worker or claim to be it.
     pub fn is_its_own(&self) -> bool {
         match self {
             WorkerRequest::Unregister | WorkerRequest::Identify => false,
@@ -80,7 +80,7 @@ impl<D: Dialect> WorkerRequest<D> {
         }
     }
 
-    /// Whether only the owner of the worker may ask this. Who manages workers may send one away.
+    /// Whether a peer other than the worker's owner may make this call. A key that manages workers may remove one.
     pub(super) fn is_allowed_to_others(&self, from: &KeyHolder) -> bool {
         match self {
             WorkerRequest::Unregister => from.manages,
@@ -89,8 +89,7 @@ impl<D: Dialect> WorkerRequest<D> {
         }
     }
 
-    /// Whether a worker that is away has to join again for this. Those that join by themselves do so under their own
-    /// terms.
+    /// Whether an absent worker has to join again for this call. Calls that join by themselves bring their own terms.
     pub(super) fn brings_back(&self) -> bool {
         match self {
             WorkerRequest::Register(_)
@@ -118,24 +117,24 @@ impl<D: Dialect> WorkerRequest<D> {
 pub struct Introduction {
     pub slots: u32,
     pub capabilities: Vec<Name>,
-    /// Whether it says what it can do. One that does not may be able to do anything.
+    /// Whether it names its capabilities. One that does not may be able to do anything.
     pub is_specific: bool,
-    /// Tells one process of that name from the next.
+    /// Distinguishes processes of the same name.
     pub instance: Option<String>,
-    /// The tasks it still works on from before, if it says so.
+    /// The tasks it still works on, if it names them.
     pub holds: Option<Vec<String>>,
     pub about: WorkerAbout,
-    /// The same in the words of its protocol, which the hub keeps.
+    /// The same in the form of its protocol, which the hub stores.
     pub profile: Option<Box<str>>,
 }
 
-/// What a worker says about itself along the way.
+/// Figures that a worker reports about itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     pub stats: WorkerStats,
-    /// For how long its process runs.
+    /// Uptime of its process.
     pub uptime: Option<Duration>,
-    /// On how many tasks it works.
+    /// How many tasks it works on.
     pub tasks: Option<u64>,
 }
 
@@ -143,11 +142,11 @@ pub struct Figures {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pull<L> {
     pub queues: Vec<Name>,
-    /// None waits without end, zero not at all.
+    /// `None` waits without a limit, zero not at all.
     pub wait: Option<Duration>,
-    /// Whether the task goes out whole, so that nothing has to be fetched.
+    /// Whether the task is sent whole, so that the worker need not fetch anything.
     pub whole: bool,
-    /// Where the worker keeps what it takes, if it names such a place.
+    /// The list in which the worker stores what it takes, if it names one.
     pub list: Option<L>,
 }
 
@@ -155,7 +154,7 @@ pub struct Pull<L> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskReport<O> {
     pub attempt: Option<u64>,
-    /// Added to those from before.
+    /// Added to earlier outputs.
     pub outputs: O,
     pub status: Status<O>,
 }
@@ -167,13 +166,13 @@ pub enum Status<O> {
         note: Option<Box<str>>,
     },
     Completed,
-    /// `last` belongs to this end alone: it is not kept if the hub refuses the end.
+    /// `last` belongs to this end only: it is not stored if the hub refuses the end.
     Failed {
         exit_code: i32,
         message: Option<Box<str>>,
         last: O,
     },
-    /// It stopped because it was asked to.
+    /// It stopped because a client wanted it.
     Stopped {
         wanted: Wanted,
         last: O,
@@ -183,7 +182,7 @@ pub enum Status<O> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallReply<D: Dialect> {
     Done,
-    /// Done, and the task is to be cancelled or paused.
+    /// Done, and a client wants the task cancelled or paused.
     Wanted(Wanted),
     /// Another connection of that name is registered and alive.
     Taken,

@@ -1,4 +1,4 @@
-//! What a worker holds, and whether it knows.
+//! The tasks a worker holds, and whether the worker knows that it holds them.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::{ActorOutput, CallReply, Caller, Dialect, Evidence, WorkerActor};
 #[derive(Debug)]
 pub struct Claim<D: Dialect> {
     pub held: Held,
-    /// The id it goes by, if its submitter gave it one.
+    /// The submitter's name for the task, if there is one.
     name: Option<String>,
     pub(super) connection: u64,
     pub(super) evidence: Evidence,
@@ -21,7 +21,7 @@ pub struct Claim<D: Dialect> {
     pub(super) wanted: Option<Wanted>,
     /// Outputs kept until it ends.
     pub(super) outputs: D::Outputs,
-    /// Where its worker keeps it, if it named such a place.
+    /// The list in which the worker stores it, if it named one.
     pub(super) list: Option<D::List>,
 }
 
@@ -39,7 +39,7 @@ impl<D: Dialect> Claim<D> {
         }
     }
 
-    /// From before the broker or the worker was away. Whether the worker still has it is not known.
+    /// A claim from before the broker or the worker was away. It is unknown whether the worker still has the task.
     pub(super) fn recalled(task: &TaskInfo) -> Self {
         let since = task.state.holding().map_or(task.submitted_at, |holding| holding.since);
         Self {
@@ -54,7 +54,7 @@ impl<D: Dialect> Claim<D> {
         }
     }
 
-    /// Whether the worker means this one.
+    /// Whether the worker's id means this claim.
     pub(super) fn goes_by(&self, task: &str) -> bool {
         self.name.as_deref() == Some(task) || task.parse() == Ok(self.held.task)
     }
@@ -65,12 +65,12 @@ impl<D: Dialect> Claim<D> {
     }
 }
 
-/// Whether a task must not run again by itself: its start is on disk before it leaves through any door.
+/// Whether a task must not run twice: its start must be on disk before any door sends it.
 pub fn starts_on_assignment(assignment: &Assignment) -> bool {
     assignment.terms.on_lost != OnLost::Requeue
 }
 
-/// Where the outputs of a task lie that its current attempt has saved.
+/// Where the outputs that the current attempt of a task has saved are stored.
 pub(super) fn checkpoint_of(task: &TaskInfo) -> Option<Blob> {
     let own = task.checkpoint.filter(|checkpoint| checkpoint.attempt == task.attempt);
     own.map(|checkpoint| checkpoint.blob)
@@ -123,7 +123,7 @@ impl<D: Dialect> Claims<D> {
         self.0.retain(|_, claim| keep(claim));
     }
 
-    /// Finds a claim by the id its worker uses.
+    /// Finds a claim by the id that its worker uses.
     pub(super) fn find(&self, task: &str) -> Option<TaskId> {
         if let Ok(task) = task.parse::<TaskId>()
             && self.0.contains_key(&task)
@@ -133,17 +133,17 @@ impl<D: Dialect> Claims<D> {
         self.iter().find(|claim| claim.name.as_deref() == Some(task)).map(|claim| claim.held.task)
     }
 
-    /// How many tasks it holds. One whose end is on its way to the hub is not held any more.
+    /// How many tasks it holds, without those whose end is on its way to the hub.
     pub(super) fn count(&self) -> usize {
         self.iter().filter(|claim| !claim.ending).count()
     }
 
-    /// What the worker has shown that it holds.
+    /// The attempts that the worker has shown that it holds.
     pub(super) fn known(&self) -> Vec<Held> {
         self.iter().filter(|claim| claim.evidence.known).map(|claim| claim.held).collect()
     }
 
-    /// What left through this connection and was not read.
+    /// Tasks sent over this connection that the worker has not read.
     pub(super) fn unread_of(&self, connection: u64) -> Vec<TaskId> {
         let is_unread = |claim: &&Claim<D>| {
             claim.connection == connection && claim.evidence.is_unread() && claim.evidence.is_new()
@@ -151,7 +151,8 @@ impl<D: Dialect> Claims<D> {
         self.iter().filter(is_unread).map(|claim| claim.held.task).collect()
     }
 
-    /// What a worker that asks for more has not read, unless it can do several things at once.
+    /// Tasks that the worker cannot have read, because it asks for more: all unread ones if it has one slot, otherwise
+    /// only those whose parts it has not fetched for a while.
     pub(super) fn unread(&self, now: Timestamp, slots: u32) -> Vec<TaskId> {
         let is_unread = |claim: &&Claim<D>| {
             let is_forgotten = !claim.evidence.whole && claim.evidence.is_old(now);
@@ -160,7 +161,7 @@ impl<D: Dialect> Claims<D> {
         self.iter().filter(is_unread).map(|claim| claim.held.task).collect()
     }
 
-    /// What the worker has said nothing about for so long that it works on it.
+    /// Tasks about which the worker has been silent for so long that it must be working on them.
     pub(super) fn silent(&self, now: Timestamp) -> Vec<TaskId> {
         let is_due = |claim: &&Claim<D>| claim.evidence.silent_until().is_some_and(|until| until <= now);
         self.iter().filter(is_due).map(|claim| claim.held.task).collect()
@@ -194,7 +195,8 @@ impl<D: Dialect> WorkerActor<D> {
         out.answers.push((caller, answer));
     }
 
-    /// The worker is at it. If that is news, the hub is told, and a caller that waits is answered when it is on disk.
+    /// The worker is running the task. Reports the start to the hub if that is new; the waiting caller gets its reply
+    /// when the start is on disk.
     pub(super) fn confirm(&mut self, task: TaskId, waits: Option<Caller>, out: &mut ActorOutput<D>) -> bool {
         let Some(claim) = self.claims.get_mut(task) else { return false };
         self.recall.has_returned |= claim.evidence.becomes_known();
@@ -213,7 +215,7 @@ impl<D: Dialect> WorkerActor<D> {
         self.command(give_back, PendingRequest::Nothing, out);
     }
 
-    /// It was not handed to any connection.
+    /// The task was not sent to any connection.
     pub(super) fn return_undelivered(&mut self, held: Held, reason: &str, out: &mut ActorOutput<D>) {
         let undelivered = Command::Undelivered { held, reason: Some(reason.into()) };
         self.command(undelivered, PendingRequest::Nothing, out);
@@ -231,24 +233,24 @@ impl<D: Dialect> WorkerActor<D> {
         }
     }
 
-    /// The worker asks for more than it can hold, as if it did not have what it has not mentioned. It gets a moment to
-    /// mention it. One that can do several things at once may just be early.
+    /// The worker asks for more than it can hold, as if it did not have the tasks it has not mentioned. It gets some
+    /// time to mention them. A worker with several slots may just be early.
     pub(super) fn doubt_unmentioned(&mut self, now: Timestamp) {
         let is_single = self.terms.slots == 1;
         self.claims.doubt(now, |claim| claim.evidence.recalled || is_single || !claim.evidence.whole);
     }
 
-    /// The worker says that it works on nothing. What it was handed just now it may not have counted.
+    /// The worker says that it works on nothing. It may not have counted a task that it has just received.
     pub(super) fn doubt_recalled(&mut self, now: Timestamp) {
         self.claims.doubt(now, |claim| claim.evidence.recalled);
     }
 
-    /// What it had time to mention and did not, it does not have.
+    /// Drops the tasks that the worker had time to mention and did not.
     pub(super) fn disown(&mut self, now: Timestamp, out: &mut ActorOutput<D>) {
         self.forget_claims(|claim| claim.evidence.disowned_at().is_some_and(|at| at <= now), out);
     }
 
-    /// The worker does not have these: each follows its policy.
+    /// The worker does not have these tasks: each follows its policy.
     pub(super) fn forget_claims(&mut self, gone: impl Fn(&Claim<D>) -> bool, out: &mut ActorOutput<D>) {
         let gone: Vec<Held> =
             self.claims.iter().filter(|claim| gone(claim)).map(|claim| claim.held).collect();

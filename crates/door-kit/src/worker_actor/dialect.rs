@@ -1,4 +1,4 @@
-//! What a door adds to the worker actor: the types of its protocol, and calls of its own.
+//! What a door adds to the worker actor: the types of its protocol, and its own calls.
 
 use std::fmt::Debug;
 
@@ -9,25 +9,25 @@ use tenure_hub::words::{Name, Refusal, TaskId, Timestamp};
 use super::directory::WorkerNotice;
 use super::{ActorOutput, Caller, WorkerActor};
 
-/// The protocol of a door, as far as its workers are concerned. The type itself is a marker; what the door has to
-/// remember about one worker is in [`Dialect::State`], which its functions reach through [`WorkerActor::door`].
+/// The protocol of a door, as far as its workers are concerned. The type is a marker; [`Dialect::State`] holds the
+/// door's data about one worker, which its functions reach through [`WorkerActor::door`].
 pub trait Dialect: Copy + Debug + PartialEq + Send + Sync + Sized + 'static {
     /// The name of the door in the list of workers.
     const DOOR: &'static str;
 
-    /// Results that a worker reports bit by bit.
+    /// Results that a worker reports in parts.
     type Outputs: TaskOutputs;
-    /// The place where a worker keeps what it has taken, if its protocol has such places.
+    /// The list in which a worker stores what it has taken, if its protocol has such lists.
     type List: Clone + Debug + PartialEq + Send;
     /// Calls that only this protocol has.
     type Call: Clone + Debug + PartialEq + Send;
     /// Answers that only this protocol has.
     type Answer: Clone + Debug + PartialEq + Send;
-    /// What a request of the door to the hub was for.
+    /// The purpose of a door's request to the hub.
     type Pending: Copy + Debug + Send;
-    /// What the door remembers about one worker.
+    /// The door's data about one worker.
     type State: Debug + Default + Send;
-    /// What a connection hears from worker actors, in the door's own type.
+    /// What a connection receives from worker actors, in the door's own type.
     type News: Debug + From<WorkerNotice<Self>> + Send;
 
     /// Whether a task on the list `own` is also on `list`.
@@ -81,9 +81,9 @@ pub trait Dialect: Copy + Debug + PartialEq + Send + Sync + Sized + 'static {
     }
 }
 
-/// Results that a worker reports bit by bit. They are kept with the task until it ends.
+/// Results that a worker reports in parts. They are stored with the task until it ends.
 pub trait TaskOutputs: Clone + Debug + Default + PartialEq + Send {
-    /// How long they may be together.
+    /// Maximum total length.
     const BYTES_MAX: usize;
 
     fn is_empty(&self) -> bool;
@@ -96,9 +96,9 @@ pub trait TaskOutputs: Clone + Debug + Default + PartialEq + Send {
     /// The result of the task, if it ends now.
     fn result(&self) -> Bytes;
 
-    /// What is on disk until the task ends.
+    /// What is stored on disk until the task ends.
     fn checkpoint(&self) -> Bytes;
 
-    /// Reads a checkpoint; nothing if another door wrote it.
+    /// Reads a checkpoint; `None` if another door wrote it.
     fn from_checkpoint(checkpoint: &[u8]) -> Option<Self>;
 }

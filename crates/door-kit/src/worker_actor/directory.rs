@@ -1,5 +1,5 @@
-//! The worker actors of a door: each has a session with the hub, whose mail is taken by the connection that spoke with
-//! it last, and a task that keeps its deadlines and takes the mail while no connection does.
+//! The worker actors of a door. Each has a session with the hub. The connection that called the actor last takes the
+//! session's mail; a task handles deadlines, and the mail while no connection does.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::pending;
@@ -16,7 +16,7 @@ use super::{
     ActorOutput, CallReply, Caller, Dialect, Heartbeats, KeyHolder, WorkerActor, WorkerKind, WorkerRequest,
 };
 
-/// How far ahead an actor looks if nothing is due.
+/// How long an actor sleeps if nothing is due.
 const IDLE: Duration = Duration::from_secs(3600);
 
 /// A call of a connection to the actor of a worker.
@@ -24,13 +24,13 @@ const IDLE: Duration = Duration::from_secs(3600);
 pub struct WorkerCall<D: Dialect> {
     pub token: u64,
     pub worker: Name,
-    /// Whether the actor is started if there is none, and for what kind of worker.
+    /// Whether to start the actor if there is none, and for what kind of worker.
     pub open_as: Option<WorkerKind>,
     pub call: WorkerRequest<D>,
 }
 
 impl<D: Dialect> WorkerCall<D> {
-    /// Takes the first of a connection's calls, and all after it that are for the same worker.
+    /// Takes the first of a connection's calls, and all later ones for the same worker.
     pub fn of_one_worker(
         calls: &mut VecDeque<WorkerCall<D>>,
         connection: u64,
@@ -44,14 +44,14 @@ impl<D: Dialect> WorkerCall<D> {
     }
 }
 
-/// The way back to a connection.
+/// The return path to a connection.
 #[derive(Debug)]
 pub struct Route<D: Dialect> {
     pub connection: u64,
     pub sender: mpsc::UnboundedSender<D::News>,
 }
 
-/// What a connection hears from worker actors.
+/// What a connection receives from worker actors.
 #[derive(Debug)]
 pub enum WorkerNotice<D: Dialect> {
     Answer { token: u64, answer: CallReply<D> },
@@ -75,13 +75,13 @@ pub struct Actor<D: Dialect> {
     namespace: Name,
     name: Name,
     hub: HubHandle,
-    /// The holder of the turn asks the hub, so that questions leave in the order they were decided.
+    /// The holder of the turn sends the hub requests, so that they leave in the order of the decisions.
     turn: AsyncMutex<Turn<D>>,
-    /// Whose worker it is.
+    /// The owner of the worker.
     principal: Mutex<Principal>,
-    /// None while no connection speaks as this worker: then the hub takes it for lost.
+    /// `None` while no connection acts as this worker: then the hub counts it as lost.
     session: Mutex<Option<Arc<tenure_hub::Session>>>,
-    /// It has another session, or none.
+    /// The session was replaced or closed.
     changed: Notify,
     routes: Mutex<HashMap<u64, mpsc::UnboundedSender<D::News>>>,
     /// How many connections take the mail.
@@ -93,9 +93,9 @@ pub struct Actor<D: Dialect> {
 struct Turn<D: Dialect> {
     worker: WorkerActor<D>,
     deliveries: Vec<Delivery>,
-    /// Until when the actor's task sleeps if it is not woken.
+    /// Until when the actor's task sleeps unless it is woken.
     sleeps_until: Option<Timestamp>,
-    /// The actor has ended; a connection that comes late starts another.
+    /// The actor has ended; a later connection starts another.
     is_over: bool,
 }
 
@@ -104,7 +104,7 @@ impl<D: Dialect> Directory<D> {
         Arc::new(Self { hub, heartbeats, actors: Mutex::default() })
     }
 
-    /// The actor that a call is for, with a way back to the connection.
+    /// The actor for a call, with a return path to the connection.
     pub fn find(
         self: &Arc<Self>,
         namespace: &Name,
@@ -151,8 +151,8 @@ impl<D: Dialect> Actor<D> {
         &self.namespace
     }
 
-    /// A connection speaks: all calls from the first on that are for this worker. What it is to hear at once is added
-    /// to `told`. Takes nothing and says no if the actor has ended.
+    /// Runs all calls of a connection for this worker, from the first on. Adds immediate notices to `told`. Takes
+    /// nothing and returns false if the actor has ended.
     pub async fn call(
         &self,
         calls: &mut VecDeque<WorkerCall<D>>,
@@ -177,7 +177,7 @@ impl<D: Dialect> Actor<D> {
         true
     }
 
-    /// Takes the mail, and does what is due. What a connection is to hear that does this itself is added to `told`.
+    /// Takes the mail, and does what is due. Adds notices for the calling connection to `told`.
     pub async fn take_mail(&self, own: Option<u64>, told: &mut Vec<D::News>) {
         let mut turn = self.turn.lock().await;
         let Turn { worker, deliveries, .. } = &mut *turn;
@@ -239,13 +239,13 @@ impl<D: Dialect> Actor<D> {
         locked(&self.session).clone()
     }
 
-    /// Its session with the hub; a worker that has none begins one.
+    /// Returns the session with the hub; opens one if there is none.
     fn open_session(&self) -> Result<Arc<tenure_hub::Session>, Refusal> {
         let mut session = locked(&self.session);
         if let Some(session) = &*session {
             return Ok(Arc::clone(session));
         }
-        // The door looks after the worker: it reads what the worker held before, and submits tasks that test it.
+        // The door acts for the worker: it reads what the worker held before, and submits tasks that test it.
         let principal = locked(&self.principal).with(Right::Read).with(Right::Submit);
         let opened = Arc::new(self.hub.open(principal, self.namespace.clone(), self.name.clone())?);
         *session = Some(Arc::clone(&opened));
@@ -258,7 +258,7 @@ impl<D: Dialect> Actor<D> {
         self.changed.notify_waiters();
     }
 
-    /// Asks the hub, then answers connections.
+    /// Sends requests to the hub, then replies to connections.
     async fn tell(
         &self,
         worker: &mut WorkerActor<D>,
@@ -266,7 +266,7 @@ impl<D: Dialect> Actor<D> {
         own: Option<u64>,
         told: &mut Vec<D::News>,
     ) {
-        // A worker that was away and is back wants to see what it had saved.
+        // A returning worker needs what it had saved.
         for (token, blob) in std::mem::take(&mut out.reads) {
             let bytes = self.hub.read(blob).await;
             worker.has_read(token, bytes, &mut out);
@@ -296,7 +296,7 @@ impl<D: Dialect> Actor<D> {
             return;
         }
         match self.open_session() {
-            // If the hub is stopping, all connections are about to hear of it.
+            // If the hub is stopping, all connections are about to be notified.
             Ok(session) => drop(session.send(asks).await),
             Err(refusal) => {
                 for ask in asks {
@@ -307,7 +307,7 @@ impl<D: Dialect> Actor<D> {
         }
     }
 
-    /// The actor's task has to know of an earlier deadline and of nothing else.
+    /// Wakes the actor's task only for an earlier deadline.
     fn be_awake_for(&self, turn: &Turn<D>) {
         let sleeps_longer = |at| turn.sleeps_until.is_none_or(|sleeps_until| at < sleeps_until);
         if turn.worker.next_deadline().is_some_and(sleeps_longer) {
@@ -368,6 +368,6 @@ fn due(deadline: Option<Timestamp>) -> Instant {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind these locks is whole between any two statements, even after a panic.
+    // No statement leaves the guarded data inconsistent, so a poisoned lock is safe to use.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

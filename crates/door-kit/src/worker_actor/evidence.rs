@@ -1,13 +1,14 @@
-//! Evidence: what a door knows about whether its worker has a task that it was given.
+//! Evidence: what a door knows about whether its worker has a task that was sent to it.
 //!
-//! Protocols in which a worker asks for tasks often have no message for "I have it". The door concludes it from what the
-//! worker says and does, and from how long it says nothing.
+//! Protocols with pulling workers often have no message for "I have it". The door concludes it from what the worker
+//! sends,
+//! and from how long it is silent.
 
 use std::time::Duration;
 
 use tenure_hub::words::Timestamp;
 
-/// A worker that got a task whole and says nothing for this long works on it.
+/// A worker that received a whole task and is silent for this long is working on it.
 pub const UNREAD_FOR: Duration = Duration::from_secs(2);
 /// A worker that behaves as if it did not have a task has this long to mention it.
 pub const MENTION_WITHIN: Duration = Duration::from_secs(5);
@@ -15,42 +16,42 @@ pub const MENTION_WITHIN: Duration = Duration::from_secs(5);
 /// What is known about one attempt that a worker may hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// When the task was given to the worker.
+    /// When the task was sent to the worker.
     pub since: Timestamp,
-    /// It left whole: the worker has nothing to fetch.
+    /// It was sent whole: the worker has nothing to fetch.
     pub whole: bool,
-    /// The hub knows that it runs. A task that must not run twice does from its assignment on.
+    /// The hub has recorded the start. A task that must not run twice starts with its assignment.
     pub started: bool,
     /// The worker has shown that it has the task, or has had enough time to read it.
     pub known: bool,
-    /// It is from before the worker or the broker was away.
+    /// It dates from before the worker or the broker was away.
     pub recalled: bool,
     /// When the worker first behaved as if it did not have it.
     doubted_since: Option<Timestamp>,
 }
 
 impl Evidence {
-    /// The task leaves for the worker now.
+    /// The task is sent to the worker now.
     pub fn handed_out(now: Timestamp, whole: bool, started: bool) -> Evidence {
         Evidence { since: now, whole, started, known: false, recalled: false, doubted_since: None }
     }
 
-    /// The worker had it before it was away. Whether it still has it is open.
+    /// The worker had it before it was away. It is unknown whether it still has it.
     pub fn recalled(since: Timestamp, started: bool) -> Evidence {
         Evidence { since, whole: false, started, known: false, recalled: true, doubted_since: None }
     }
 
-    /// The worker cannot have done anything with it that the hub would have to know.
+    /// The worker cannot have done anything with it that the hub must know.
     pub fn is_unread(&self) -> bool {
         !self.started
     }
 
-    /// It was given to the worker on this side of any break, and the worker has not mentioned it.
+    /// It was sent after the last interruption, and the worker has not mentioned it.
     pub fn is_new(&self) -> bool {
         !self.known && !self.recalled
     }
 
-    /// When silence about it means that the worker is at it.
+    /// When silence about it means that the worker is working on it.
     pub fn silent_until(&self) -> Option<Timestamp> {
         (self.whole && !self.known && self.doubted_since.is_none()).then(|| self.since + UNREAD_FOR)
     }
@@ -60,7 +61,7 @@ impl Evidence {
         self.doubted_since.filter(|_| !self.known).map(|since| since + MENTION_WITHIN)
     }
 
-    /// Whether it was given to the worker so long ago that the worker has read it if it reads at all.
+    /// Whether it was sent so long ago that the worker must have read it if it reads at all.
     pub fn is_old(&self, now: Timestamp) -> bool {
         self.since + UNREAD_FOR <= now
     }
@@ -72,12 +73,12 @@ impl Evidence {
         }
     }
 
-    /// The worker has shown that it has it. Says whether the worker has returned to it with that.
+    /// The worker has shown that it has the task. Returns whether the worker has returned to a recalled task.
     pub fn becomes_known(&mut self) -> bool {
         !std::mem::replace(&mut self.known, true) && self.recalled && self.started
     }
 
-    /// The hub is told that it runs. Says whether that is news.
+    /// Marks the task as started. Returns whether that is new to the hub.
     pub fn starts(&mut self) -> bool {
         !std::mem::replace(&mut self.started, true)
     }

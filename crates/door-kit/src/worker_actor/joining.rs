@@ -12,7 +12,7 @@ use super::{
     WorkerRequest,
 };
 
-/// A process cannot have claimed a task before it started; its clock may be off by this much.
+/// A process cannot have claimed a task before it started; this allows for clock differences.
 const UPTIME_SLACK: Duration = Duration::from_secs(5);
 /// A nameless worker lives as long as its connection, however silent.
 const NAMELESS_SILENCE: Duration = Duration::from_secs(10 * 365 * 86_400);
@@ -78,7 +78,7 @@ impl<D: Dialect> WorkerActor<D> {
         figures: Option<Box<Figures>>,
         out: &mut ActorOutput<D>,
     ) {
-        // One that registers has to hear that it should do so again.
+        // A registered worker must learn that it should register again.
         if self.presence.standing == Standing::Out || self.presence.came_back {
             return out.answers.push((caller, CallReply::NotRegistered));
         }
@@ -99,7 +99,7 @@ impl<D: Dialect> WorkerActor<D> {
         );
     }
 
-    /// The worker is back with what it held, although it has not registered.
+    /// The worker has returned with what it held, without registering.
     pub(super) fn come_back(&mut self, now: Timestamp, caller: Caller, out: &mut ActorOutput<D>) {
         if self.presence.is_active() || self.presence.kind == WorkerKind::Registered {
             return out.answers.push((caller, CallReply::Done));
@@ -108,13 +108,13 @@ impl<D: Dialect> WorkerActor<D> {
         self.join(now, Some(caller), out);
     }
 
-    /// Whether no other connection speaks as this worker, so that one without a name may.
+    /// Whether no other connection acts as this worker, so that a connection without a name may.
     pub(super) fn identify(&self, caller: Caller, out: &mut ActorOutput<D>) {
         let elsewhere = self.presence.connections.iter().any(|connection| *connection != caller.connection);
         out.answers.push((caller, if elsewhere { CallReply::Taken } else { CallReply::Done }));
     }
 
-    /// Whether the connection that this worker was may get a name: what it works on would be lost.
+    /// Whether the connection may get a name: the tasks of its nameless worker would be lost.
     pub(super) fn retire(&self, caller: Caller, out: &mut ActorOutput<D>) {
         let held = self.claims.iter().find(|claim| claim.evidence.started && !claim.ending);
         let answer = held.map_or(CallReply::Done, |claim| CallReply::Held(claim.held.task));
@@ -126,7 +126,7 @@ impl<D: Dialect> WorkerActor<D> {
             if self.presence.kind != WorkerKind::Implied {
                 return out.answers.push((caller, CallReply::NotRegistered));
             }
-            // One that registers has to hear from its heartbeat that it should do so.
+            // A registered worker must learn from its heartbeat that it should register again.
             self.presence.came_back = true;
             return self.join(now, Some(caller), out);
         }
@@ -154,23 +154,23 @@ impl<D: Dialect> WorkerActor<D> {
         out.answers.push((caller, done(reply)));
     }
 
-    /// Joins, or takes new terms. The first time the hub is asked what this worker held before: it may have been
-    /// away, or the broker may have been.
+    /// Joins, or changes the terms. At the first join the door asks the hub what this worker held before, because the
+    /// worker or the broker may have been away.
     pub(super) fn join(&mut self, now: Timestamp, caller: Option<Caller>, out: &mut ActorOutput<D>) {
         self.life.heard = now;
         if self.presence.is_active() {
             self.enlist(caller, out);
-            // Its old pulls are asked for again under the new terms.
+            // Its pending pulls are repeated under the new terms.
             self.pulls.forget_questions();
             return;
         }
         self.presence.standing = Standing::Joining;
         if let Some(caller) = caller {
-            // It is answered like those that come meanwhile: when it has joined.
+            // It gets its reply with the other early calls, when it has joined.
             self.early.insert(0, (caller, WorkerRequest::Ping));
         }
         if self.presence.is_nameless() {
-            // This connection had no worker before it.
+            // This connection had no worker before.
             self.claims.clear();
             return self.enlist(None, out);
         }
@@ -213,8 +213,8 @@ impl<D: Dialect> WorkerActor<D> {
         }
     }
 
-    /// Tells the hub what the worker offers now. For one that may be dead this would be a sign of life; when it is
-    /// back, it says again what it offers.
+    /// Reports to the hub what the worker offers now. Skipped if the worker may be dead, because it would count as a
+    /// sign of life; a returning worker announces its offer again.
     pub fn offer_again(&mut self, out: &mut ActorOutput<D>) {
         if self.was_heard(self.life.clock) {
             self.join(self.life.heard, None, out);
@@ -234,7 +234,7 @@ impl<D: Dialect> WorkerActor<D> {
         let silence = if nameless { NAMELESS_SILENCE } else { self.life.lost_after() };
         let mut capabilities = self.terms.capabilities.clone();
         capabilities.extend(self.terms.labels.iter().cloned());
-        // One that does not say what it can do, as most old workers, may be able to do anything.
+        // A worker that does not name its capabilities, like most old ones, may be able to do anything.
         if !self.terms.is_specific {
             capabilities.push(UNSAID.into());
         }
@@ -256,7 +256,7 @@ impl<D: Dialect> WorkerActor<D> {
         }
     }
 
-    /// If the worker's process is younger than one of its claims, that claim died with the process before.
+    /// If the worker's process is younger than one of its claims, that claim died with the previous process.
     fn forget_older_than(&mut self, now: Timestamp, figures: &Figures, out: &mut ActorOutput<D>) {
         let Some(uptime) = figures.uptime else { return };
         let uptime = uptime.saturating_add(UPTIME_SLACK).as_millis();
@@ -266,7 +266,7 @@ impl<D: Dialect> WorkerActor<D> {
     }
 }
 
-/// The hub's answer in the words of a connection.
+/// Converts the hub's reply for a connection.
 pub(super) fn done<D: Dialect>(reply: Result<Response, Refusal>) -> CallReply<D> {
     match refused(reply) {
         Ok(_) => CallReply::Done,

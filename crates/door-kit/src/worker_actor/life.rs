@@ -1,7 +1,8 @@
-//! Signs of life, and noticing that there have been none for too long.
+//! Signs of life, and detecting their absence.
 //!
-//! Whether a worker is dead is for the hub to say: it knows when the broker itself was away and could hear none. So the
-//! actor passes signs of life on, and asks when the last one it passed on is old.
+//! The hub decides whether a worker is dead: it knows when the broker itself was away and could not receive any. So
+//! the
+//! actor forwards signs of life, and asks the hub when the last forwarded one is old.
 
 use tenure_hub::words::{Answer as HubAnswer, Command, PresenceName, Query, Refusal, Timestamp};
 use tenure_hub::{Ask, Request, Response};
@@ -10,7 +11,7 @@ use super::requests::PendingRequest;
 use super::{ActorOutput, CallReply, Dialect, Standing, WorkerActor, WorkerKind};
 
 impl<D: Dialect> WorkerActor<D> {
-    /// The worker has said something. If nothing of it went to the hub, a heartbeat does, now and then.
+    /// The worker has sent something. If none of it went to the hub, the actor sends a heartbeat from time to time.
     pub(super) fn pass_on(&mut self, now: Timestamp, asks_before: usize, out: &mut ActorOutput<D>) {
         if !self.presence.is_active() || self.presence.is_nameless() {
             return;
@@ -25,7 +26,7 @@ impl<D: Dialect> WorkerActor<D> {
         self.life.is_believed(now);
     }
 
-    /// When the hub is to be asked whether the worker is dead.
+    /// When to ask the hub whether the worker is dead.
     pub(super) fn doubts_at(&self) -> Option<Timestamp> {
         let may_die = self.presence.is_active() && !self.presence.is_nameless();
         (may_die && !self.life.asked).then_some(self.life.believed_until)
@@ -49,7 +50,7 @@ impl<D: Dialect> WorkerActor<D> {
         if !self.presence.is_active() {
             return;
         }
-        // The hub may be about to look at its own clock.
+        // The hub may be about to check its own clock.
         let soon = now + self.life.heartbeats.0 / 10;
         self.life.believed_until = match reply {
             Ok(Response::Answer(HubAnswer::Workers(workers))) => {
@@ -61,20 +62,20 @@ impl<D: Dialect> WorkerActor<D> {
         };
     }
 
-    /// The worker speaks again after something was said on its behalf: it has all the time again.
+    /// The worker speaks again after a request on its behalf: restores its full timeout.
     pub(super) fn restore_terms(&mut self, now: Timestamp, out: &mut ActorOutput<D>) {
         if self.life.on_short_terms && self.presence.is_active() {
             self.join(now, None, out);
         }
     }
 
-    /// Whether the worker itself, and not another for it, was heard lately enough to be alive.
+    /// Whether the worker itself, and not a peer on its behalf, was heard recently enough to be alive.
     pub fn was_heard(&self, now: Timestamp) -> bool {
         self.presence.is_active() && now < self.life.dies_at()
     }
 
-    /// No connection speaks as this worker any more. The hub is told at once; it believes in what the worker holds
-    /// until the lease ends, so the worker may come back and go on.
+    /// No connection acts as this worker any more. Closes the hub session at once. The worker's attempts stay valid
+    /// until the lease ends, so it may return and continue.
     pub(super) fn leave_if_gone(&mut self, out: &mut ActorOutput<D>) {
         let has_connections = !self.presence.connections.is_empty() || !self.early.is_empty();
         let says_goodbye = self.requests.any(|pending| matches!(pending, PendingRequest::Leave { .. }));
@@ -89,8 +90,8 @@ impl<D: Dialect> WorkerActor<D> {
         out.closes_session = true;
     }
 
-    /// The hub does not know it as a worker any more: it was silent for too long, it left, or another took its place.
-    /// Those who wait are told: one that registered has to do so again, any other may just pull again.
+    /// The hub no longer knows the worker: it was silent for too long, it left, or another took its place. Answers the
+    /// waiting pulls: a registered worker must register again, any other may just pull again.
     pub(super) fn fall_out(&mut self, out: &mut ActorOutput<D>) {
         self.presence.standing = Standing::Out;
         self.presence.came_back = false;

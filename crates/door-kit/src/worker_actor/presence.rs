@@ -1,11 +1,11 @@
-//! Whether a worker is there: through which connections it speaks, and what the hub believes of its life.
+//! Whether a worker is present: its connections, and what the hub assumes about it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tenure_hub::words::{Name, Timestamp};
 
-/// The hub waits at least this long for a worker.
+/// Minimum timeout of a worker at the hub.
 const TIMEOUT_MIN: Duration = Duration::from_millis(100);
 /// How many heartbeats a worker may miss.
 const BEATS_MISSED_MAX: u32 = 3;
@@ -13,9 +13,9 @@ const BEATS_MISSED_MAX: u32 = 3;
 /// How a worker came to be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerKind {
-    /// A connection without a name; it ends with the connection.
+    /// A connection without a name; the worker ends with the connection.
     Nameless,
-    /// It speaks under a name and has never registered.
+    /// It uses a name and has never registered.
     Implied,
     /// It registered.
     Registered,
@@ -23,16 +23,16 @@ pub enum WorkerKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// Not known to the hub: not yet, not any more, or dead.
+    /// Unknown to the hub: not yet, not any more, or dead.
     Out,
-    /// No connection speaks as this worker. It has no session with the hub, which believes in its claims for a while.
+    /// No connection acts as this worker. It has no session with the hub, which keeps its claims for a while.
     Away,
     /// Asking the hub what it held before, then registering.
     Joining,
     Active,
 }
 
-/// How often a worker says that it is alive.
+/// The heartbeat interval of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heartbeats(pub Duration);
 
@@ -42,8 +42,8 @@ impl Heartbeats {
         self.0 * BEATS_MISSED_MAX
     }
 
-    /// Whether a sign of life is so young that another one need not be passed on. A clock that was set back makes none
-    /// of them fresh.
+    /// Whether a sign of life is so recent that another one need not be forwarded. After the clock is set back, none
+    /// is.
     pub fn is_fresh(self, now: Timestamp, sign: Timestamp) -> bool {
         sign <= now && now < sign + self.0 / 4
     }
@@ -52,11 +52,11 @@ impl Heartbeats {
 #[derive(Debug)]
 pub(super) struct WorkerPresence {
     pub(super) name: Name,
-    /// The key that it belongs to while it is there or may come back.
+    /// The key that owns the worker while it is present or may return.
     pub(super) owner: Name,
     pub(super) kind: WorkerKind,
     pub(super) standing: Standing,
-    /// Connections that spoke as this worker.
+    /// Connections that acted as this worker.
     pub(super) connections: BTreeSet<u64>,
     /// The one of them that registered it.
     pub(super) registrar: Option<u64>,
@@ -91,21 +91,21 @@ impl WorkerPresence {
     }
 }
 
-/// When the worker was heard, and until when the hub believes that it is alive.
+/// When the worker was last heard, and until when the hub counts it as alive.
 #[derive(Debug)]
 pub(super) struct Life {
     pub(super) heartbeats: Heartbeats,
-    /// The time of this turn.
+    /// The time of the current turn.
     pub(super) clock: Timestamp,
-    /// When the worker itself last said something.
+    /// When the worker itself last sent something.
     pub(super) heard: Timestamp,
-    /// When the hub last heard something that the worker said.
+    /// When the actor last forwarded something of the worker to the hub.
     told: Timestamp,
-    /// Until when the hub surely believes that it is alive.
+    /// Until when the hub certainly counts it as alive.
     pub(super) believed_until: Timestamp,
-    /// The hub has been asked whether it is alive, and has not answered.
+    /// The actor has asked the hub whether it is alive, and has no answer yet.
     pub(super) asked: bool,
-    /// The hub was told something on its behalf, and how little time it had left then.
+    /// The actor has sent something on its behalf, with the little time it had left.
     pub(super) on_short_terms: bool,
 }
 
@@ -122,24 +122,24 @@ impl Life {
         }
     }
 
-    /// The hub hears of the worker at this moment.
+    /// The hub receives a sign of life now.
     pub(super) fn is_believed(&mut self, now: Timestamp) {
         self.told = now;
         self.believed_until = now + self.heartbeats.dead_after();
     }
 
-    /// Whether the hub need not be told of another sign of life.
+    /// Whether the hub does not need another sign of life yet.
     pub(super) fn is_fresh(&self, now: Timestamp) -> bool {
         self.heartbeats.is_fresh(now, self.told)
     }
 
-    /// When the worker is dead if it says nothing more.
+    /// When the worker counts as dead if it sends nothing more.
     pub(super) fn dies_at(&self) -> Timestamp {
         self.heard + self.heartbeats.dead_after()
     }
 
-    /// How much longer the worker may be silent. What is said on its behalf is not said by it, so it gets no more time
-    /// than is left.
+    /// How much longer the worker may be silent. A request on its behalf is no sign of life, so it gets only the time
+    /// that is left.
     pub(super) fn lost_after(&self) -> Duration {
         if self.heartbeats.is_fresh(self.clock, self.heard) {
             return self.heartbeats.dead_after();

@@ -1,4 +1,4 @@
-//! Pulling: a question for each pull that does not wait, and one for all that do.
+//! Pulling: one hub request for each pull that does not wait, and one for all that do.
 
 use tenure_hub::Request;
 use tenure_hub::words::{Assignment, Command, Held, Name, Query, Timestamp};
@@ -16,11 +16,11 @@ struct WaitingPull<L> {
     queues: Vec<Name>,
     whole: bool,
     list: Option<L>,
-    /// None: without end.
+    /// `None`: no limit.
     until: Option<Timestamp>,
-    /// The hub has been asked since it came.
+    /// The hub has been asked since it arrived.
     asked: bool,
-    /// It does not wait: it is over when the hub has answered the question after the one for it.
+    /// Set if it does not wait: it ends when the hub has answered the request after its own.
     probe: Option<Probe>,
 }
 
@@ -34,9 +34,9 @@ enum Probe {
 #[derive(Debug)]
 pub(super) struct Pulls<L> {
     waiting: Vec<WaitingPull<L>>,
-    /// The queues the hub has been asked for by pulls that wait, and has not given a task for.
+    /// The queues that the waiting pulls have asked the hub for without getting a task.
     asked: Option<Vec<Name>>,
-    /// How many of these questions the hub has not heard yet.
+    /// How many of these requests the hub has not received yet.
     asking: usize,
 }
 
@@ -69,17 +69,17 @@ impl<L> Pulls<L> {
         self.waiting.iter().find_map(|waiting| waiting.queues.first().cloned())
     }
 
-    /// The hub has heard one of the questions.
+    /// The hub has received one of the requests.
     pub(super) fn has_been_heard(&mut self) {
         self.asking -= 1;
     }
 
-    /// What the hub was asked counts no more: the worker has other terms, or none.
+    /// Earlier hub requests no longer count: the worker has other terms, or none.
     pub(super) fn forget_questions(&mut self) {
         self.asked = None;
     }
 
-    /// The session with the hub ends, and the answers with it.
+    /// The hub session ends, and its replies with it.
     pub(super) fn end_session(&mut self) {
         (self.asked, self.asking) = (None, 0);
     }
@@ -88,7 +88,7 @@ impl<L> Pulls<L> {
         self.waiting.retain(|waiting| waiting.caller.connection != connection);
     }
 
-    /// Takes out all pulls: nothing will come.
+    /// Removes all pulls: no task will come.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Caller> + use<L> {
         std::mem::take(&mut self.waiting).into_iter().map(|waiting| waiting.caller)
     }
@@ -101,7 +101,7 @@ impl<L> Pulls<L> {
         self.waiting.iter().filter(|waiting| waiting.probe.is_none())
     }
 
-    /// The queues that those who wait want, each once.
+    /// The queues of all waiting pulls, each once.
     fn wanted(&self) -> Vec<Name> {
         let mut wanted: Vec<Name> = Vec::new();
         for queue in self.that_wait().flat_map(|waiting| &waiting.queues) {
@@ -125,7 +125,7 @@ impl<D: Dialect> WorkerActor<D> {
             if self.presence.kind == WorkerKind::Registered {
                 return out.answers.push((caller, CallReply::NotRegistered));
             }
-            // It never registers, so pulling is how it joins. The pull goes on when it has.
+            // It never registers, so it joins by pulling. The pull continues after the join.
             self.early.push((caller, WorkerRequest::Pull(pull)));
             self.presence.registrar.get_or_insert(caller.connection);
             self.join(now, None, out);
@@ -147,13 +147,13 @@ impl<D: Dialect> WorkerActor<D> {
         self.pulls.awaited_queue()
     }
 
-    /// Asks the hub for what the waiting pulls want, if that has changed. A question is good for one task, so there is
-    /// one for each pull that has just come: pulls that come together are served together.
+    /// Asks the hub for what the waiting pulls want, if that has changed. A request yields one task, so each new pull
+    /// has its own: pulls that arrive together are served together.
     pub(super) fn settle(&mut self, out: &mut ActorOutput<D>) {
         if !self.presence.is_active() {
             return;
         }
-        // The hub keeps the last question only.
+        // The hub keeps only the last request.
         let must_repeat = self.ask_at_once(out);
         let wanted = self.pulls.wanted();
         let have_just_come = self.pulls.that_wait().filter(|waiting| !waiting.asked).count();
@@ -173,7 +173,7 @@ impl<D: Dialect> WorkerActor<D> {
         self.pulls.asked = Some(wanted);
     }
 
-    /// Asks for the pulls that do not wait, one by one. Says whether there was any.
+    /// Asks for the pulls that do not wait, one by one. Returns whether there were any.
     fn ask_at_once(&mut self, out: &mut ActorOutput<D>) -> bool {
         let at_once = |waiting: &&WaitingPull<D::List>| waiting.probe == Some(Probe::ToBeAsked);
         let most = self.free_slots().max(1);
@@ -185,7 +185,7 @@ impl<D: Dialect> WorkerActor<D> {
         for queues in questions {
             self.question(queues, out);
         }
-        // A task that is there comes after the answer to its question and before the answer to the next one.
+        // An available task arrives after the reply to its request and before the reply to the next one.
         let token = self.ask(Request::Query(Query::Counts), PendingRequest::Probe, out);
         for waiting in &mut self.pulls.waiting {
             if waiting.probe == Some(Probe::ToBeAsked) {
@@ -205,7 +205,7 @@ impl<D: Dialect> WorkerActor<D> {
         (self.terms.slots as usize).saturating_sub(self.claims.count())
     }
 
-    /// Whatever the hub had at once has come before this.
+    /// Everything that the hub had available has arrived before this.
     pub(super) fn probed(&mut self, token: u64, out: &mut ActorOutput<D>) {
         self.tell_nothing(|waiting| waiting.probe == Some(Probe::Asked(token)), out);
     }
@@ -215,7 +215,7 @@ impl<D: Dialect> WorkerActor<D> {
     }
 
     pub(super) fn assigned(&mut self, now: Timestamp, assignment: Box<Assignment>, out: &mut ActorOutput<D>) {
-        // This was the last question, unless there are more on their way to the hub.
+        // This was the last request, unless more are on their way to the hub.
         if self.pulls.asking == 0 {
             self.pulls.asked = None;
         }
@@ -229,7 +229,7 @@ impl<D: Dialect> WorkerActor<D> {
                 out.answers.push((waiting.caller, CallReply::Pulled(assignment)));
             }
             None => {
-                // The connection that asked has given up meanwhile.
+                // The connection has given up meanwhile.
                 let held = Held { task: assignment.task, attempt: assignment.attempt };
                 self.return_undelivered(held, "nobody waited for it any more", out);
             }
@@ -237,7 +237,7 @@ impl<D: Dialect> WorkerActor<D> {
         self.settle(out);
     }
 
-    /// Nothing will come: those who wait are told.
+    /// Answers all waiting pulls: no task will come.
     pub(super) fn send_away(&mut self, answer: &CallReply<D>, out: &mut ActorOutput<D>) {
         out.answers.extend(self.pulls.drain().map(|caller| (caller, answer.clone())));
     }

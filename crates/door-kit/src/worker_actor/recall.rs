@@ -1,4 +1,4 @@
-//! What a worker held before it or the broker was away, and what it says about that.
+//! What a worker held before it or the broker was away, and what it reports about that.
 
 use std::collections::HashMap;
 
@@ -11,18 +11,17 @@ use super::claims::{Claim, checkpoint_of};
 use super::requests::PendingRequest;
 use super::{ActorOutput, Dialect, Introduction, Standing, TaskOutputs as _, WorkerActor};
 
-/// How many of its old claims are asked for at a time.
+/// How many old claims one query asks for.
 const PAGE: usize = 1000;
 
-/// What a returning worker is asked about.
 #[derive(Debug)]
 pub(super) struct Recall<D: Dialect> {
-    /// What it held before it was away, until the hub has said what is left of it.
+    /// What it held before it was away, until the hub has answered what is left of it.
     before: HashMap<TaskId, Claim<D>>,
     pub(super) survivors: Survivors,
-    /// Its claims are all it has: what it does not name is gone.
+    /// Its list is complete: a task that it does not name is gone.
     pub(super) names_all: bool,
-    /// It goes on with a task from before, and the hub has not been told.
+    /// It continues a task from before, and the hub does not know yet.
     pub(super) has_returned: bool,
 }
 
@@ -96,7 +95,7 @@ impl<D: Dialect> WorkerActor<D> {
         self.enlist_when_all_is_there(out);
     }
 
-    /// Bytes it wanted to see: what a task it holds has saved before the break.
+    /// The fetched bytes: what a task of the worker had saved before the interruption.
     pub fn has_read(&mut self, token: u64, bytes: Result<Bytes, Refusal>, out: &mut ActorOutput<D>) {
         let Some(PendingRequest::Outputs { task }) = self.requests.take(token) else { return };
         let outputs = bytes.ok().and_then(|bytes| D::Outputs::from_checkpoint(&bytes));
@@ -117,7 +116,7 @@ impl<D: Dialect> WorkerActor<D> {
         }
     }
 
-    /// What the worker said about the tasks it had before.
+    /// Applies what the worker said about the tasks it had before.
     pub(super) fn settle_survivors(&mut self, out: &mut ActorOutput<D>) {
         match std::mem::take(&mut self.recall.survivors) {
             Survivors::Unknown => {}
@@ -128,10 +127,10 @@ impl<D: Dialect> WorkerActor<D> {
             Survivors::Named(tasks) => {
                 let is_named = |claim: &Claim<D>| tasks.iter().any(|task| claim.goes_by(task));
                 if self.presence.is_active() {
-                    // What it has just been handed it may not have read yet.
+                    // It may not have read a task that it has just received.
                     self.forget_claims(|claim| !is_named(claim) && !claim.evidence.is_new(), out);
                 } else {
-                    // The hub hears of it by the registration.
+                    // The registration reports it to the hub.
                     self.claims.retain(is_named);
                     self.recall.names_all = true;
                 }

@@ -1,4 +1,4 @@
-//! Reports: what a worker says about the tasks it holds.
+//! Reports of a worker about the tasks it holds.
 
 use bytes::Bytes;
 use tenure_hub::words::{AttemptFailure, Blob, Command, Held, Refusal, TaskId};
@@ -9,8 +9,8 @@ use super::requests::{PendingRequest, refused};
 use super::{ActorOutput, CallReply, Caller, Dialect, Status, TaskOutputs, TaskReport, WorkerActor};
 
 impl<D: Dialect> Claim<D> {
-    /// Adds to what was saved, unless it becomes too much. It stays until the hub has taken the end: one that is
-    /// refused can be reported again.
+    /// Adds to the saved outputs, unless they become too long. They stay until the hub has accepted the end, because a
+    /// refused end can be reported again.
     fn add_outputs(&mut self, later: D::Outputs) -> bool {
         let mut outputs = self.outputs.clone();
         outputs.add(later);
@@ -21,7 +21,7 @@ impl<D: Dialect> Claim<D> {
         fits
     }
 
-    /// The result of an end to which `last` belongs.
+    /// The result of an end that includes `last`.
     fn result_with(&self, last: D::Outputs) -> Bytes {
         let mut outputs = self.outputs.clone();
         outputs.add(last);
@@ -94,7 +94,7 @@ impl<D: Dialect> WorkerActor<D> {
         self.keep_outputs(task, Some(caller), out);
     }
 
-    /// What was saved is kept with the task, and a caller that waits is answered when it is on disk.
+    /// Saves the outputs with the task; the waiting caller gets its reply when they are on disk.
     fn keep_outputs(&mut self, task: TaskId, waits: Option<Caller>, out: &mut ActorOutput<D>) {
         let claim = self.claims.get_mut(task).expect("it is claimed");
         claim.evidence.starts();
@@ -144,15 +144,16 @@ impl<D: Dialect> WorkerActor<D> {
     }
 
     fn end(&mut self, caller: Option<Caller>, task: TaskId, request: Request, out: &mut ActorOutput<D>) {
-        // A worker that reports the end has read the task, and may pull the next one before the hub has heard of it.
+        // A worker that reports the end has read the task, and may pull the next one before the hub has recorded the
+        // end.
         if let Some(claim) = self.claims.get_mut(task) {
             (claim.evidence.started, claim.evidence.known, claim.ending) = (true, true, true);
         }
         self.ask(request, PendingRequest::Report { caller, task, ends: true }, out);
     }
 
-    /// It runs, perhaps it says how far it is, and perhaps it has brought outputs. It is answered with the last of
-    /// these, and at once if something is wanted of it.
+    /// The task runs, possibly with progress and outputs. The reply comes with the last of these, and at once if a
+    /// client wants something of it.
     fn go_on(
         &mut self,
         caller: Caller,

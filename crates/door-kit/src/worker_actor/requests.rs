@@ -1,4 +1,4 @@
-//! Requests to the hub that are not answered yet, and what each was for.
+//! Requests to the hub that are not answered yet, and their purpose.
 
 use std::collections::HashMap;
 
@@ -7,16 +7,16 @@ use tenure_hub::{Ask, Request, Response};
 
 use super::{ActorOutput, Caller, Dialect, WorkerActor};
 
-/// What an unanswered request was for.
+/// The purpose of an unanswered request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PendingRequest<D: Dialect> {
-    /// What the hub believes the worker holds.
+    /// Which tasks the hub counts as held by the worker.
     Recall,
-    /// Outputs that it saved for one of these.
+    /// The saved outputs of one of these.
     Outputs {
         task: TaskId,
     },
-    /// Whether the hub believes that it is alive.
+    /// Whether the hub counts it as alive.
     Life,
     Join {
         caller: Option<Caller>,
@@ -29,7 +29,7 @@ pub(super) enum PendingRequest<D: Dialect> {
     },
     /// A task for a pull that waits.
     Ask,
-    /// Marks when the hub has given what it had at once.
+    /// Marks that the hub has sent everything that was available.
     Probe,
     Report {
         caller: Option<Caller>,
@@ -54,7 +54,7 @@ impl<D: Dialect> Default for PendingRequests<D> {
 }
 
 impl<D: Dialect> PendingRequests<D> {
-    /// The number of something that is about to be asked for.
+    /// Returns the number of the next request.
     pub(super) fn expect(&mut self, pending: PendingRequest<D>) -> u64 {
         self.last_token += 1;
         self.pending.insert(self.last_token, pending);
@@ -84,7 +84,7 @@ impl<D: Dialect> WorkerActor<D> {
         self.ask(request, PendingRequest::Own(pending), out);
     }
 
-    /// A command of the door that has no use for its answer.
+    /// A command of the door whose reply it ignores.
     pub fn tell(&mut self, command: Command, out: &mut ActorOutput<D>) {
         self.command(command, PendingRequest::Nothing, out);
     }
@@ -110,7 +110,7 @@ impl<D: Dialect> WorkerActor<D> {
     }
 }
 
-/// Some answers carry a refusal inside, for one thing of several. Where one thing was asked, that is the answer.
+/// Some replies carry a refusal for one of several items. For a request with one item, that refusal is the reply.
 pub fn refused(reply: Result<Response, Refusal>) -> Result<Response, Refusal> {
     let response = reply?;
     let refusal = match &response {

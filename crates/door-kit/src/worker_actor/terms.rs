@@ -1,16 +1,16 @@
-//! What a worker has said of itself: what it offers, and its figures.
+//! What a worker has reported about itself: its offer and its figures.
 
 use tenure_hub::words::{Name, Timestamp, WorkerAbout, WorkerStats};
 
 use super::{Figures, Introduction, WorkerKind};
 
-/// Slots of a connection that pulls without having said who it is.
+/// Slots of a connection that pulls without a name.
 pub const NAMELESS_SLOTS: u32 = 100;
 
 #[derive(Debug)]
 pub struct WorkerTerms {
     pub capabilities: Vec<Name>,
-    /// It has said what it can do.
+    /// It has named its capabilities.
     pub(super) is_specific: bool,
     /// Labels of a worker that never registers, which a task may need as well.
     pub(super) labels: Vec<Name>,
@@ -53,12 +53,12 @@ impl WorkerTerms {
         self.introduction.is_some()
     }
 
-    /// What it said of itself when it registered, for the hub to keep.
+    /// Its registration, for the hub to store.
     pub(super) fn profile(&self) -> Option<Box<str>> {
         self.introduction.as_ref().and_then(|introduction| introduction.profile.clone())
     }
 
-    /// Which process it is, if it has said so.
+    /// Its instance, if it has named one.
     pub(super) fn instance(&self) -> Option<&String> {
         self.introduction.as_ref().and_then(|introduction| introduction.instance.as_ref())
     }
@@ -68,7 +68,7 @@ impl WorkerTerms {
         WorkerAbout { door: Some(door), ..about.unwrap_or_default() }
     }
 
-    /// What a worker said of itself travels with its figures, so that the hub has it for all views.
+    /// A worker's registration travels with its figures, so that the hub has it for all views.
     pub(super) fn figures(&self) -> Box<WorkerStats> {
         let mut more = Vec::new();
         if self.hung > 0 {

@@ -15,7 +15,7 @@ use super::{CallReply, Caller, Dialect, Heartbeats, KeyHolder, Standing, WorkerK
 /// Calls that may wait while a worker joins.
 const CALLS_WAITING_MAX: usize = 1024;
 
-/// The door's side of one worker, through whichever connections it speaks.
+/// The door's side of one worker, over any number of connections.
 #[derive(Debug)]
 pub struct WorkerActor<D: Dialect> {
     pub(super) presence: WorkerPresence,
@@ -25,22 +25,22 @@ pub struct WorkerActor<D: Dialect> {
     pub claims: Claims<D>,
     pub(super) recall: Recall<D>,
     pub(super) requests: PendingRequests<D>,
-    /// Calls that came while it joins.
+    /// Calls that arrived while it joins.
     pub(super) early: Vec<(Caller, WorkerRequest<D>)>,
-    /// What the door remembers about this worker.
+    /// The door's data about this worker.
     pub door: D::State,
 }
 
-/// What a turn leads to.
+/// The output of a turn.
 #[derive(Debug)]
 pub struct ActorOutput<D: Dialect> {
     pub asks: Vec<Ask>,
-    /// Bytes it wants to see, each under a number of its own.
+    /// Bytes to fetch, each under its own number.
     pub reads: Vec<(u64, Blob)>,
     pub answers: Vec<(Caller, CallReply<D>)>,
-    /// News for connections that can take them: the task, and what is wanted.
+    /// Notices for connections that support them: the task, and what a client wants.
     pub wishes: Vec<(u64, String, Wanted)>,
-    /// Its session with the hub ends after these requests; the next request begins another.
+    /// Its session with the hub ends after these requests; the next request opens another.
     pub closes_session: bool,
     /// It has another owner, so these requests need a session of that key.
     pub changes_owner: bool,
@@ -78,7 +78,7 @@ impl<D: Dialect> WorkerActor<D> {
         &self.presence.name
     }
 
-    /// Calls of one connection that come together. A worker listens to its owner only.
+    /// Handles calls of one connection that arrive together. A worker accepts calls only from its owner.
     pub fn call_from(
         &mut self,
         now: Timestamp,
@@ -123,7 +123,7 @@ impl<D: Dialect> WorkerActor<D> {
         let mut speaks = false;
         for (caller, call) in calls {
             if matches!(&call, WorkerRequest::Register(introduction) if self.is_taken(caller, introduction)) {
-                // Another peer under the same id: what it says is no sign of this worker's life.
+                // Another peer with the same id: its call is no sign of life of this worker.
                 out.answers.push((caller, CallReply::Taken));
                 continue;
             }
@@ -148,7 +148,7 @@ impl<D: Dialect> WorkerActor<D> {
             self.presence.connections.insert(caller.connection);
         }
         if self.presence.standing == Standing::Away && call.brings_back() {
-            // It goes on when the worker has joined again.
+            // The call continues when the worker has joined again.
             self.join(now, None, out);
         }
         if matches!(call, WorkerRequest::Sign) {
@@ -199,7 +199,7 @@ impl<D: Dialect> WorkerActor<D> {
             Delivery::Notice(Notice::Drain) | Delivery::Goodbye | Delivery::Ended(_) => {
                 self.send_away(&CallReply::Nothing, out);
             }
-            // This session watches nothing and takes no calls.
+            // This session has no watches and takes no calls.
             Delivery::Event { .. }
             | Delivery::Gap { .. }
             | Delivery::Live { .. }
@@ -210,7 +210,7 @@ impl<D: Dialect> WorkerActor<D> {
         }
     }
 
-    /// A connection is gone. What went out through it and was not read goes back.
+    /// A connection is gone. Unread tasks sent over it go back.
     pub fn detach(&mut self, connection: u64, out: &mut ActorOutput<D>) {
         self.presence.detach(connection);
         self.early.retain(|(caller, _)| caller.connection != connection);
@@ -244,13 +244,12 @@ impl<D: Dialect> WorkerActor<D> {
         times.into_iter().flatten().min()
     }
 
-    /// Whether the actor is not needed any more: its connection is gone, or the worker was silent for so long that it
-    /// is dead.
+    /// Whether the actor can end: its connection is gone, or the worker was silent for so long that it is dead.
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.is_alone() && (self.presence.is_nameless() || self.life.dies_at() <= now)
     }
 
-    /// No connection speaks as this worker, and none waits for it.
+    /// No connection acts as this worker, and none waits for it.
     fn is_alone(&self) -> bool {
         self.presence.connections.is_empty() && self.early.is_empty() && !D::is_needed(&self.door)
     }
@@ -269,7 +268,7 @@ impl<D: Dialect> WorkerActor<D> {
         }
         match pending {
             PendingRequest::Recall => self.recalled(reply, out),
-            // Its bytes come by another way.
+            // Its bytes arrive separately.
             PendingRequest::Outputs { .. } => {}
             PendingRequest::Life => self.life_told(now, reply, out),
             PendingRequest::Join { caller } => self.joined(now, caller, reply, out),

@@ -1,4 +1,4 @@
-//! Many in one frame: work and events that arrive together go out together.
+//! Batching: tasks and events that arrive together share a frame.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tenure_wire::notice::{Assign, Events};
 use crate::codec::encode_notice;
 use crate::translate;
 
-/// A frame of work is closed when its bodies have grown to this.
+/// A frame of tasks is closed when its bodies reach this size.
 const ASSIGN_BYTES: usize = 256 << 10;
 /// How many events go into one frame.
 const EVENTS_MAX: usize = 1_000;
@@ -18,7 +18,7 @@ const EVENTS_MAX: usize = 1_000;
 #[derive(Debug, Default)]
 pub(super) struct Bulk {
     work: Assign,
-    /// The terms of the last task, to recognise them when they come again.
+    /// The terms of the last task, to detect repeated ones.
     last_terms: Option<Arc<Terms>>,
     bytes: usize,
     events: Events,
@@ -56,7 +56,7 @@ impl Bulk {
         if self.work.tasks.is_empty() {
             return;
         }
-        // The lists come back for their capacity.
+        // The lists are put back to reuse their capacity.
         let mut notice = tenure_wire::Notice::Assign(std::mem::take(&mut self.work));
         encode_notice(out, &notice);
         if let tenure_wire::Notice::Assign(work) = &mut notice {

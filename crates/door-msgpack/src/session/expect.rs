@@ -1,4 +1,4 @@
-//! What is done with an answer of the hub when it comes.
+//! What to do with a reply of the hub.
 
 use tenure_hub::words::{Name, Refusal, TaskId, Timestamp};
 
@@ -8,17 +8,17 @@ pub(super) struct PendingReply {
     pub(super) expect: ReplyPlan,
 }
 
-/// What is done with the answer.
 #[derive(Debug)]
 pub(super) enum ReplyPlan {
-    /// It is passed on.
+    /// Pass it on.
     Plain,
-    /// Nobody is told.
+    /// Ignore it.
     Nothing,
-    /// One of several asks of one request. The last one answers, with the first refusal of them all, if there is any.
+    /// One of several hub requests of one request. The last one triggers the reply, with the first refusal, if there
+    /// is any.
     Part,
     LastPart,
-    /// Entries that the door refused itself, by their place in the request.
+    /// Entries that the door itself refused, by their index in the request.
     Submitted {
         refused: Box<[(usize, Refusal)]>,
     },
@@ -34,7 +34,7 @@ pub(super) enum ReplyPlan {
     Call {
         to: Name,
     },
-    /// A look at a task that somebody waits for.
+    /// The state of a task that the peer waits for.
     Waited {
         task: TaskId,
     },

@@ -15,7 +15,7 @@ use super::{ConnectionAccess, Known, Session, Turn, answer, encode_reply, refuse
 use crate::translate;
 
 impl Session {
-    /// Lets an untrusted peer in, or turns it away for good.
+    /// Admits an untrusted peer, or refuses it and closes the connection.
     pub(super) fn hello(
         &mut self,
         now: Timestamp,
@@ -103,7 +103,7 @@ impl Session {
     }
 }
 
-/// Optional parts of the protocol that this broker understands.
+/// Optional parts of the protocol that this broker supports.
 const FEATURES: [&str; 1] = [FEATURE_ACKNOWLEDGE];
 
 fn check_roles(grant: &Grant, roles: &[Role]) -> Result<(), Refusal> {

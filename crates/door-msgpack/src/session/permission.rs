@@ -1,4 +1,4 @@
-//! What a key allows, as far as the hub does not see to it: topics, which stand beside it, and worker ids.
+//! Checks the rights that the hub does not check: those for topics and worker ids.
 
 use tenure_hub::TopicAct;
 use tenure_hub::topics::SubscriptionId;
@@ -7,7 +7,7 @@ use tenure_wire::Request;
 
 use super::{ConnectionAccess, Known};
 
-/// Refuses with what the audit log calls it.
+/// Refuses, and names the act for the audit log.
 pub(super) fn check(
     access: &dyn ConnectionAccess,
     peer: &Known,
@@ -16,7 +16,7 @@ pub(super) fn check(
     let act = match request {
         Request::Publish(_) => TopicAct::Publish,
         Request::Subscribe(subscribe) => match (&subscribe.topics[..], &subscribe.id) {
-            // It goes on with the topics that its subscription has.
+            // It continues with the topics of its subscription.
             ([], Some(id)) if let Ok(id) = SubscriptionId::parse(id) => {
                 peer.all_topics.resume_act(&peer.namespace, &id)
             }
@@ -30,7 +30,7 @@ pub(super) fn check(
         Request::Register(spec) => {
             return access.may_work_as(&peer.grant, &spec.worker).map_err(|no| ("register", no));
         }
-        // These become requests of the hub, which refuses what the grant does not allow.
+        // These become hub requests, and the hub checks them.
         Request::Show(_)
         | Request::Find(_)
         | Request::Explain(_)

@@ -1,5 +1,5 @@
-//! Topics: publishing happens at once, and what a subscription holds is taken when its waker has fired and the peer has
-//! room. Whatever takes time (a publisher that waits, a request that is not answered) is under way here as a future.
+//! Topics: publishing happens at once, and messages of a subscription are taken when its waker has fired and the peer
+//! has room. Slow operations (a publish that waits, a request without an answer) run here as futures.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -23,12 +23,12 @@ use crate::translate;
 /// How many subscriptions one connection may hold, and how many requests it may wait for.
 const SUBSCRIPTIONS_MAX: usize = 10_000;
 const REQUESTS_MAX: usize = 4_096;
-/// What is taken from a subscription at a time. Less would cost more turns, more would keep others waiting.
+/// How much is taken from a subscription at a time. Less would cost more turns, more would delay other work.
 const TAKE_MESSAGES: usize = 512;
 const TAKE_BYTES: usize = 128 << 10;
-/// How many things that happened are looked at before the connection does something else.
+/// How many events are handled before the connection does something else.
 const HAPPENED_MAX: usize = 64;
-/// The number under which the hub keeps this door's form of a message.
+/// The slot under which the hub caches this door's encoding of a message.
 const ENCODING: usize = 0;
 
 type UnderWay = Pin<Box<dyn Future<Output = Happened> + Send>>;
@@ -41,9 +41,9 @@ pub(super) struct TopicSide {
     subscriptions: HashMap<u64, SubscriptionHandle, RandomState>,
     under_way: FuturesUnordered<UnderWay>,
     happened: Vec<Happened>,
-    /// Publishes that wait for slow subscribers: as long as there are many, the peer is not read from.
+    /// Publishes that wait for slow subscribers: while there are many, the loop does not read from the peer.
     waiting: usize,
-    /// Requests that are not answered.
+    /// Requests without an answer.
     asked: usize,
     taken: Vec<Delivery>,
 }
@@ -86,7 +86,7 @@ impl TopicSide {
         self.waiting
     }
 
-    /// Ready when something has happened that `happened` can deal with.
+    /// Resolves when there is something for `happened` to handle.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while self.happened.len() < HAPPENED_MAX {
             match Pin::new(&mut self.under_way).poll_next(context) {
@@ -114,13 +114,13 @@ impl TopicSide {
     }
 
     fn take(&mut self, number: u64, turn: &mut Turn) {
-        // It may have been unsubscribed since.
+        // The peer may have unsubscribed since.
         let Some(subscription) = self.subscriptions.get_mut(&number) else { return };
         if let Err(why) = subscription.try_take(TAKE_MESSAGES, TAKE_BYTES, &mut self.taken) {
             self.subscriptions.remove(&number);
             return encode_notice(&mut turn.out, &translate::subscription_ended(number, why));
         }
-        // Rings at once if something is left.
+        // Fires at once if something is left.
         self.under_way.push(rung(number, subscription));
         encode(number, &self.taken, turn);
         self.taken.clear();
@@ -192,7 +192,7 @@ impl TopicSide {
         Ok(Reply::Done)
     }
 
-    /// The stream of this subscription is over, and nobody needs to be told.
+    /// Forgets the stream of this subscription, without a notice to the peer.
     fn forget(&mut self, id: &topics::SubscriptionId) {
         self.subscriptions.retain(|_, subscription| subscription.id() != id);
     }
@@ -205,7 +205,7 @@ impl TopicSide {
             let result = topics.request(&namespace, publish, timeout).await;
             Happened::Answered { number, result }
         });
-        // Asked here and now, so that it keeps its place among what the peer publishes.
+        // Polled at once, so that it keeps its order among what the peer publishes.
         match asking.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Happened::Answered { result, .. }) => responded(number, result, turn),
             Poll::Ready(_) | Poll::Pending => {
@@ -226,7 +226,7 @@ fn rung(number: u64, subscription: &SubscriptionHandle) -> UnderWay {
 }
 
 impl Session {
-    /// Requests about topics. They never come near the engine.
+    /// Requests about topics. They never reach the engine.
     pub(super) fn topics(&mut self, number: u64, request: Request, turn: &mut Turn) -> Result<(), Refusal> {
         let Some(peer) = &mut self.peer else { return Ok(()) };
         let identity = peer.identity.clone();
@@ -287,7 +287,7 @@ impl Session {
     }
 }
 
-/// Messages of one kind that follow each other share a frame; what stands between them keeps its place.
+/// Consecutive messages of one kind share a frame; other deliveries keep their place in between.
 fn encode(number: u64, deliveries: &[Delivery], turn: &mut Turn) {
     let mut rows: Vec<Bytes> = Vec::with_capacity(deliveries.len());
     let mut of_kind = DeliveryKind::Live;

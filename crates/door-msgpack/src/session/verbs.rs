@@ -1,4 +1,4 @@
-//! Requests, one by one: what each asks of the hub.
+//! Converts each kind of request to hub requests.
 
 use tenure_hub::words::{Command, Held, Query, Refusal, Reply as HubReply, Timestamp};
 use tenure_hub::{Ask, Request as HubRequest, Response, Watch};
@@ -13,7 +13,7 @@ use super::waits::OWN_WATCHES;
 use super::{ConnectionAccess, Due, Session, Turn, answer, encode_reply, permission, refuse, submitted};
 use crate::translate::{self, Template};
 
-/// How many kinds of broadcasts one session may choose to hear.
+/// Maximum number of broadcast filters of one session.
 const HEARS_MAX: usize = 1_024;
 
 impl Session {
@@ -49,7 +49,7 @@ impl Session {
         turn: &mut Turn,
     ) -> Result<(), Refusal> {
         let command = match request {
-            // The ones that come by the thousand.
+            // Frequent requests.
             Request::Submit(submit) => {
                 self.submit(number, submit, turn);
                 return Ok(());
@@ -61,7 +61,7 @@ impl Session {
                 return Ok(());
             }
 
-            // Clients: change.
+            // Clients: commands.
             Request::Release(OneTask { task }) => Command::Release { task: translate::id(task) },
             Request::Cancel(one) => Command::Cancel { task: translate::id(one.task), reason: one.reason },
             Request::Pause(one) => Command::Pause { task: translate::id(one.task), reason: one.reason },
@@ -220,7 +220,7 @@ impl Session {
                 HubRequest::HearBroadcasts { hear: false }
             }
             Request::Ping => {
-                // A worker's ping is a sign of life, and the engine has to hear of it.
+                // A worker's ping is a sign of life, so the engine must learn of it.
                 if self.peer.as_ref().is_some_and(|peer| peer.works) {
                     expect = ReplyPlan::Pong { now };
                     HubRequest::Command(Command::Heartbeat { held: None, stats: None })
@@ -289,7 +289,7 @@ impl Session {
         Ok(())
     }
 
-    /// Several asks of one request: the last one brings the answer for all of them.
+    /// Several hub requests for one request: the last one triggers the reply.
     fn ask_all(&mut self, number: u64, asks: impl ExactSizeIterator<Item = HubRequest>, turn: &mut Turn) {
         let last = asks.len();
         if last == 0 {
@@ -306,7 +306,7 @@ pub(super) fn pong(now: Timestamp) -> Reply {
     Reply::Pong(Pong { now: translate::time(now) })
 }
 
-/// The number of a watch, wait or call: it has to have one, and the highest are the door's own.
+/// The number of a watch, wait or call: it is required, and the highest are reserved for the door.
 pub(super) fn opening(number: u64) -> Result<u64, Refusal> {
     match number {
         NO_NUMBER => {

@@ -1,8 +1,10 @@
 //! Waiting for tasks to end.
 //!
-//! The first wait of a session opens one watch for the ends of whatever it has submitted. Each task is then looked at
-//! once: what has ended already is answered from there, what has not is answered by the watch. A task of somebody else
-//! gets a watch of its own and is looked at once more.
+//! The first wait of a session opens one watch for the ends of everything the peer has submitted. Then each task is
+//! queried
+//! once: if it has ended, that is the answer, otherwise the watch delivers it. A task of another submitter gets its
+//! own
+//! watch and is queried once more.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,9 +20,9 @@ use super::expect::ReplyPlan;
 use super::{Due, Session, Turn, answer, refuse};
 use crate::translate;
 
-/// How many tasks one session may wait for.
+/// Maximum number of tasks that one session may wait for.
 const WAITED_MAX: usize = 65_536;
-/// How many bytes of results one answer brings along; the others can be fetched.
+/// How many bytes of results one reply contains; clients can fetch the others.
 const RESULT_BYTES: usize = 8 << 20;
 /// Numbers from here on are the door's own watches; a peer's are below.
 pub(super) const OWN_WATCHES: u64 = 1 << 63;
@@ -29,7 +31,7 @@ pub(super) const OWN_WATCHES: u64 = 1 << 63;
 pub(super) struct Waits {
     all: HashMap<u64, Wait, RandomState>,
     by_task: HashMap<TaskId, Waited, RandomState>,
-    /// The watch for the ends of what this peer has submitted is open.
+    /// The watch for the ends of this peer's submissions is open.
     watching: bool,
     next_watch: u64,
 }
@@ -48,7 +50,7 @@ struct Waited {
     /// The waits, by the numbers of their requests.
     by: Vec<u64>,
     wants_result: bool,
-    /// Its own watch, if it is somebody else's task.
+    /// Its own watch, if another peer submitted the task.
     watch: Option<u64>,
 }
 
@@ -104,7 +106,7 @@ impl Session {
         Ok(())
     }
 
-    /// A task that somebody waits for has been looked at.
+    /// The state of a task that the peer waits for has arrived.
     pub(super) fn looked(
         &mut self,
         task: TaskId,
@@ -122,7 +124,7 @@ impl Session {
         }
     }
 
-    /// The watch tells of an end.
+    /// The watch reports an end.
     pub(super) fn heard_of_end(
         &mut self,
         event: &Event,
@@ -141,7 +143,7 @@ impl Session {
         }
     }
 
-    /// Events may have been missed: every task is looked at again.
+    /// Events may have been missed: queries every task again.
     pub(super) fn look_again(&mut self, turn: &mut Turn) {
         let Some(extras) = &self.extras else { return };
         let tasks: Vec<TaskId> = extras.waits.by_task.keys().copied().collect();
@@ -150,7 +152,7 @@ impl Session {
         }
     }
 
-    /// The time of a wait is up: what has ended is told, and what has not.
+    /// A wait has timed out: the reply lists what has ended, and what has not.
     pub(super) fn wait_is_over(&mut self, number: u64, turn: &mut Turn) {
         let Some(wait) = self.extras().waits.all.remove(&number) else { return };
         for task in &wait.left {
@@ -191,7 +193,7 @@ impl Session {
         }
     }
 
-    /// The common watch hears only of what this peer has submitted.
+    /// The common watch covers only what this peer has submitted.
     fn mind_foreign(&mut self, info: &TaskInfo, turn: &mut Turn) {
         let identity = self.peer.as_ref().map(|peer| peer.identity.clone());
         if identity.as_ref() == Some(&info.terms.submitter) {
@@ -246,7 +248,7 @@ impl Session {
 }
 
 impl Wait {
-    /// The result, if it was asked for and there is room for it in one frame.
+    /// The result, if it was requested and fits into the frame.
     fn result_of(&mut self, row: &Ended, bytes: Option<&Bytes>) -> Option<Bytes> {
         if !self.results || self.result_bytes + row.result_bytes as usize > RESULT_BYTES {
             return None;

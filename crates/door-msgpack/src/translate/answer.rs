@@ -1,4 +1,4 @@
-//! What the hub answers, in the wire's words.
+//! Converts the hub's replies to the wire.
 
 use bytes::Bytes;
 use tenure_hub::words::{
@@ -19,7 +19,7 @@ use super::notice::terms;
 use super::refusal::refusal;
 use super::word::{name, pause_cause, presence, span, task, threshold, time, wanted_word};
 
-/// An answer as it is, where nothing else has to be known to say it.
+/// Converts a reply that needs no further context.
 pub(crate) fn response(response: Response) -> tenure_wire::Reply {
     match response {
         Response::Done | Response::Command(Reply::Done) => tenure_wire::Reply::Done,
@@ -57,7 +57,7 @@ pub(crate) fn bytes(bytes: Bytes) -> tenure_wire::Reply {
     tenure_wire::Reply::Bytes(BytesReply { bytes })
 }
 
-/// How a task ended that somebody waits for; `None` while it has not.
+/// How a task ended that a client waits for; `None` while it has not.
 pub(crate) fn ended(info: &TaskInfo) -> Option<(wire_task::Ended, Blob)> {
     let end = info.state.end()?;
     let row = wire_task::Ended {
@@ -127,7 +127,7 @@ fn answered(answer: Answer) -> tenure_wire::Reply {
             tasks: tasks.iter().map(task_info).collect(),
             next: next.map(|cursor| cursor.to_string().into()),
         }),
-        // Nobody asks for a slice here: tasks are listed by cursor, workers all at once.
+        // This door never requests a slice: it lists tasks by cursor, and workers all at once.
         Answer::ScannedTasks { tasks, .. } => {
             tenure_wire::Reply::Tasks(Tasks { tasks: tasks.iter().map(task_info).collect(), next: None })
         }

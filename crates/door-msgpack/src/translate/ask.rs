@@ -1,4 +1,4 @@
-//! What a peer asks, in the hub's words. What the wire can say and the hub cannot understand is refused here.
+//! Converts requests to the hub's types, and refuses values that the hub does not know.
 
 use bytes::Bytes;
 use tenure_hub::limits::BODY_BYTES_MAX;
@@ -14,7 +14,7 @@ use tenure_wire::{Code, request, task, worker};
 
 use super::word::{from_name, from_on_close, from_on_lost, from_span, from_time, from_wanted, id};
 
-/// The terms of a submission, made ready once for all tasks that share them.
+/// The terms of a submission, prepared once for all tasks that share them.
 pub(crate) struct Template(Result<NewTask, Refusal>);
 
 impl Template {
@@ -161,7 +161,7 @@ pub(crate) fn list_query(query: request::ListQuery) -> Result<ListQuery, Refusal
     })
 }
 
-/// The refusal of a kind of event that this broker does not have: whoever waits for it would wait for ever.
+/// The refusal of a kind of event that this broker does not have: the client would wait without end.
 pub(crate) fn unknown_kind(kinds: &[EventKind]) -> Option<tenure_wire::Refusal> {
     let unknown = kinds.iter().find(|kind| matches!(kind, EventKind::Other(_)))?;
     let known: Vec<&str> = EventKind::KNOWN.iter().map(EventKind::as_str).collect();

@@ -1,4 +1,4 @@
-//! Events, in the wire's words.
+//! Converts events to the wire.
 
 use std::time::Duration;
 
@@ -31,14 +31,14 @@ pub(crate) fn event(event: &Event) -> tenure_wire::event::Event {
             told.task = Some(task(*id));
             told.attempt = *attempt;
         }
-        // The accessors above have said it all.
+        // The accessors above cover these.
         EventSubject::Worker { .. } | EventSubject::Queue { .. } => {}
         EventSubject::Tag { namespace: _, tag } => told.more.get_or_insert_default().tag = Some(tag.clone()),
     }
     told
 }
 
-/// How a task ended, if the event alone says it all: the common case, and the one without a second question.
+/// How a task ended, if the event alone says it: the common case, which needs no second query.
 pub(crate) fn ended_by(event: &Event) -> Option<(Ended, Blob)> {
     let (EventSubject::Task { id, .. }, EventData::Completed { worker, result }) =
         (&event.about, &event.kind)
@@ -58,7 +58,7 @@ pub(crate) fn ended_by(event: &Event) -> Option<(Ended, Blob)> {
     Some((row, *result))
 }
 
-/// The name of what happened, and what goes with it beyond whom it concerns.
+/// The kind of an event, and its details beyond its subject.
 fn kind(kind: &EventData) -> (EventKind, Option<Detail>) {
     let blank = Detail::default;
     match kind {

@@ -1,4 +1,4 @@
-//! News for a worker and for a caller, in the wire's words.
+//! Converts notices for a worker and for a caller to the wire.
 
 use bytes::Bytes;
 use tenure_hub::CallAnswer;
@@ -27,7 +27,7 @@ pub(crate) fn terms(terms: &Terms) -> wire_task::Terms {
     }
 }
 
-/// Work, with its body and the position of its terms in the frame.
+/// A task, with its body and the index of its terms in the frame.
 pub(crate) fn assignment(assignment: Assignment, body: Bytes, terms: u32) -> wire_task::Assignment {
     wire_task::Assignment {
         task: task(assignment.task),

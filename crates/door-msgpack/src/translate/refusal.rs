@@ -1,4 +1,4 @@
-//! Every "no" of the hub, spelled out.
+//! Converts every refusal of the hub.
 
 use tenure_hub::words::Refusal;
 use tenure_wire::Code;

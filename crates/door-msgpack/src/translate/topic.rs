@@ -17,7 +17,7 @@ use tenure_wire::{Code, Notice, Reply, Timestamp};
 
 use super::word::span;
 
-/// A payload up to this size is copied out of what was read, so that it does not keep all of it in memory.
+/// A payload up to this size is copied out of the read buffer, so that it does not keep the buffer in memory.
 const COPIED_BYTES_MAX: usize = 16 << 10;
 
 pub(crate) fn publish<'a>(message: &'a NewMessage, identity: &Name) -> Publish<'a> {
@@ -50,13 +50,13 @@ fn own(payload: &Bytes) -> Bytes {
     if payload.len() <= COPIED_BYTES_MAX { Bytes::copy_from_slice(payload) } else { payload.clone() }
 }
 
-/// A subscription that begins, or one that comes back.
+/// A new subscription, or a resumed one.
 pub(crate) enum Begin {
     New(Subscribe),
     Again(Resume),
 }
 
-/// What to do with a subscription, in words that have to be known.
+/// The options of a subscription that the broker must understand.
 #[derive(Clone, Copy)]
 pub(crate) struct How {
     policy: Option<Policy>,
@@ -309,7 +309,7 @@ pub(crate) fn subscription_list(page: TopicPage<SubscriptionInfo>) -> Reply {
     })
 }
 
-/// The codes of topics are the same through every door, and the sentence has the numbers in it.
+/// The codes of topics are the same through every door, and the message contains the numbers.
 pub(crate) fn topic_refusal(refusal: &TopicRefusal) -> tenure_wire::Refusal {
     tenure_wire::Refusal::new(Code::from(refusal.code()), refusal.to_string())
 }

@@ -1,4 +1,4 @@
-//! Single words and values.
+//! Converts single words and values.
 
 use std::time::Duration;
 
@@ -123,7 +123,7 @@ pub(crate) fn lost_reason(reason: LostReason) -> words::LostReason {
     }
 }
 
-/// What happens next, and when, if the task is tried again later.
+/// What happens next, and when, if the task is retried later.
 pub(crate) fn next(next: Next) -> (words::Next, Option<tenure_wire::Timestamp>) {
     match next {
         Next::Requeued => (words::Next::Requeued, None),

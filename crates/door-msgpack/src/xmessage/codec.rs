@@ -1,8 +1,9 @@
-//! Bytes ↔ messages of the dialect. A frame is a length of four bytes, big-endian, and one MessagePack value: a message
+//! Bytes ↔ messages of the dialect. A frame is a big-endian length of four bytes and one MessagePack value: a message
 //! without fields is its name, any other a map of one entry, from its name to its fields.
 //!
-//! We write fields as a list in their order, as the peers of today do, and read them as a map too. Variants that the
-//! broker adds to the dialect (`HandShakeWith`, `AddTaskWith`) are read only: no peer of today ever receives one.
+//! The codec writes fields as a list in order, as existing peers do, and also reads them as a map. Variants that the
+//! broker
+//! adds to the dialect (`HandShakeWith`, `AddTaskWith`) are read only: existing peers never receive one.
 
 use std::fmt;
 
@@ -21,12 +22,12 @@ pub const FRAME_BYTES_MAX: usize = 1 << 20;
 /// How deep values may nest. Messages nest four levels deep.
 const DEPTH_MAX: usize = 16;
 
-/// Everything that is said in this dialect, in both directions.
+/// All messages of this dialect, in both directions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum XMessage {
     /// Text for people.
     BulkMessage(String),
-    /// The broker gives a worker a task. The record id is the task's body.
+    /// The broker sends a task to a worker. The record id is the task's body.
     TaskLaunch {
         task_id: XMessageId,
         record_id: String,
@@ -57,7 +58,7 @@ pub enum XMessage {
         from: XMessageState,
         to: XMessageState,
     },
-    /// A worker tells what became of a task.
+    /// A worker reports the state of a task.
     TaskStateChange {
         id: XMessageId,
         from: XMessageState,
@@ -82,7 +83,7 @@ pub enum Operation {
     AddTaskWith(XMessageTaskOptions),
 }
 
-/// Who a peer is. Everything but the role may be left out.
+/// The introduction of a peer. Everything but the role is optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct XMessageIntroduction {
@@ -101,7 +102,7 @@ pub struct XMessageIntroduction {
     pub task_types: Option<Vec<String>>,
 }
 
-/// A task with options. Everything but the record id may be left out.
+/// A task with options. Everything but the record id is optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct XMessageTaskOptions {
@@ -152,7 +153,7 @@ pub enum XMessageError {
 pub fn encode(out: &mut BytesMut, message: &XMessage) {
     let start = out.len();
     out.put_bytes(0, LENGTH_BYTES);
-    // Writing into memory does not fail, and all of these types can be written.
+    // Writing into memory does not fail, and all of these types can be encoded.
     rmp_serde::encode::write(&mut out.writer(), message).expect("a message can be written");
     let length = (out.len() - start - LENGTH_BYTES) as u32;
     out[start..start + LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
@@ -231,7 +232,7 @@ impl<'de> Deserialize<'de> for XMessageId {
     }
 }
 
-/// For fuzzers and the fixed corpus: whatever comes, nothing panics, and what was understood is understood again.
+/// For fuzzers and the fixed corpus: no input panics, and what decodes also survives a round trip.
 pub fn fuzz(bytes: &[u8]) {
     let mut arrived = BytesMut::from(bytes);
     while let Ok(frames) = split(&mut arrived) {

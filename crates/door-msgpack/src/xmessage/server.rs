@@ -1,4 +1,4 @@
-//! The dialect's socket. It is served like the native protocol; only the session is another.
+//! The dialect's socket. It is served like the native protocol, with another session.
 
 use std::io;
 
@@ -10,10 +10,10 @@ use super::session::Session;
 use crate::server::serve_with;
 use crate::settings::Settings;
 
-/// Where a broker listens for this dialect unless told otherwise.
+/// The default port of this dialect.
 pub const DEFAULT_PORT: u16 = 5677;
 
-/// Serves until the hub stops, then waits for the conversations to end.
+/// Serves until the hub stops, then waits for the connections to end.
 pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
     serve_with("xmessage", DoorListener::Tcp(listener), hub, settings, Session::new).await
 }

@@ -1,5 +1,5 @@
-//! One peer's conversation in the older dialect, pure. The broker speaks first; what the peer answers makes it a worker
-//! or an actioner.
+//! One peer's session in the older dialect, pure. The broker speaks first; the peer's answer makes it a worker or an
+//! actioner.
 
 mod introduction;
 
@@ -30,7 +30,7 @@ pub struct Session {
     settings: Arc<Settings>,
     who: Who,
     pendings: Pendings<Expect>,
-    /// The actioner has no more requests: the goodbye waits for the last answer.
+    /// The actioner has no more requests: the goodbye waits for the last reply.
     is_over: bool,
 }
 
@@ -39,11 +39,11 @@ enum Who {
     Unknown,
     Actioner,
     Worker {
-        /// How it registers, and registers again after it was lost.
+        /// Its registration, used again after it was lost.
         spec: Box<WorkerSpec>,
         held: HashMap<TaskId, Holding, RandomState>,
         next_beat: Timestamp,
-        /// A registration is under way.
+        /// A registration is in flight.
         is_joining: bool,
     },
 }
@@ -55,28 +55,28 @@ struct Holding {
     wanted: Option<Wanted>,
 }
 
-/// What is done with an answer.
+/// What to do with a reply.
 #[derive(Debug)]
 enum Expect {
-    /// Only a refusal is worth a word.
+    /// Only a refusal is reported.
     Quiet,
     /// A worker has registered.
     Joined,
-    /// A worker has beaten: if the hub has given it up, it joins again.
+    /// A heartbeat: if the hub has dropped the worker, it joins again.
     Beat,
-    /// The text that says it is done.
+    /// The text that reports success.
     Say(String),
-    /// A task to play that may have been paused rather than held back.
+    /// A task to play that may be paused rather than held.
     Play {
         task: TaskId,
     },
-    /// A page of the tasks to play, and how many there were on the pages before.
+    /// A page of the tasks to play, and how many there were on earlier pages.
     PlayAll {
         created: usize,
         paused: usize,
     },
     TaskTable,
-    /// The same with its rows, waiting for the numbers.
+    /// The same with its rows, waiting for the counts.
     Counts {
         tasks: Vec<TaskInfo>,
     },
@@ -88,7 +88,7 @@ impl Session {
         Session { settings, who: Who::Unknown, pendings: Pendings::default(), is_over: false }
     }
 
-    /// Registers the worker with nothing in its hands. Whatever it was given before it was lost, it was told to stop.
+    /// Registers the worker without any attempts. It was told to stop everything it held before it was lost.
     fn join(&mut self, turn: &mut Turn) {
         let Who::Worker { spec, held, is_joining, .. } = &mut self.who else { return };
         if *is_joining || self.is_over {
@@ -190,7 +190,7 @@ impl Session {
         }
     }
 
-    /// A worker's news of a task.
+    /// A worker reports the state of a task.
     fn changed(&mut self, task: TaskId, to: XMessageState, turn: &mut Turn) {
         let Who::Worker { held, .. } = &mut self.who else { return };
         let Some(holding) = held.get(&task).copied() else {
@@ -233,7 +233,7 @@ impl Session {
         match notice {
             Notice::Assign(assignment) => self.assigned(&assignment, body.unwrap_or(Ok(Bytes::new())), turn),
             Notice::Wanted { task, attempt: _, wanted, reason: _ } => {
-                // A task that has been reported on meanwhile is none of this worker's business any more.
+                // The worker has already reported the end of the task.
                 let Some(holding) = held.get_mut(&task) else { return };
                 holding.wanted = Some(wanted);
                 let op = translate::operation(wanted, task);
@@ -364,7 +364,7 @@ impl Protocol for Session {
                 say(&translate::refusal(&why), turn);
                 turn.close = true;
             }
-            // Nothing of this was asked for.
+            // This session has asked for none of these.
             Delivery::Event { .. }
             | Delivery::Gap { .. }
             | Delivery::Live { .. }
@@ -433,7 +433,6 @@ impl Session {
     }
 }
 
-/// A list of answers of which only one was asked for: its refusal is the refusal of the whole.
 fn say(text: &str, turn: &mut Turn) {
     encode(&mut turn.out, &XMessage::BulkMessage(text.to_owned()));
 }

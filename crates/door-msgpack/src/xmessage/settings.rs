@@ -1,10 +1,10 @@
-//! What the listener of this dialect assumes about peers that cannot say more than their role and a record id.
+//! Defaults for peers that send only their role and a record id.
 
 use tenure_hub::words::{Name, OnLost};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XmessageSettings {
-    /// How many tasks a worker is sent at once.
+    /// How many tasks a worker gets at once.
     pub slots: u32,
     /// The types of tasks that a worker runs.
     pub task_types: Vec<Name>,

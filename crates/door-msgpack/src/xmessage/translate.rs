@@ -1,4 +1,4 @@
-//! The dialect's words ↔ the hub's. Pure, and the only file of this folder that knows both.
+//! Translates between the dialect and the hub's types; the only file of this folder that knows both. Pure.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use super::codec::{Operation, XMessageId, XMessageIntroduction, XMessageState, X
 
 /// The one queue of this dialect.
 pub(super) const QUEUE: &str = "default";
-/// How often both sides say that they are alive.
+/// The heartbeat interval of both sides.
 pub(super) const BEAT: Duration = Duration::from_secs(2);
-/// So many missed beats, and a worker is lost.
+/// A worker is lost after this many missed heartbeats.
 const BEATS_MISSED: u32 = 10;
-/// The largest table that is printed.
+/// Maximum number of rows in a printed table.
 const ROWS_MAX: usize = 1_000;
 
 pub(super) fn id(id: XMessageId) -> TaskId {
@@ -30,7 +30,7 @@ pub(super) fn wire_id(task: TaskId) -> XMessageId {
     XMessageId(task.0)
 }
 
-/// A task that is held back until an actioner plays it. The listener's settings fill in what the options leave out.
+/// A task that is held until an actioner plays it. The listener's settings fill in missing options.
 pub(super) fn submission(
     task: TaskId,
     options: XMessageTaskOptions,
@@ -65,8 +65,8 @@ pub(super) fn fresh_task() -> TaskId {
     fresh_id()
 }
 
-/// How a worker of this dialect is treated. It has no way to come back with what it holds, so a closed connection ends
-/// its attempts.
+/// The settings of a worker of this dialect. It cannot return with what it holds, so a closed connection ends its
+/// attempts.
 pub(super) fn worker_spec(
     worker: Name,
     introduction: &XMessageIntroduction,
@@ -80,14 +80,14 @@ pub(super) fn worker_spec(
         lost_after: BEAT * BEATS_MISSED,
         lease: BEAT * BEATS_MISSED,
         on_close: OnClose::TasksDie,
-        // A worker may begin before it says Run, and a task that must not run twice has begun then.
+        // A worker may start before it says Run, so a task that must not run twice counts as started on assignment.
         starts_on_assign: true,
         about: WorkerAbout { door: Some("xmessage"), ..WorkerAbout::default() },
         ..WorkerSpec::new(worker, vec![QUEUE.into()], slots)
     }
 }
 
-/// What a worker's news of a task asks of the hub, in order. `wanted` is what somebody has asked of it.
+/// The hub requests for a worker's report, in order. `wanted` is what a client has asked for.
 pub(super) fn report(held: Held, to: XMessageState, wanted: Option<Wanted>) -> Vec<Request> {
     match to {
         XMessageState::Run => vec![Request::Command(Command::Start(vec![held]))],
@@ -118,7 +118,7 @@ pub(super) fn report(held: Held, to: XMessageState, wanted: Option<Wanted>) -> V
     }
 }
 
-/// What nobody has asked for yet has to be asked for before it can be confirmed.
+/// If no client has asked for it, the door asks before it confirms.
 fn confirmed(held: Held, done: Wanted, wanted: Option<Wanted>, ask: Command) -> Vec<Request> {
     let mut asks = Vec::new();
     if wanted != Some(done) {
@@ -128,7 +128,7 @@ fn confirmed(held: Held, done: Wanted, wanted: Option<Wanted>, ask: Command) -> 
     asks
 }
 
-/// A task whose body is no text: this dialect cannot say it.
+/// A task whose body is not text: this dialect cannot carry it.
 pub(super) fn cannot_be_said(held: Held, why: &str) -> Request {
     let failure = AttemptFailure {
         held,
@@ -153,7 +153,7 @@ pub(super) fn refusal(no: &Refusal) -> String {
     format!("{}: {no}", no.code())
 }
 
-/// The tasks that wait for an actioner to play them, a page at a time.
+/// The tasks that wait for an actioner to play them, page by page.
 pub(super) fn playable(cursor: Option<tenure_hub::words::Cursor>) -> Query {
     let states = vec![StateName::Created, StateName::Paused];
     let query =
@@ -243,7 +243,7 @@ fn state_of(state: &TaskState) -> XMessageState {
         TaskState::Paused(_) => XMessageState::Pause,
         TaskState::Completed(_) => XMessageState::Terminated(0),
         TaskState::Cancelled(_) => XMessageState::Terminated(-1),
-        // An exit code that this dialect would take for something else, or that it has no room for, becomes 1.
+        // An exit code that has another meaning in this dialect, or that does not fit, becomes 1.
         TaskState::Failed(end) => match i8::try_from(end.exit_code) {
             Ok(0 | -1) | Err(_) => XMessageState::Terminated(1),
             Ok(code) => XMessageState::Terminated(code),

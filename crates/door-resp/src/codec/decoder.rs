@@ -1,4 +1,4 @@
-//! The incremental reader of commands.
+//! The incremental decoder of commands.
 
 use bytes::{Bytes, BytesMut};
 
@@ -7,22 +7,22 @@ use super::inline;
 use super::limits::RespLimits;
 use super::raw_command::{RawCommand, Span};
 
-/// Digits, a sign and room to spare: a longer count is no count.
+/// Digits, a sign and some spare: a longer number is invalid.
 const LENGTH_DIGITS_MAX: usize = 20;
-/// A command with many arguments leaves a long list of spans behind; keep no more than this of it.
+/// A command with many arguments leaves a long list of spans; keep at most this capacity.
 const SPANS_KEPT_MAX: usize = 1024;
 
-/// Turns any split of a byte stream into the same commands.
+/// Decodes the same commands however the byte stream is split.
 ///
-/// It remembers how far it came, so a command that arrives in a thousand reads is parsed once. After an
-/// error it stays broken: the stream has no meaning from there on.
+/// It remembers its position, so a command that arrives in a thousand reads is parsed once. After an error it stays
+/// broken: the rest of the stream has no meaning.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: BytesMut,
     limits: RespLimits,
     progress: Progress,
     spans: Vec<Span>,
-    /// The last complete command. It is kept here so that a request can be lent without allocating.
+    /// The last complete command, stored here so that it can be lent without allocating.
     frame: Bytes,
 }
 
@@ -47,7 +47,7 @@ impl Decoder {
         Self { limits, ..Self::default() }
     }
 
-    /// Takes effect from the next argument on, so that a peer may authenticate and go on in one write.
+    /// Applies from the next argument on, so that a peer may authenticate and continue in one write.
     pub fn set_limits(&mut self, limits: RespLimits) {
         self.limits = limits;
     }
@@ -66,7 +66,7 @@ impl Decoder {
         self.buffer.len()
     }
 
-    /// Gives back the memory of an idle connection.
+    /// Frees the memory of an idle connection.
     pub fn release_memory(&mut self) {
         self.frame = Bytes::new();
         if self.buffer.is_empty() {
@@ -75,9 +75,9 @@ impl Decoder {
         }
     }
 
-    /// The next complete command, or none yet.
+    /// Returns the next complete command, or `None` yet.
     pub fn next_request(&mut self) -> Result<Option<RawCommand<'_>>, ProtocolError> {
-        // The buffer can reuse its memory once nobody looks at the last command any more.
+        // The buffer can reuse its memory once the last command is no longer borrowed.
         self.frame = Bytes::new();
         match self.advance() {
             Ok(true) => Ok(Some(RawCommand::new(&self.frame, &self.spans))),
@@ -123,7 +123,7 @@ impl Decoder {
         }
     }
 
-    /// Reads `*<count>`. False if it is not complete. An empty or null array is no command and is skipped.
+    /// Reads `*<count>`. Returns false if it is incomplete. Skips an empty or null array, which is not a command.
     fn begin_array(&mut self) -> Result<bool, ProtocolError> {
         let Some((count, end)) = length_line(&self.buffer, 1, ProtocolError::ArrayLength)? else {
             return Ok(false);
@@ -141,7 +141,7 @@ impl Decoder {
         Ok(true)
     }
 
-    /// Reads `$<length>`, the bytes and their line end. Where the next argument begins, or none yet.
+    /// Reads `$<length>`, the bytes and their line end. Returns where the next argument begins, or `None` yet.
     fn take_argument(&mut self, at: usize) -> Result<Option<usize>, ProtocolError> {
         let Some(&kind) = self.buffer.get(at) else { return Ok(None) };
         if kind != b'$' {
@@ -151,7 +151,7 @@ impl Decoder {
             return Ok(None);
         };
         let Ok(length) = usize::try_from(length) else { return Err(ProtocolError::BulkLength) };
-        // The size is refused when it is announced, before a byte of it has arrived.
+        // The size is refused when it is announced, before any byte of it has arrived.
         if length > self.limits.argument_bytes {
             return Err(ProtocolError::ArgumentTooLong { max: self.limits.argument_bytes });
         }
@@ -179,7 +179,7 @@ impl Decoder {
         Ok(found.map(|_| length))
     }
 
-    /// Takes one line off the buffer. False if it was empty.
+    /// Takes one line off the buffer. Returns false if it was empty.
     fn take_line(&mut self, end: usize) -> Result<bool, ProtocolError> {
         let line = self.buffer.split_to(end + 1);
         let line = line[..end].strip_suffix(b"\r").unwrap_or(&line[..end]);

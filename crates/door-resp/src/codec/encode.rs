@@ -1,10 +1,10 @@
-//! Replies to bytes.
+//! Encodes replies.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::reply::Reply;
 
-/// What the peer asked for with HELLO.
+/// The protocol version that the peer chose with HELLO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
     #[default]
@@ -142,7 +142,7 @@ fn integer(kind: u8, value: i64, out: &mut BytesMut) {
     out.put_slice(b"\r\n");
 }
 
-/// A line ends at its first line end, so text that came from outside must not bring its own.
+/// A line ends at its first line end, so text from outside must not contain one.
 fn line(kind: u8, text: &[u8], out: &mut BytesMut) {
     out.reserve(text.len() + 3);
     out.put_u8(kind);

@@ -1,8 +1,8 @@
-//! What can be wrong with the bytes themselves. Each ends the connection after it was answered.
+//! Protocol errors. The broker answers each and then closes the connection.
 
 use super::reply::Reply;
 
-/// Broken framing: after this the stream cannot be read any further.
+/// Broken framing: the rest of the stream cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     #[error("invalid multibulk length")]
@@ -27,7 +27,7 @@ pub enum ProtocolError {
     UnbalancedQuotes,
     #[error("this is not an HTTP port")]
     Http,
-    /// Only replies nest; a command that tries to is refused with [`ProtocolError::ExpectedBulk`].
+    /// Only replies nest; a nested command is refused with [`ProtocolError::ExpectedBulk`].
     #[error("nested too deeply")]
     TooDeep,
     #[error("unknown type byte '{}'", shown(*.0))]
@@ -37,7 +37,7 @@ pub enum ProtocolError {
 }
 
 impl ProtocolError {
-    /// The answer the peer gets before the connection is closed.
+    /// The reply that the peer gets before the connection is closed.
     pub fn reply(self) -> Reply {
         Reply::error(format!("ERR Protocol error: {self}"))
     }

@@ -1,4 +1,4 @@
-//! Commands typed as a line, with the quoting of `redis-cli` and telnet users.
+//! Commands typed as a line, with the quoting of `redis-cli` and telnet.
 
 use bytes::{BufMut, BytesMut};
 
@@ -88,7 +88,7 @@ fn take_single_quoted<'a>(line: &'a [u8], words: &mut BytesMut) -> Result<&'a [u
     }
 }
 
-/// What follows a closing quote must be a space or the end.
+/// Only a space or the end may follow a closing quote.
 fn ended(rest: &[u8]) -> Result<&[u8], ProtocolError> {
     match rest.first() {
         Some(byte) if !byte.is_ascii_whitespace() => Err(ProtocolError::UnbalancedQuotes),
@@ -96,8 +96,8 @@ fn ended(rest: &[u8]) -> Result<&[u8], ProtocolError> {
     }
 }
 
-/// A web page can make a browser send a form to a local port. Its body would be read as commands, so the
-/// first words of such a request end the conversation.
+/// A web page can make a browser send a form to a local port. Its body would be read as commands, so the first words
+/// of an HTTP request close the connection.
 fn is_http(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
 }

@@ -1,7 +1,7 @@
-//! What a peer may send at most, by name.
+//! The named limits of a peer's input.
 
-/// The limits of one connection's input. They are stricter until the peer has authenticated, because
-/// until then its numbers are an untrusted peer's numbers.
+/// The input limits of one connection. They are stricter until the peer has authenticated, because until then it is
+/// untrusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RespLimits {
     /// Bytes of one whole command, headers included.

@@ -1,17 +1,17 @@
-//! One command as it came in: a name and arguments, still bytes.
+//! One command as received: a name and arguments, as bytes.
 
 use std::ops::Range;
 
 use bytes::Bytes;
 
-/// A complete command, lent by the decoder until the next one is asked for.
+/// A complete command, borrowed from the decoder until the next one.
 #[derive(Clone, Copy, Debug)]
 pub struct RawCommand<'a> {
     frame: &'a Bytes,
     arguments: &'a [Span],
 }
 
-/// Where an argument lies in its frame. Half the size of a `Range<usize>`: a command may have many.
+/// The position of an argument in its frame. Half the size of a `Range<usize>`: a command may have many.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     start: u32,

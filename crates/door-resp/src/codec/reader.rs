@@ -1,4 +1,4 @@
-//! Reads replies as a client would. Tests, transcripts and the benchmark stand on the other side with it.
+//! Reads replies as a client does. Used by tests, transcripts and the benchmark.
 
 use bytes::Bytes;
 
@@ -6,10 +6,11 @@ use super::error::ProtocolError;
 use super::limits::RespLimits;
 use super::reply::Reply;
 
-/// How deep a reply may nest. Ours never come near.
+/// Maximum nesting of a reply. The broker's replies stay far below.
 pub(crate) const REPLY_DEPTH_MAX: usize = 16;
 
-/// One whole reply from the front of `bytes` and its length, or none yet. It starts over on each call.
+/// Reads one whole reply from the front of `bytes` and returns it with its length, or `None` yet. Each call starts
+/// over.
 pub fn read_reply(bytes: &[u8]) -> Result<Option<(Reply, usize)>, ProtocolError> {
     let mut reader = JobReader { bytes, at: 0 };
     match reader.value(REPLY_DEPTH_MAX) {

@@ -1,10 +1,10 @@
-//! Every shape an answer can have.
+//! All kinds of replies.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 
-/// One answer or push. RESP3 shapes become their RESP2 counterparts when they are written for an old peer.
+/// One reply or push. RESP3 kinds are converted to RESP2 when they are encoded for an old peer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// A short status such as `OK`.
@@ -13,19 +13,19 @@ pub enum Reply {
     Error(String),
     Integer(i64),
     Bulk(Bytes),
-    /// Nothing, where a string would have been.
+    /// Null in place of a string.
     Null,
-    /// Nothing, where an array would have been. RESP2 tells the two apart.
+    /// Null in place of an array. RESP2 distinguishes the two.
     NullArray,
     Array(Vec<Reply>),
-    /// An array of very many bulk strings, written already, part by part.
+    /// An array of very many bulk strings, encoded in parts.
     Written {
         count: usize,
         parts: Vec<Bytes>,
     },
     Map(Vec<(Reply, Reply)>),
     Set(Vec<Reply>),
-    /// Unasked news.
+    /// A push message.
     Push(Vec<Reply>),
     Boolean(bool),
     Double(f64),
@@ -36,7 +36,7 @@ pub enum Reply {
         format: [u8; 3],
         text: Bytes,
     },
-    /// An error that may hold line ends.
+    /// An error that may contain line ends.
     BulkError(Bytes),
 }
 

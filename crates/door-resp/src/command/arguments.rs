@@ -8,7 +8,7 @@ use super::error::{CommandError, shown};
 use crate::codec::RawCommand;
 use crate::key::{RespKey, RespQueueKey};
 
-/// Longer waits are waits for ever in all but name.
+/// Longer timeouts are practically unlimited.
 const TIMEOUT_SECONDS_MAX: f64 = 10.0 * 365.0 * 86_400.0;
 /// Longest id of a job, plan, action or worker as an argument.
 const ID_BYTES_MAX: usize = 256;
@@ -45,7 +45,7 @@ impl<'a> Arguments<'a> {
         (self.left() > 0).then(|| self.request.argument(self.at))
     }
 
-    /// Whether all arguments that are left are so.
+    /// Whether the predicate holds for all remaining arguments.
     pub(super) fn all(&self, is_so: impl Fn(&[u8]) -> bool) -> bool {
         (self.at..=self.request.argument_count()).all(|at| is_so(self.request.argument(at)))
     }
@@ -67,7 +67,7 @@ impl<'a> Arguments<'a> {
         found
     }
 
-    /// What stands behind this word, wherever it is.
+    /// The argument after this word, at any position.
     pub(super) fn after_keyword(&self, word: &str) -> Option<&'a [u8]> {
         let last = self.request.argument_count();
         let at =
@@ -93,7 +93,7 @@ impl<'a> Arguments<'a> {
         usize::try_from(value).map_err(|_| CommandError::NotPositive)
     }
 
-    /// Seconds, possibly with a fraction. Zero waits for ever and is none.
+    /// Seconds, possibly with a fraction. Zero means no limit and becomes `None`.
     pub(super) fn timeout_seconds(&mut self) -> Result<Option<Duration>, CommandError> {
         let seconds: f64 = parse_text(self.required()?).ok_or(CommandError::TimeoutNotAFloat)?;
         if !seconds.is_finite() || seconds > TIMEOUT_SECONDS_MAX {
@@ -102,11 +102,11 @@ impl<'a> Arguments<'a> {
         if seconds < 0.0 {
             return Err(CommandError::TimeoutNegative);
         }
-        // Redis rounds up to the millisecond; a wait shorter than that is still a wait, not for ever.
+        // Redis rounds up to the millisecond; a shorter timeout must not become zero, which means no limit.
         Ok((seconds > 0.0).then(|| Duration::from_secs_f64(seconds).max(Duration::from_millis(1))))
     }
 
-    /// Whole milliseconds. Zero waits for ever and is none.
+    /// Whole milliseconds. Zero means no limit and becomes `None`.
     pub(super) fn timeout_millis(&mut self) -> Result<Option<Duration>, CommandError> {
         let millis: i64 = parse_text(self.required()?).ok_or(CommandError::TimeoutNotAnInteger)?;
         match u64::try_from(millis) {
@@ -120,7 +120,7 @@ impl<'a> Arguments<'a> {
         Ok(RespKey::parse(self.required()?))
     }
 
-    /// A key that must name a queue. What is a view of another kind is of the wrong type.
+    /// A key that must name a queue. A view of another kind has the wrong type.
     pub(super) fn queue_key(&mut self) -> Result<RespQueueKey, CommandError> {
         let argument = self.required()?;
         match RespKey::parse(argument) {
@@ -151,7 +151,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// An id of something the broker knows or not; only its form is looked at.
+    /// The id of something that may or may not exist; only the form is checked.
     pub(super) fn id(&mut self, what: &'static str) -> Result<String, CommandError> {
         let invalid = |why| Err(CommandError::InvalidId { what, why });
         let Ok(id) = std::str::from_utf8(self.required()?) else { return invalid("not UTF-8") };

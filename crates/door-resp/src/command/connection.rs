@@ -1,4 +1,4 @@
-//! Commands about the connection itself: who speaks, in which version, and what there is to say.
+//! Commands about the connection itself: identity, protocol version, and information.
 
 use bytes::Bytes;
 
@@ -13,7 +13,7 @@ pub(crate) enum ConnectionCommand {
     Auth(Credentials),
     Client(ClientCommand),
     Select,
-    /// Existing workers put their id into the message and mean a heartbeat.
+    /// Existing workers put their id into the message and use it as a heartbeat.
     Ping(Option<Bytes>),
     Echo(Bytes),
     Quit,
@@ -35,7 +35,7 @@ pub(crate) struct Hello {
     pub name: Option<String>,
 }
 
-/// A key is never shown, not even by `{:?}`.
+/// A key is never printed, not even by `{:?}`.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Credentials {
     pub user: Option<String>,
@@ -53,7 +53,7 @@ pub(crate) enum ClientCommand {
     Id,
     List,
     Info,
-    /// Requests about a cache the broker does not have. They are granted and change nothing.
+    /// Requests about a cache that the broker does not have. They succeed and change nothing.
     NoEvict,
     NoTouch,
 }
@@ -213,7 +213,7 @@ fn switch(arguments: &mut Arguments<'_>, command: ClientCommand) -> Result<Clien
     if arguments.keyword("ON") || arguments.keyword("OFF") { Ok(command) } else { Err(CommandError::Syntax) }
 }
 
-/// Names appear in lists of one line per client, so they may not bring spaces or line ends.
+/// Names appear in lists with one line per client, so they may not contain spaces or line ends.
 fn client_name(arguments: &mut Arguments<'_>) -> Result<String, CommandError> {
     const CLIENT_NAME_BYTES_MAX: usize = 256;
     let invalid = |why| Err(CommandError::InvalidId { what: "client name", why });

@@ -1,4 +1,4 @@
-//! What can be wrong with a command's arguments, in the words Redis clients know.
+//! Errors in a command's arguments, in the wording that Redis clients know.
 
 use tenure_plans::SchemaError;
 
@@ -56,7 +56,7 @@ pub(crate) enum CommandError {
     NoSuchStream(String),
     #[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
     WrongType,
-    /// Nobody pushes to these or pops from them.
+    /// Clients can neither push to these queues nor pop from them.
     #[error("WRONGTYPE '{0}' is kept for the broker")]
     Kept(String),
     #[error("ERR '{0}' is not a queue, queues are queue:<name>")]

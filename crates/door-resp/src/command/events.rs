@@ -1,4 +1,4 @@
-//! Events: the numbered log as streams, and news as it happens as channels.
+//! Events: the numbered log as streams, and live events as channels.
 
 use std::time::Duration;
 
@@ -39,20 +39,20 @@ pub(crate) enum EventsCommand {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct XRead {
-    /// Each stream as it was written, what it is, and from where.
+    /// Each stream: its key as written, its meaning, and where to start.
     pub streams: Vec<(Bytes, EventsKey, ReadFrom)>,
     pub count: usize,
     pub block: Option<BlockFor>,
 }
 
-/// `BLOCK 0` waits for ever.
+/// `None` for `BLOCK 0`, which waits without a limit.
 pub(crate) type BlockFor = Option<Duration>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadFrom {
     /// Everything after this event number.
     After(u64),
-    /// `$`: only what is yet to come.
+    /// `$`: only later events.
     Now,
 }
 

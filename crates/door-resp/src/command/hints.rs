@@ -1,4 +1,4 @@
-//! Commands of Redis that the broker does not offer, and what to use instead.
+//! Redis commands that the broker does not offer, and what to use instead.
 
 use super::error::{CommandError, shown};
 
@@ -9,7 +9,7 @@ const RIGHT_END: &str = "the oldest job of a queue is at the right end: use RPOP
 const EVENTS: &str = "the broker alone writes events: use PUBLISH for messages, and XREAD to follow jobs";
 const SETTINGS: &str = "settings are in the configuration file: see tenure config show";
 
-/// In the order of the alphabet.
+/// Sorted by name.
 const INSTEAD: &[(&str, &str)] = &[
     ("acl", "keys and their rights are in the configuration file"),
     ("bitcount", NO_DATABASE),

@@ -1,4 +1,4 @@
-//! Submitting, reporting, asking about and steering jobs. A job is this door's word for a task.
+//! Submitting, reporting, querying and controlling jobs. A job is this door's word for a task.
 
 use super::Command;
 use super::arguments::Arguments;
@@ -10,7 +10,7 @@ use crate::key::RespQueueKey;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum JobCommand {
     Submit(Box<JobSubmission>),
-    /// What is wrong with an update is told after whether there is such a job.
+    /// An error in the update is reported only after the job has been found.
     Update {
         job: String,
         update: Result<Box<JobUpdate>, ShapeError>,
@@ -76,7 +76,7 @@ pub(crate) struct JobFilter {
     pub queue: Option<RespQueueKey>,
     pub worker: Option<String>,
     pub tag: Option<String>,
-    /// The plan or the action was a bare word: perhaps it was meant to be a status.
+    /// The plan or the action was a bare word, which may have been meant as a status.
     pub is_bare: bool,
 }
 
@@ -105,7 +105,7 @@ impl JobStatus {
         }
     }
 
-    /// All of them, for whoever has misspelled one.
+    /// All statuses, for the error about an unknown one.
     pub(super) fn words() -> String {
         let words = Self::ALL.map(Self::word);
         let [first @ .., last] = &words;
@@ -188,7 +188,7 @@ fn steer(arguments: &mut Arguments<'_>, verb: JobVerb) -> Result<Command, Comman
     Ok(Command::Job(JobCommand::Steer { job, verb, reason }))
 }
 
-/// An id, or the whole job as a worker was handed it.
+/// An id, or the whole job as a worker received it.
 fn job_id(arguments: &mut Arguments<'_>) -> Result<String, CommandError> {
     match arguments.peek().map(pushed_name) {
         Some(Ok(Some(name))) => {

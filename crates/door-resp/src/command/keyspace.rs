@@ -1,7 +1,6 @@
-//! Commands on stored keys: those that are no view of the broker's tasks, workers and plans.
+//! Commands on stored keys: keys that are not views of the broker's tasks, workers and plans.
 //!
-//! Where Redis has one command for both, its entry in the table looks at the first key and goes one way or the other.
-//! One file per type of value.
+//! Where Redis has one command for both, its entry in the table decides by the first key. One file per type of value.
 
 pub(super) mod hashes;
 pub(crate) mod keys;
@@ -46,7 +45,7 @@ pub(crate) enum KeyspaceCommand {
     },
     /// SCRIPT EXISTS.
     AreKnown(Vec<bool>),
-    /// A script that is not known, or anything else that needs an interpreter.
+    /// An unknown script, or anything else that needs an interpreter.
     Refused,
 }
 
@@ -75,7 +74,7 @@ impl KeyspaceCommand {
         }
     }
 
-    /// The same within a transaction, where nobody waits.
+    /// The same within a transaction, where commands do not block.
     pub(crate) fn without_waiting(self) -> Self {
         match self {
             Self::Wait { command, .. } => Self::Run(Box::new(KeyCommand::Blocking(command))),
@@ -84,7 +83,7 @@ impl KeyspaceCommand {
     }
 }
 
-/// Whether a key is stored: no view, and no queue under its other name.
+/// Whether a key is stored: neither a view nor a queue under its other name.
 pub(super) fn is_stored(key: &[u8]) -> bool {
     RespKey::parse(key) == RespKey::Unknown && !key.starts_with(b"raw:")
 }
@@ -98,7 +97,7 @@ fn run(command: KeyCommand) -> Command {
     Command::Keyspace(KeyspaceCommand::Run(Box::new(command)))
 }
 
-/// A key that is stored. What the broker renders is not changed by commands on values.
+/// A stored key. Commands on values do not change views.
 fn key(arguments: &mut Arguments<'_>) -> Result<Bytes, CommandError> {
     let written = arguments.required()?;
     match is_stored(written) {
@@ -107,7 +106,7 @@ fn key(arguments: &mut Arguments<'_>) -> Result<Bytes, CommandError> {
     }
 }
 
-/// A key whose value may be deleted and given a time to live: one that is stored, or the metadata beside a view.
+/// A key that can be deleted or given a time to live: a stored one, or the metadata of a view.
 fn deletable_key(arguments: &mut Arguments<'_>) -> Result<Bytes, CommandError> {
     let metadata = arguments.peek().and_then(|written| RespKey::parse(written).metadata());
     match metadata {
@@ -116,7 +115,7 @@ fn deletable_key(arguments: &mut Arguments<'_>) -> Result<Bytes, CommandError> {
     }
 }
 
-/// Bytes of their own: what is stored must not hold on to the buffer that it came in.
+/// Copies the bytes: a stored value must not keep the read buffer alive.
 fn value(arguments: &mut Arguments<'_>) -> Result<Bytes, CommandError> {
     Ok(Bytes::copy_from_slice(arguments.required()?))
 }

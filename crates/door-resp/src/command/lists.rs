@@ -1,4 +1,4 @@
-//! Lists as Redis users know them. Here a list is a queue: a push submits, a pop claims.
+//! Redis lists. Here a list is a queue: a push submits, a pop claims.
 
 use std::time::Duration;
 
@@ -30,22 +30,22 @@ pub(crate) enum RespListCommand {
         start: i64,
         stop: i64,
     },
-    /// LREM: a holder is done with a task, or a waiting task is taken out.
+    /// LREM: a worker completes a task, or a waiting task is removed.
     Remove {
         queue: RespQueueKey,
         element: Bytes,
     },
 }
 
-/// A pop in any of its forms. The queues are tried in order.
+/// Any form of pop. The queues are tried in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimCommand {
     pub queues: Vec<(Bytes, RespQueueKey)>,
     pub wait: Wait,
     pub reply: PopReply,
-    /// Where a move puts what it takes.
+    /// The list that receives the job, for commands that move it.
     pub list: Option<RespQueueKey>,
-    /// The bytes that were pushed are wanted, without anything about the job.
+    /// Return the bytes that were pushed, without any data about the job.
     pub raw: bool,
 }
 
@@ -57,7 +57,7 @@ pub(crate) enum Wait {
     ForEver,
 }
 
-/// What a pop is answered with.
+/// The form of a pop's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PopReply {
     /// RPOP: the job.
@@ -66,7 +66,7 @@ pub(crate) enum PopReply {
     Jobs { count: usize },
     /// BRPOP: the key and the job, or the job alone for old workers.
     KeyAndJob,
-    /// RPOPLPUSH and its kin: an element that LREM takes back, the job's id or the whole job.
+    /// RPOPLPUSH and its relatives: an element that LREM accepts, the job's id or the whole job.
     Element,
 }
 
@@ -100,7 +100,7 @@ pub(super) fn brpop(arguments: &mut Arguments<'_>) -> Result<Command, CommandErr
         }
         queues.push(claimed_queue(arguments)?);
     }
-    // An answer has one form, whichever queue it comes from.
+    // A reply has one form, whichever queue it comes from.
     if queues.iter().any(|(key, _)| is_raw(key) != is_raw(&queues[0].0)) {
         return Err(CommandError::Syntax);
     }
@@ -148,7 +148,7 @@ pub(super) fn lrange(arguments: &mut Arguments<'_>) -> Result<Command, CommandEr
 
 pub(super) fn lrem(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
     let queue = arguments.queue_key()?;
-    // An id is in a queue once, so how many to remove and from which end makes no difference.
+    // An id is in a queue once, so the count and direction do not matter.
     arguments.integer()?;
     Ok(Command::List(RespListCommand::Remove { queue, element: arguments.bytes()? }))
 }
@@ -170,7 +170,7 @@ fn claim(queues: Vec<(Bytes, RespQueueKey)>, wait: Wait, reply: PopReply) -> Com
     Command::List(RespListCommand::Claim(ClaimCommand { queues, wait, reply, list: None, raw }))
 }
 
-/// A queue to take from. What workers hold and what waits for its time cannot be popped.
+/// A queue to pop from. Held and scheduled jobs cannot be popped.
 fn claimed_queue(arguments: &mut Arguments<'_>) -> Result<(Bytes, RespQueueKey), CommandError> {
     let written = arguments.peek().map(Bytes::copy_from_slice).unwrap_or_default();
     let queue = if is_raw(&written) { arguments.raw_queue_key()? } else { arguments.queue_key()? };
@@ -185,7 +185,7 @@ fn is_raw(key: &[u8]) -> bool {
     key.starts_with(b"raw:")
 }
 
-/// A list to look at. Where nothing can live the list is empty, as in Redis.
+/// A list to read. A key that cannot exist is an empty list, as in Redis.
 fn list_key(arguments: &mut Arguments<'_>) -> Result<RespKey, CommandError> {
     let key = arguments.key()?;
     match key.redis_type() {
@@ -194,7 +194,7 @@ fn list_key(arguments: &mut Arguments<'_>) -> Result<RespKey, CommandError> {
     }
 }
 
-/// A queue has one order, so both ends of a move are checked for spelling only.
+/// A queue has one order, so the sides of a move are only checked for spelling.
 fn sides(arguments: &mut Arguments<'_>) -> Result<(), CommandError> {
     for _ in 0..2 {
         if !arguments.keyword("LEFT") && !arguments.keyword("RIGHT") {

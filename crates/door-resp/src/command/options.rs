@@ -6,7 +6,7 @@ use super::error::{CommandError, shown};
 pub(crate) const PAGE_LIMIT_DEFAULT: usize = 100;
 pub(crate) const PAGE_LIMIT_MAX: usize = 1000;
 
-/// Which part of a long list is wanted. More than the limit is answered with the limit.
+/// Which part of a long list to return. A higher number than the limit counts as the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageOptions {
     pub offset: usize,
@@ -72,7 +72,7 @@ fn limit(arguments: &mut Arguments<'_>) -> Result<usize, CommandError> {
     match parse_text::<u64>(word) {
         Some(0) => Err(CommandError::LimitZero),
         Some(limit) => Ok(usize::try_from(limit).unwrap_or(PAGE_LIMIT_MAX).min(PAGE_LIMIT_MAX)),
-        // More digits than a number has are more than the limit all the same.
+        // A number with too many digits is above the limit as well.
         None if is_number(word) => Ok(PAGE_LIMIT_MAX),
         None => Err(CommandError::Limit(shown(word))),
     }

@@ -1,4 +1,4 @@
-//! Plans: stored recipes of steps that run on one worker, one after the other.
+//! Plans: stored lists of steps that run on one worker, one after the other.
 
 use bytes::Bytes;
 use tenure_plans::Plan;
@@ -10,7 +10,7 @@ use super::options::{PageOptions, is_number, is_option};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum PlanCommand {
-    /// The plan and the JSON it came as, which is what workers get to see.
+    /// The plan and its original JSON, which workers receive.
     Submit {
         plan: Box<Plan>,
         json: Bytes,
@@ -28,7 +28,7 @@ pub(crate) enum PlanCommand {
     },
 }
 
-/// How the storing of a plan is answered.
+/// The form of the reply to a stored plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlanAnswer {
     /// PLAN.SUBMIT: with its id.

@@ -1,4 +1,4 @@
-//! Looking into queues without taking anything out.
+//! Queries about queues that take nothing out.
 
 use super::Command;
 use super::arguments::Arguments;

@@ -1,4 +1,4 @@
-//! The list of all commands: one truth for dispatch, for argument counts and for what COMMAND answers.
+//! The table of all commands: the single source for dispatch, argument counts and COMMAND.
 
 use super::arguments::Arguments;
 use super::error::{CommandError, shown};
@@ -47,7 +47,7 @@ impl Entry {
     }
 }
 
-/// Where in the table each letter begins and ends. A lookup is on every command's way.
+/// The range of each initial letter in the table. Every command needs a lookup, so it should be fast.
 static LETTERS: [(u8, u8); 26] = letters();
 
 const fn letters() -> [(u8, u8); 26] {

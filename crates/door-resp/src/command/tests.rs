@@ -1,4 +1,4 @@
-//! The grammar, as a peer would type it.
+//! Tests of the grammar.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Looking at tasks, workers and plans through keys, and the two things a key may change.
+//! Queries for tasks, workers and plans through keys, and the two changes that keys allow.
 
 use bytes::Bytes;
 use tenure_hub::keyspace::Page;
@@ -17,7 +17,7 @@ pub(crate) const SCAN_COUNT_MAX: usize = 1000;
 pub(crate) enum ViewCommand {
     Get(RespKey),
     GetMany(Vec<AskedKey>),
-    /// SET of a field that old workers report through.
+    /// SET of a field that old workers use for reports.
     Set {
         key: RespKey,
         value: Bytes,
@@ -51,7 +51,7 @@ pub(crate) enum AskedKey {
     Stored(Bytes),
 }
 
-/// What is asked of the fields of a view.
+/// Which fields of a view a command reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HashPart {
     All,
@@ -97,7 +97,7 @@ pub(super) fn set(arguments: &mut Arguments<'_>) -> Result<Command, CommandError
     Ok(Command::View(ViewCommand::Set { key, value }))
 }
 
-/// A view that is read field by field. What is asked of it follows the key.
+/// A view that is read field by field. The arguments after the key select the fields.
 pub(super) fn hash_part(
     arguments: &mut Arguments<'_>,
     part: impl FnOnce(&mut Arguments<'_>) -> Result<HashPart, CommandError>,
@@ -175,7 +175,7 @@ fn keys(arguments: &mut Arguments<'_>) -> Result<Vec<AskedKey>, CommandError> {
     Ok(keys)
 }
 
-/// A key of this type or of none: where nothing can live, nothing is found.
+/// A key of this type or of none: a key that cannot exist has no value.
 fn typed_key(arguments: &mut Arguments<'_>, kind: &str) -> Result<RespKey, CommandError> {
     let key = arguments.key()?;
     match key.redis_type() {
@@ -202,7 +202,7 @@ fn hash_key(arguments: &mut Arguments<'_>) -> Result<RespKey, CommandError> {
     }
 }
 
-/// Times to live belong to the views, so what a worker asks for here is read and not used.
+/// The broker decides the time to live of views, so a worker's option is parsed and ignored.
 fn set_options(arguments: &mut Arguments<'_>) -> Result<(), CommandError> {
     while arguments.left() > 0 {
         if ["EX", "PX", "EXAT", "PXAT"].iter().any(|option| arguments.keyword(option)) {

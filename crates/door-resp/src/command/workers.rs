@@ -1,4 +1,4 @@
-//! The worker's own commands.
+//! Commands of workers.
 
 use super::Command;
 use super::arguments::Arguments;
@@ -6,7 +6,7 @@ use super::error::CommandError;
 use super::options::PageOptions;
 use crate::json::{Challenge, Statistics, WorkerRegistration, check_worker_id};
 
-/// The longest text that is searched for.
+/// Maximum length of a search text.
 pub(crate) const WORDS_BYTES_MAX: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -25,7 +25,7 @@ pub(crate) enum WorkerCommand {
         challenge: Challenge,
     },
     List,
-    /// Capabilities by what they are described as.
+    /// Finds capabilities by their descriptions.
     Search {
         words: String,
         page: PageOptions,

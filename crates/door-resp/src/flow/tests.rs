@@ -1,5 +1,5 @@
-//! Prints the flow of every command that takes more than one step: what it asks, and the state that waits for the
-//! answer. Every answer here is the least helpful one, so each flow is shown up to the first thing that is missing.
+//! Prints the flow of every command with more than one step: its requests, and the state that waits for each reply.
+//! All replies are as empty as possible, so each flow is shown up to the first thing that is missing.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! `ACTION.SUBMIT`: an action, and how its jobs are to be run.
+//! `ACTION.SUBMIT`: an action, and the options of its jobs.
 
 use tenure_plans::{Action, Document, SchemaError};
 

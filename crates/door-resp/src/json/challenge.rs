@@ -1,5 +1,4 @@
-//! `WORKER.VERIFY`: a capability is put to the test. Whoever asks names a command to run, the worker
-//! answers with what came out.
+//! `WORKER.VERIFY`: a client tests a capability. It names a command to run, and the worker answers with the output.
 
 use serde_json::Value;
 use tenure_plans::{Document, SchemaError, TEXT_BYTES_MAX};
@@ -16,9 +15,9 @@ pub(crate) enum Challenge {
     Ask {
         command: String,
         arguments: Vec<String>,
-        /// One worker; else every worker that offers the capability.
+        /// One worker; otherwise every worker that offers the capability.
         worker: Option<String>,
-        /// What the output must contain; else success is enough.
+        /// What the output must contain; otherwise success is enough.
         expect: Option<String>,
     },
     Answer {

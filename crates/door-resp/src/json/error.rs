@@ -1,4 +1,4 @@
-//! What can be wrong with a JSON document of this door.
+//! Errors in the JSON documents of this door.
 
 use tenure_plans::SchemaError;
 

@@ -1,4 +1,4 @@
-//! Which ids are good. Ids become parts of keys and of lines, so they are kept plain.
+//! Which ids are valid. Ids become parts of keys and of lines, so only plain characters are allowed.
 
 use tenure_plans::{SchemaError, check_id_length, is_plain};
 
@@ -19,7 +19,7 @@ pub(crate) fn check_worker_id(id: &str) -> Result<(), ShapeError> {
     }
 }
 
-/// The id a client chose for a job. Any visible character will do; how plans and actions are called is kept for them.
+/// The id that a client chose for a job. Any visible character is allowed; the ids of plans and actions are reserved.
 pub(super) fn check_job_id(what: &'static str, id: &str) -> Result<(), SchemaError> {
     check_id_length(what, "job_id", id)?;
     if id.chars().any(|c| c.is_control() || c.is_whitespace()) {

@@ -1,4 +1,4 @@
-//! What a submission may say about how its tasks are to be run, whatever they consist of.
+//! The options of a submission, for any kind of work.
 
 use std::time::Duration;
 use tenure_plans::{Document, SchemaError};
@@ -14,9 +14,9 @@ const QUEUE_BYTES_MAX: usize = 256;
 pub(crate) struct TaskOptions {
     pub queue: RespQueueKey,
     pub priority: i32,
-    /// None leaves it to what the task consists of.
+    /// `None`: the work decides.
     pub needs: Option<Vec<String>>,
-    /// How a capability should be described that is needed as well.
+    /// The description of a further capability that the task needs.
     pub needs_described: Option<String>,
     /// The capability that was found by that description.
     pub needs_matched: Option<String>,
@@ -31,7 +31,7 @@ pub(crate) struct TaskOptions {
     pub crash_budget: Option<u32>,
 }
 
-/// What becomes of a task whose worker is lost.
+/// What happens to a task whose worker is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LostPolicy {
     Requeue,

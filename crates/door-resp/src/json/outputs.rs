@@ -1,4 +1,4 @@
-//! Outputs: what comes out of a job, told in one piece or bit by bit.
+//! Outputs of a job, reported at once or in parts.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use tenure_door_kit::worker_actor;
 
 use super::base64::{bytes_field, decode_base64};
 
-/// Everything a worker may leave behind. All of it is bytes, so that a copy costs nothing.
+/// All outputs that a worker may report. All are `Bytes`, so that a copy costs nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outputs {
     pub result: Option<Bytes>,
@@ -14,7 +14,7 @@ pub struct Outputs {
     pub task_results: Option<Bytes>,
     pub stdout: Option<Bytes>,
     pub stderr: Option<Bytes>,
-    /// What the broker has no place of its own for.
+    /// Outputs for which the broker has no field of its own.
     pub exit_code: Option<i32>,
     pub error: Option<String>,
 }
@@ -52,7 +52,7 @@ impl Outputs {
         *self == Self::default()
     }
 
-    /// The last word about each output counts.
+    /// A later value of an output replaces an earlier one.
     pub fn add(&mut self, later: Self) {
         let Self { result, task_results, stdout, stderr, exit_code, error } = later;
         self.result = result.or_else(|| self.result.take());
@@ -101,7 +101,7 @@ impl Outputs {
         Bytes::from(format!("{{{}}}", fields.join(",")))
     }
 
-    /// Reads a checkpoint back; nothing if it was something else.
+    /// Reads a checkpoint; `None` if it has another format.
     pub fn from_checkpoint_bytes(to_checkpoint: &[u8]) -> Option<Self> {
         let Value::Object(mut fields) = serde_json::from_slice(to_checkpoint).ok()? else { return None };
         let text = |value: Value| value.as_str().map(|text| Bytes::copy_from_slice(text.as_bytes()));

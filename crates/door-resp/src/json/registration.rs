@@ -1,4 +1,4 @@
-//! `WORKER.REGISTER`: who a worker is and what it can do.
+//! `WORKER.REGISTER`: a worker's id and what it can do.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -11,7 +11,7 @@ const WHAT: &str = "Invalid worker registration";
 const REGISTRATION_BYTES_MAX: usize = 128 * 1024;
 pub(crate) const CAPABILITIES_MAX: usize = 4096;
 const CAPABILITY_BYTES_MAX: usize = 128;
-/// What begins like this tells one worker from all others, so nobody may offer it by itself.
+/// The door adds capabilities with this prefix to single out one worker, so workers may not offer them.
 const RESERVED: &str = "worker=";
 const INSTANCE_BYTES_MAX: usize = 128;
 const TAGS_MAX: usize = 64;
@@ -28,9 +28,9 @@ pub(crate) struct WorkerRegistration {
     pub slots: u32,
     /// Labels of the worker; a task selects by them with `needs`.
     pub tags: Vec<(String, String)>,
-    /// Tells one process of that id from the next.
+    /// Distinguishes processes with the same id.
     pub instance: Option<String>,
-    /// The jobs it still works on from before, if it says so.
+    /// The jobs it still works on, if it names them.
     pub jobs: Option<Vec<String>>,
     /// As the worker sent it, for `GET worker:<id>:metadata`.
     pub json: Bytes,
@@ -45,7 +45,7 @@ pub(crate) struct Capabilities {
 impl WorkerRegistration {
     pub(crate) fn parse(json: &[u8]) -> Result<Self, ShapeError> {
         let mut object = Document::parse(WHAT, json, REGISTRATION_BYTES_MAX)?;
-        // The id is read with room to spare, so that its own error can say what is wrong with it.
+        // The id is read with a generous limit, so that its own check can report what is wrong.
         let worker = object.required_text("worker_id", REGISTRATION_BYTES_MAX)?;
         check_worker_id(&worker)?;
         let hostname = object.required_text("hostname", 255)?;
@@ -57,7 +57,7 @@ impl WorkerRegistration {
         let tags = tags(&mut object)?;
         let instance = instance(&mut object)?;
         let jobs = jobs(&mut object)?;
-        // Workers add facts of their own; they are kept in the metadata and otherwise not looked at.
+        // Workers add fields of their own; they are stored in the metadata and otherwise ignored.
         let json = Bytes::copy_from_slice(json);
         Ok(Self { worker, hostname, platform, version, capabilities, slots, tags, instance, jobs, json })
     }
@@ -140,7 +140,7 @@ fn names(items: Vec<Value>) -> Result<Vec<String>, ShapeError> {
     Ok(names)
 }
 
-/// A text or a number, whatever the worker tells its processes apart by.
+/// A text or a number by which the worker distinguishes its processes.
 fn instance(object: &mut Document) -> Result<Option<String>, SchemaError> {
     match object.take("instance") {
         None | Some(Value::Null) => Ok(None),

@@ -1,4 +1,4 @@
-//! `WORKER.HEARTBEAT`: what a worker says about itself along the way.
+//! `WORKER.HEARTBEAT`: statistics that a worker reports about itself.
 
 use bytes::Bytes;
 use tenure_plans::{Document, SchemaError};
@@ -6,7 +6,7 @@ use tenure_plans::{Document, SchemaError};
 const WHAT: &str = "Invalid stats";
 const STATISTICS_BYTES_MAX: usize = 16 * 1024;
 
-/// The numbers we know by name, and the whole as it was sent.
+/// The known numbers, and the document as sent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Statistics {
     pub active_jobs: Option<u64>,

@@ -14,21 +14,21 @@ const SUBMISSION_BYTES_MAX: usize = crate::codec::RespLimits::MESSAGE_BYTES_MAX;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct JobSubmission {
-    /// Given by the client; makes the submission idempotent.
+    /// The client's idempotency key.
     pub name: Option<String>,
     pub work: JobWork,
     pub parent: Option<String>,
     pub options: TaskOptions,
 }
 
-/// What the job consists of.
+/// The work of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum JobWork {
     /// Opaque bytes.
     Body(Bytes),
     /// A stored plan and its input.
     Plan { plan: String, input: Value },
-    /// A plan that comes along, to be stored under its id, and its input.
+    /// A plan to store under its id, and its input.
     Inline { plan: Box<Plan>, json: Value, input: Value },
     /// A plan without an id, for this job alone.
     Unnamed { needs: Vec<String>, json: Value, input: Value },
@@ -108,7 +108,7 @@ fn work(object: &mut Document) -> Result<JobWork, SchemaError> {
         return Err(object.invalid("none of body, body_base64, plan_id, plan and tasks"));
     };
     check_id(WHAT, "plan_id", &plan)?;
-    // Clients repeat the plan's description here; the stored plan has the word.
+    // Clients repeat the plan's description here; the stored plan takes precedence.
     object.take("plan_description");
     Ok(JobWork::Plan { plan, input })
 }

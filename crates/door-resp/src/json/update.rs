@@ -1,4 +1,4 @@
-//! `JOB.UPDATE`: what a worker reports about a job it holds.
+//! `JOB.UPDATE`: a worker's report on a job it holds.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -12,7 +12,7 @@ const UPDATE_BYTES_MAX: usize = crate::codec::RespLimits::MESSAGE_BYTES_MAX;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct JobUpdate {
     pub report: Option<JobReport>,
-    /// Who the worker says it is. It is believed only if it is the one that holds the job.
+    /// The worker's id as it claims. It counts only if that worker holds the job.
     pub worker: Option<String>,
     pub attempt: Option<u64>,
     pub progress_percent: Option<f64>,
@@ -28,7 +28,7 @@ pub(crate) enum JobReport {
     Running,
     Completed,
     Failed,
-    /// It stopped because it was asked to.
+    /// It stopped because a client wanted it.
     Cancelled,
     Paused,
 }
@@ -88,7 +88,7 @@ impl JobUpdate {
             outputs: outputs(&mut object)?,
         };
         update.check_end(&object)?;
-        // Times such as `started_at` are the worker's; the broker's own clock has the word.
+        // Times such as `started_at` come from the worker; the broker uses its own clock.
         if update.says_nothing() {
             return Err(object.invalid("neither a status nor progress nor results"));
         }
@@ -102,7 +102,7 @@ impl JobUpdate {
             && self.outputs.is_empty()
     }
 
-    /// An error and an exit code tell of an end, and of one that is not at odds with the status.
+    /// An error or an exit code must come with an end, and must not contradict the status.
     fn check_end(&self, object: &Document) -> Result<(), SchemaError> {
         match self.report {
             Some(JobReport::Completed) if self.error.is_some() => {

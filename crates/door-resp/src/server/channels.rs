@@ -1,8 +1,9 @@
-//! One connection's ears: a subscription to topics for each channel and each pattern, and the way back to the
-//! connection.
+//! The topic subscriptions of one connection: one for each channel and each pattern, and the path of their messages.
 //!
-//! Each subscription has a task that carries its messages over. The way is short on purpose: a peer that does not read
-//! fills it, the task waits, and the broker drops the oldest messages of that subscription and says which.
+//! Each subscription has a task that forwards its messages. The queue to the connection is short on purpose: a peer
+//! that
+//! does not read fills it, the task waits, and the broker drops the oldest messages of that subscription and reports
+//! which.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -19,12 +20,12 @@ use super::locked;
 use crate::channel::{ChannelListener, Wide};
 use crate::glob::glob;
 
-/// Batches that are on their way to a connection.
+/// Maximum number of batches in the queue to a connection.
 const UNDER_WAY_MAX: usize = 4;
 const BATCH_MESSAGES_MAX: usize = 64;
 const BATCH_BYTES_MAX: usize = 64 * 1024;
 
-/// What a listener has heard.
+/// Messages for a listener.
 pub(super) struct ChannelDeliveries {
     pub(super) listener: Arc<ChannelListener>,
     pub(super) deliveries: Vec<Delivery>,
@@ -34,7 +35,7 @@ pub(super) struct Ears {
     topics: Topics,
     patterns: Arc<ChannelPatterns>,
     open: HashMap<Arc<ChannelListener>, Open>,
-    /// Made when the first listener begins: most connections never listen.
+    /// Created with the first listener: most connections never listen.
     way: Option<(mpsc::Sender<ChannelDeliveries>, mpsc::Receiver<ChannelDeliveries>)>,
 }
 
@@ -71,25 +72,25 @@ impl Ears {
     pub(super) fn end(&mut self, listener: &ChannelListener) {
         let Some(Open { namespace, id, filter }) = self.open.remove(listener) else { return };
         self.patterns.remove(&namespace, listener, &filter);
-        // Its stream ends with it, and so does the task that carries.
+        // Its stream ends with it, and so does the forwarding task.
         let _ = self.topics.unsubscribe(&namespace, &id);
     }
 
-    /// A batch that has come already.
+    /// A batch that has already arrived.
     pub(super) fn heard(&mut self) -> Option<ChannelDeliveries> {
         self.way.as_mut().and_then(|(_, way)| way.try_recv().ok())
     }
 
-    /// Waits for the next batch; without end if there is no listener.
+    /// Waits for the next batch; never returns if there is no listener.
     pub(super) async fn hear(&mut self) -> ChannelDeliveries {
         match &mut self.way {
-            // The sender is here as well, so the way does not end.
+            // This struct also holds the sender, so the queue stays open.
             Some((_, way)) => way.recv().await.expect("the way is open"),
             None => std::future::pending().await,
         }
     }
 
-    /// Publishes at once, so that what one peer publishes keeps its order.
+    /// Publishes at once, so that the messages of one peer keep their order.
     pub(super) fn publish(
         &self,
         namespace: &Name,
@@ -127,7 +128,7 @@ async fn carry(
     }
 }
 
-/// Something that was published and perhaps still waits for the disk or for slow subscribers.
+/// A published message that may still wait for the disk or for slow subscribers.
 pub(super) struct Sent {
     receipt: PublishReceipt,
     deaf: u64,
@@ -138,7 +139,7 @@ impl Sent {
         self.receipt.is_settled()
     }
 
-    /// How many heard it, as Redis counts: every channel and every pattern that matches.
+    /// How many received it, as Redis counts: every channel and every pattern that matches.
     pub(super) async fn heard_by(self) -> Result<u64, String> {
         let Sent { receipt, deaf } = self;
         let published = receipt.settled().await.map_err(|refusal| refusal.to_string())?;
@@ -146,8 +147,8 @@ impl Sent {
     }
 }
 
-/// Patterns whose filter lets through more than they match, of all connections: so that they are not counted among
-/// those who heard what they did not want to hear.
+/// Patterns of all connections whose filter matches more than the pattern, so that PUBLISH does not count them for
+/// messages they do not want.
 #[derive(Debug, Default)]
 pub(super) struct ChannelPatterns {
     wide: Mutex<HashMap<Name, ByPattern>>,

@@ -1,8 +1,8 @@
-//! One connection's side of the kit's loop: the pure session, and what it talks with beside the peer and the hub. While
-//! its peer waits in a blocking command a connection costs a task that sleeps and no buffer.
+//! One connection in the kit's loop: the pure session, and what it uses beside the peer and the hub. While its peer
+//! waits in a blocking command, a connection costs a sleeping task and no buffer.
 //!
-//! The worker that speaks here has an actor, whose mail the connection takes itself: an answer for this peer does not
-//! go through another task.
+//! The connection takes the mail of its worker's actor itself, so an answer for this peer does not go through another
+//! task.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -32,27 +32,27 @@ pub(super) struct Connection {
     door: Arc<Door>,
     session: Session,
     address: IpAddr,
-    /// What the session wants done. Its bytes and requests are in the loop's turn between two calls.
+    /// The session's output. Between two calls, its bytes and requests are in the loop's turn.
     out: SessionOutput,
     /// The namespace and the key of its session with the hub, if it has one.
     opened_for: Option<(Name, KeyId)>,
     route: actor::Route<Resp>,
     news: mpsc::UnboundedReceiver<RespNotice>,
-    /// News of this very turn.
+    /// Notices of the current turn.
     told: Vec<RespNotice>,
-    /// The worker actors it has called, and the one whose mail it takes: the last.
+    /// The worker actors it has called, and the last one, whose mail it takes.
     workers: HashMap<Name, Arc<Actor<Resp>>>,
     mail: Option<MailTaker<Resp>>,
     ears: Ears,
     keys: StoredKeys,
 }
 
-/// What happens to a connection beside what its peer and the hub say.
+/// An event that comes neither from the peer nor from the hub.
 pub(super) enum ConnectionEvent {
     WorkerMail,
     News(RespNotice),
     Heard(ChannelDeliveries),
-    /// The disk has what commands on stored keys changed.
+    /// Changes of stored keys are on disk.
     Stored(Vec<(u64, KeyspaceAnswer)>),
 }
 
@@ -80,7 +80,7 @@ impl Connection {
         }
     }
 
-    /// The session speaks into the loop's turn.
+    /// Makes the session write into the loop's turn.
     fn begin_turn(&mut self, turn: &mut Turn) {
         swap(&mut self.out.bytes, &mut turn.out);
         swap(&mut self.out.asks, &mut turn.asks);
@@ -96,7 +96,7 @@ impl Connection {
         Principal { grant: self.session.grant(), door: self.door.kit.name, address: Some(self.address) }
     }
 
-    /// Calls worker actors; what is for one worker and comes together is said together.
+    /// Calls worker actors; calls for one worker that arrive together are sent together.
     async fn call(&mut self) {
         let mut calls = VecDeque::from(take(&mut self.out.calls));
         if calls.is_empty() {
@@ -121,13 +121,13 @@ impl Connection {
             if actor.call(&mut calls, &self.route, &principal, &mut self.told).await {
                 self.has_called(worker, actor).await;
             } else {
-                // It has ended meanwhile, and the next round starts another.
+                // The actor has ended meanwhile, and the next round starts another.
                 self.workers.remove(&worker);
             }
         }
     }
 
-    /// The mail of the actor that was called last is taken here.
+    /// This connection takes the mail of the actor that it called last.
     async fn has_called(&mut self, worker: Name, actor: Arc<Actor<Resp>>) {
         if self.mail.as_ref().is_some_and(|mail| Arc::ptr_eq(mail.actor(), &actor)) {
             return;
@@ -139,7 +139,7 @@ impl Connection {
         }
     }
 
-    /// Takes the mail of the actor; what is for others goes to them.
+    /// Takes the mail of the actor; notices for other connections go to them.
     async fn take_worker_mail(&mut self) {
         let Some(mail) = &self.mail else { return };
         mail.actor().take_mail(Some(self.route.connection), &mut self.told).await;
@@ -155,7 +155,7 @@ impl Connection {
         }
     }
 
-    /// Begins and ends listening, and publishes. An answer that has to wait comes as news.
+    /// Starts and ends subscriptions, and publishes. A reply that has to wait comes as an event.
     async fn attend_channels(&mut self) {
         if self.out.channels.is_empty() {
             return;
@@ -188,7 +188,7 @@ impl Connection {
         }
     }
 
-    /// Runs what is about stored keys. The answers come when the disk has them; reads may be answered at once.
+    /// Runs commands on stored keys. Replies come when the changes are on disk; reads may be answered at once.
     async fn call_keys(&mut self) {
         if !self.out.keys.is_empty() {
             let calls = take(&mut self.out.keys);
@@ -203,14 +203,14 @@ impl Connection {
         }
     }
 
-    /// The session with the hub that its requests need: of its namespace and its key, which a login may change.
+    /// The hub session for its requests: of its namespace and its key, which a login may change.
     fn open_session(&mut self, access: &mut dyn ConnectionAccess) {
         let namespace = self.session.namespace().clone();
         let whose = (namespace.clone(), self.session.grant().key);
         if self.out.asks.is_empty() || self.opened_for.as_ref() == Some(&whose) {
             return;
         }
-        // A worker may read what it holds; the session sees to it that it reads no more.
+        // A worker may read what it holds; the session makes sure that it reads no more.
         let principal = self.principal().with(Right::Read);
         match access.open(principal, namespace, self.session.identity().clone()) {
             Ok(_) => self.opened_for = Some(whose),
@@ -296,7 +296,7 @@ impl Protocol for Connection {
         self.session.is_known()
     }
 
-    /// The session limits its answers, and those wait for the hub.
+    /// The session limits its replies, and those wait for the hub.
     fn open_requests(&self) -> usize {
         usize::from(self.session.owes_answers())
     }
@@ -394,7 +394,7 @@ impl Protocol for Connection {
 /// The keys of the door, as the session asks for them.
 struct DoorAuthenticator<'a> {
     access: RefCell<&'a mut dyn ConnectionAccess>,
-    /// How long the answer to a wrong key is to be held back.
+    /// Delay of the reply to a wrong key.
     hold: Cell<Option<Duration>>,
 }
 
@@ -408,7 +408,7 @@ impl RespAuthenticator for DoorAuthenticator<'_> {
     }
 
     fn note_no_key(&self, now: Timestamp) {
-        // It fails: it counts and notes what it refuses.
+        // This login fails; it counts and logs the refusal.
         let _ = self.access.borrow_mut().login(now, None);
     }
 

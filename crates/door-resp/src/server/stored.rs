@@ -1,4 +1,4 @@
-//! A connection's way to the stored keys of its namespace. Most connections never use it.
+//! A connection's access to the stored keys of its namespace. Most connections never use it.
 
 use tenure_hub::keyspace::{KeyspaceAnswer, KeyspaceCall, KeyspaceClient, Keyspaces};
 use tenure_hub::wall_clock;
@@ -14,14 +14,14 @@ impl StoredKeys {
         StoredKeys { keyspaces, client: None }
     }
 
-    /// Runs calls in order, and answers what need not wait.
+    /// Runs calls in order, and returns the replies that need not wait.
     pub(super) async fn call(
         &mut self,
         namespace: &Name,
         calls: Vec<(u64, KeyspaceCall)>,
     ) -> Vec<(u64, KeyspaceAnswer)> {
         if self.client.as_ref().is_none_or(|(known, _)| known != namespace) {
-            // Another key has another namespace; what was watched or waited for in the first one is over.
+            // Another key has another namespace; watches and blocking commands of the first one end.
             self.client = None;
             match self.keyspaces.connect(namespace) {
                 Ok(client) => self.client = Some((namespace.clone(), client)),
@@ -45,7 +45,7 @@ impl StoredKeys {
         Some(client.take_answered()).filter(|answers| !answers.is_empty())
     }
 
-    /// Waits for answers; for ever if nothing was called.
+    /// Waits for replies; never returns if nothing was called.
     pub(super) async fn answered(&mut self) -> Vec<(u64, KeyspaceAnswer)> {
         match &mut self.client {
             Some((_, client)) => client.answered().await,

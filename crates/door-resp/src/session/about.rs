@@ -1,4 +1,4 @@
-//! What a client can ask about the broker and its commands.
+//! Queries about the broker and its commands.
 
 use tenure_hub::Response;
 use tenure_hub::words::Timestamp;
@@ -8,7 +8,7 @@ use crate::command::{CommandQuery, Entry, TABLE};
 use crate::flow::FlowOutcome;
 use crate::translate::refusal;
 
-/// The Redis version whose clients feel at home here.
+/// The Redis version that this door reports to clients.
 const REDIS_VERSION: &str = "7.2.0";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -107,8 +107,8 @@ pub(super) fn commands(query: &CommandQuery) -> Reply {
     }
 }
 
-/// Clients of the new protocol look for all ten parts; the last four (categories, tips, key specifications,
-/// subcommands) say nothing here.
+/// Newer clients expect all ten parts; the last four (categories, tips, key specifications, subcommands) are empty
+/// here.
 fn described(entry: &Entry) -> Reply {
     let (first, last, step) = entry.keys;
     let nothing = || Reply::Array(Vec::new());

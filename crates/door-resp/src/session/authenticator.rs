@@ -1,4 +1,4 @@
-//! Which keys are right. The session asks, the server knows.
+//! The interface through which the session checks keys.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use tenure_hub::words::{Refusal, Timestamp};
 
 pub trait RespAuthenticator {
     fn wants_keys(&self) -> bool;
-    /// Whether a key may speak as a worker.
+    /// Whether a key may act as this worker.
     fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal>;
     fn admit(&self, now: Timestamp, key: &[u8]) -> RespAdmission;
-    /// A peer asked for something before it has shown a key.
+    /// A peer sent a command before it authenticated.
     fn note_no_key(&self, _now: Timestamp) {}
 }
 

@@ -1,4 +1,4 @@
-//! What a client library says about itself.
+//! What a client library reports about itself.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ pub(super) struct ClientInfo {
     pub(super) name: Option<String>,
     /// The name and the version of the library.
     pub(super) library: [Option<String>; 2],
-    /// It has greeted like a Redis library, so it reads what Redis would answer.
+    /// It has sent a Redis library's greeting, so it expects Redis replies.
     pub(super) is_library: bool,
 }
 

@@ -1,16 +1,16 @@
-//! Elements that were handed out as the bytes that were pushed, until LREM brings them back.
+//! Jobs that were popped as their pushed bytes, until LREM returns these bytes.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, RandomState};
 
 use bytes::Bytes;
 
-/// How many of them are known on one connection; beyond that the oldest is taken back by its id only.
+/// How many are tracked on one connection; beyond that, LREM accepts the oldest by its id only.
 const ELEMENTS_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Elements {
-    /// The bytes may be many, so a hash and their length stand for them.
+    /// The bytes may be long, so a hash and the length represent them.
     handed: VecDeque<((u64, usize), String)>,
     hasher: RandomState,
 }
@@ -23,7 +23,7 @@ impl Elements {
         self.handed.push_back((self.mark(element), job));
     }
 
-    /// The job that was handed out as this element; the first of several that are alike.
+    /// The job that was popped as this element; the first of several equal ones.
     pub(super) fn take(&mut self, element: &Bytes) -> Option<String> {
         if self.handed.is_empty() {
             return None;

@@ -1,7 +1,7 @@
-//! Channels of jobs that nobody has submitted yet: a client that chooses the id may listen first.
+//! Channels of jobs that have not been submitted yet: a client that chooses the id may subscribe first.
 //!
-//! Events do not carry names, so while such a channel waits, every submission is a reason to look for its job. A look
-//! that is under way stands for all submissions before it ends.
+//! Events do not carry names, so while such a channel waits, every submission triggers a lookup of its job. A running
+//! lookup covers all submissions that come before it ends.
 
 use std::collections::BTreeMap;
 
@@ -24,10 +24,10 @@ pub(super) struct Expected {
 
 #[derive(Debug, Default)]
 struct Search {
-    /// A look is under way, and whether something was submitted since it began.
+    /// A lookup is running, and whether a submission came since it began.
     looking: bool,
     again: bool,
-    /// The first submission that may be its job's.
+    /// The first submission that may be its job.
     since: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ impl Session {
         self.ask(find, Expectation::Channel(channel.clone()), out);
     }
 
-    /// The job of a channel was found, or is not there yet.
+    /// The job of a channel was found, or does not exist yet.
     pub(super) fn looked_for(&mut self, channel: &Bytes, outcome: &FlowOutcome, out: &mut SessionOutput) {
         let search = self.expected.channels.remove(channel);
         if !self.subscriptions.channels.contains(channel) {
@@ -50,7 +50,7 @@ impl Session {
             return self.expect_no_more(out);
         }
         match search {
-            // It may have come before the watch began: the next look is certain.
+            // It may have been submitted before the watch began: the next lookup is certain.
             None => self.expect(channel, out),
             Some(Search { again: false, .. }) => {
                 self.expected.channels.insert(channel.clone(), Search::default());
@@ -63,7 +63,7 @@ impl Session {
         }
     }
 
-    /// Something was submitted, if this is the watch for that.
+    /// Handles a submission, if this is the watch for submissions.
     pub(super) fn hear_of_submission(&mut self, watch: u64, number: u64, out: &mut SessionOutput) -> bool {
         if self.expected.watch != Some(watch) {
             return false;
@@ -80,7 +80,7 @@ impl Session {
         true
     }
 
-    /// Its channel is not wanted any more.
+    /// The connection has unsubscribed from its channel.
     pub(super) fn stop_expecting(&mut self, channel: &Bytes, out: &mut SessionOutput) {
         if self.expected.channels.remove(channel).is_some() {
             self.expect_no_more(out);

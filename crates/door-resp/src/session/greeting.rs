@@ -1,4 +1,4 @@
-//! The opening of a conversation and everything about the connection itself.
+//! Login, and all commands about the connection itself.
 
 use bytes::Bytes;
 use tenure_hub::Request;
@@ -13,7 +13,7 @@ use crate::json::check_worker_id;
 use crate::rights::JobReader;
 use crate::translate::{LastReply, pinged};
 
-/// Whether a peer that has to authenticate may say this first.
+/// Whether a command is allowed before authentication.
 pub(super) fn before_auth(command: &Command) -> bool {
     match command {
         Command::Connection(ConnectionCommand::Client(client)) => {
@@ -115,7 +115,7 @@ impl Session {
         match authenticator.admit(now, &credentials.key) {
             RespAdmission::Granted(grant) => {
                 self.decoder.set_limits(self.settings.limits());
-                // Another key is another peer: it does not hear what the one before asked for.
+                // Another key is another peer: it must not receive what the previous one asked for.
                 if self.identity.grant.as_ref().is_some_and(|before| before.key != grant.key) {
                     self.unsubscribe_all(out);
                 }
@@ -177,7 +177,8 @@ impl Session {
         )
     }
 
-    /// A ping with a worker's id makes the worker known, is its heartbeat, and says who may be about to pop here.
+    /// A ping with a worker's id makes the worker known, counts as its heartbeat, and names the worker that may pop
+    /// here.
     fn ping(
         &mut self,
         now: Timestamp,

@@ -1,4 +1,4 @@
-//! Who speaks on a connection: its key, its namespace and its worker.
+//! The identity of a connection: its key, its namespace and its worker.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tenure_hub::words::{DEFAULT_NAMESPACE, Name, Timestamp};
 use crate::command::{Command, JobCommand, ViewCommand, WorkerCommand};
 use crate::key::RespKey;
 
-/// How many workers may be pinged on one connection.
+/// Maximum number of workers that one connection may ping for.
 pub(super) const PINGED_MAX: usize = 64;
 
 #[derive(Debug)]
@@ -19,16 +19,16 @@ pub(super) struct SessionIdentity {
     pub(super) grant: Option<Arc<Grant>>,
     /// Where its tasks live.
     pub(super) namespace: Name,
-    /// The worker that speaks here, and the one that a ping named.
+    /// The worker of this connection, and the one that a ping named.
     pub(super) worker: Option<Name>,
     pub(super) hinted: Option<Name>,
-    /// It said by itself which worker it is, with a ping, a registration or its tools.
+    /// It named its worker itself, with a ping, a registration or its tools.
     pub(super) introduced: bool,
     /// The workers that were pinged here.
     pinged: Vec<Name>,
     /// It registers, or asks for jobs by their ids.
     reads_ids: bool,
-    /// When its worker last heard of it for certain.
+    /// When its worker actor last got a sign of life.
     pub(super) showed_life: Timestamp,
 }
 
@@ -47,7 +47,7 @@ impl SessionIdentity {
         }
     }
 
-    /// What a command says about the generation of the worker.
+    /// Records what a command tells about the generation of the worker.
     pub(super) fn note(&mut self, command: &Command) {
         self.reads_ids |= matches!(
             command,
@@ -57,7 +57,7 @@ impl SessionIdentity {
         );
     }
 
-    /// Whether it may be a worker of the generation that reads whole jobs and nothing else.
+    /// Whether it may be a worker of the generation that only reads whole jobs.
     pub(super) fn may_read_jobs_only(&self) -> bool {
         !self.pinged.is_empty() && !self.reads_ids
     }
@@ -74,7 +74,7 @@ impl SessionIdentity {
         fits
     }
 
-    /// Who it is and where its tasks live follows from what it may do.
+    /// The rights determine its name and its namespace.
     pub(super) fn set_grant(&mut self, grant: Option<Arc<Grant>>) {
         let granted = |of: fn(&Grant) -> Option<Name>| grant.as_deref().and_then(of);
         self.worker = granted(|grant| grant.worker.clone());

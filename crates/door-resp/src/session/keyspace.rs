@@ -1,5 +1,5 @@
-//! Commands on stored keys. They run when they come and are answered when the disk has them, so those that come
-//! together share a sync; only one that waits for an element keeps the next ones waiting.
+//! Commands on stored keys. They run at once and are answered when the changes are on disk, so commands that arrive
+//! together share a sync; only one that waits for an element blocks the next ones.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -16,19 +16,19 @@ use crate::command::{Command, KeyListing, KeyspaceCommand, STORED_CURSOR, ViewCo
 use crate::flow::Input;
 use crate::translate::{key_replies, key_reply};
 
-/// So many refused scripts are answered at once; a program that goes on is answered slowly.
+/// This many refused scripts are answered without delay; further ones are answered slowly.
 const REFUSED_AT_ONCE: u32 = 3;
 const REFUSED_HOLD: Duration = Duration::from_secs(1);
 
-/// What a connection has going on with stored keys.
+/// The state of a connection's commands on stored keys.
 #[derive(Debug, Default)]
 pub(super) struct KeyspaceState {
     /// A command that waits for an element.
     blocked: Option<Blocked>,
-    /// Keys are watched, so EXEC asks for them.
+    /// Keys are watched, so EXEC must check them.
     pub(super) watches: bool,
     refused: u32,
-    /// Stored keys that belong into the answer of a listing, by its place.
+    /// Stored keys for the reply of a listing, by its slot.
     listed: Option<(u64, Vec<Reply>)>,
 }
 
@@ -145,7 +145,7 @@ impl Session {
         self.flush(out);
     }
 
-    /// Has the next one tried whose time is over.
+    /// Times out the next blocking command that is due.
     pub(super) fn give_up_keys(&mut self, now: Timestamp, out: &mut SessionOutput) {
         if let Some(blocked) = &mut self.keyspace.blocked
             && blocked.until.is_some_and(|until| until <= now)
@@ -157,7 +157,7 @@ impl Session {
         }
     }
 
-    /// EXEC: what is about stored keys runs as one, the rest after it.
+    /// EXEC: commands on stored keys run atomically, the others after them.
     pub(super) fn exec(&mut self, place: u64, out: &mut SessionOutput) {
         let commands = match self.transaction.take() {
             Ok(commands) => commands,
@@ -278,7 +278,7 @@ fn stored(command: &Command) -> Option<&KeyCommand> {
     }
 }
 
-/// Metadata has the name of the view that it is kept beside: the name is told once.
+/// Metadata has the name of its view, which must appear only once.
 fn add_missing(found: &mut Vec<Reply>, keys: Vec<Reply>) {
     let name = |reply: &Reply| match reply {
         Reply::Bulk(name) => Some(name.clone()),
@@ -292,7 +292,7 @@ fn scanned(cursor: u64, found: Vec<Reply>) -> Reply {
     Reply::array([Reply::bulk(cursor.to_string()), Reply::Array(found)])
 }
 
-/// What is no answer to the question.
+/// A reply that does not fit the request.
 fn unanswered(answer: &KeyspaceAnswer) -> Reply {
     match answer {
         KeyspaceAnswer::Failed(failure) => Reply::error(format!("ERR {failure}")),

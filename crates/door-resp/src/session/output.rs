@@ -1,4 +1,4 @@
-//! What a turn of a session leads to.
+//! The output of one turn of a session.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ pub struct SessionOutput {
     pub channels: Vec<ChannelAct>,
     /// Calls of the key space, in order.
     pub keys: Vec<(u64, KeyspaceCall)>,
-    /// How long the answers are held back.
+    /// Delay of the replies.
     pub hold: Duration,
-    /// Workers that this connection does not speak as any more.
+    /// Workers that this connection no longer acts as.
     pub leaves: Vec<Name>,
     /// Say what is left and close.
     pub close: bool,

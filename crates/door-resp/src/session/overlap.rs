@@ -1,23 +1,25 @@
-//! Which commands may be under way together.
+//! Which commands may run at the same time.
 //!
-//! A worker reports the end of one job and asks for the next, or reports on many and takes many, in one write. These go
-//! to one actor, which keeps their order, so none of them has to wait for the answer to the one before: they share a
-//! sync. Everything else waits for what came before it, and a pop that may block keeps everything after it waiting, as
-//! in Redis; so does a pop of several.
+//! A worker reports the end of one job and asks for the next, or reports on many and takes many, in one write. These
+//! go
+//! to one actor, which keeps their order, so none of them waits for the previous reply: they share a sync. Every other
+//! command waits for the ones before it, and a pop that may block, or that takes several jobs, blocks all commands
+//! after
+//! it, as in Redis.
 
 use crate::command::{
     ClaimCommand, Command, JobCommand, KeyspaceCommand, PopReply, RespListCommand, ViewCommand, Wait,
 };
 use crate::key::RespKey;
 
-/// How a command goes together with others.
+/// How a command may overlap with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Overlap {
     /// Not at all.
     Never,
     /// A report, or a pop of one job that does not block.
     Any,
-    /// Any other pop: nothing begins after it.
+    /// Any other pop: no command starts after it.
     Last { blocks: bool },
 }
 
@@ -38,13 +40,13 @@ impl Overlap {
     }
 }
 
-/// The command flows under way, by the place of their answer.
+/// The running command flows, by the slot of their reply.
 #[derive(Debug, Default)]
 pub(super) struct RunningFlows {
     places: Vec<u64>,
-    /// One of them lets no other begin.
+    /// One of them blocks all others.
     alone: bool,
-    /// One of them takes as long as somebody else takes.
+    /// One of them waits for another peer.
     blocked: bool,
 }
 
@@ -61,7 +63,7 @@ impl RunningFlows {
         self.blocked
     }
 
-    /// Whether a command may begin beside them.
+    /// Whether a command may start beside them.
     pub(super) fn let_begin(&self, command: &Command) -> bool {
         self.places.is_empty() || (!self.alone && Overlap::of(command) != Overlap::Never)
     }
@@ -76,7 +78,7 @@ impl RunningFlows {
         }
     }
 
-    /// There is an answer, or all questions for it have been asked.
+    /// The reply is ready, or all requests for it have been sent.
     pub(super) fn end(&mut self, place: u64) {
         self.places.retain(|under_way| *under_way != place);
         if self.places.is_empty() {

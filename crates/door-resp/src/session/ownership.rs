@@ -1,4 +1,4 @@
-//! Whose worker a connection may be.
+//! Which worker a connection may act as.
 
 use tenure_hub::{Ask, Right};
 
@@ -9,7 +9,8 @@ use crate::key::RespKey;
 use crate::translate::refusal;
 
 impl Session {
-    /// A worker id may have a key of its own; then no other key speaks for it. Who manages workers may send any away.
+    /// A worker id may have its own key; then no other key may act as that worker. A key that manages workers may
+    /// remove any.
     pub(super) fn not_its_key(
         &self,
         authenticator: &dyn RespAuthenticator,
@@ -43,7 +44,7 @@ impl Session {
         self.identity.grant.as_ref().is_some_and(|grant| grant.rights.contains(Right::Work))
     }
 
-    /// Whether this connection may say to be that worker.
+    /// Whether this connection may act as that worker.
     pub(super) fn may_speak_as(&self, authenticator: &dyn RespAuthenticator, worker: &str) -> bool {
         self.identity.grant.as_ref().is_some_and(|grant| {
             grant.rights.contains(Right::Work) && authenticator.may_work_as(grant, worker).is_ok()

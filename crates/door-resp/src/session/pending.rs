@@ -1,4 +1,4 @@
-//! Questions that are not answered yet, and what each was for.
+//! Requests without a reply yet, and their purpose.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::command::{Command, ViewCommand};
 use crate::flow::CommandFlow;
 use crate::translate::LastReply;
 
-/// What an unanswered question was for.
+/// The purpose of a request.
 #[derive(Debug)]
 pub(super) enum Expectation {
     Last {
@@ -26,10 +26,10 @@ pub(super) enum Expectation {
     Call {
         reply: u64,
         flow: CommandFlow,
-        /// The worker this connection speaks for if the answer is good.
+        /// The worker that this connection becomes if the call succeeds.
         becomes: Option<Name>,
     },
-    /// Pushes were decided upon; the length of their queue follows.
+    /// Pushes were submitted; the length of their queue follows.
     Submitted,
     Counted,
     /// A watch of a flow or of a subscription was begun.
@@ -38,10 +38,10 @@ pub(super) enum Expectation {
     Published {
         reply: u64,
     },
-    /// A channel of one job waits to know which task that is.
+    /// A channel of one job waits for the lookup of its task.
     Channel(Bytes),
     Nothing,
-    /// A command on stored keys, and how it is answered if its time is over.
+    /// A command on stored keys, and its reply after a timeout.
     Keys {
         reply: u64,
         nothing: Reply,

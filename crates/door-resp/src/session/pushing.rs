@@ -1,4 +1,4 @@
-//! Pushes that arrive together go to the hub together, and each gets an answer of its own.
+//! Pushes that arrive together go to the hub together, and each gets its own reply.
 
 use tenure_hub::words::{Name, Query};
 use tenure_hub::{Ask, Request, Submission};
@@ -7,13 +7,13 @@ use super::{Expectation, Session, SessionOutput};
 use crate::flow::FlowOutcome;
 use crate::translate::pushed;
 
-/// How many tasks of several pushes go together.
+/// Maximum number of tasks in one submission of several pushes.
 const TOGETHER_MAX: usize = 1000;
 
 /// Pushes to one queue that are under way together.
 #[derive(Debug)]
 pub(super) struct Pushing {
-    /// The token of the submission; the question for the queue's length is the next one.
+    /// The token of the submission; the query for the queue's length has the next one.
     submit: u64,
     queue: Name,
     places: Vec<u64>,
@@ -22,7 +22,7 @@ pub(super) struct Pushing {
 }
 
 impl Pushing {
-    /// The submission that these pushes are part of, if it is still here and nothing came after it.
+    /// The submission that these pushes can join, if it has not been sent and nothing came after it.
     fn open<'a>(&self, queue: &Name, count: usize, asks: &'a mut [Ask]) -> Option<&'a mut Vec<Submission>> {
         let [.., Ask { token, request: Request::Submit(tasks) }, _] = asks else { return None };
         let fits = *token == self.submit && self.queue == *queue && tasks.len() + count <= TOGETHER_MAX;
@@ -64,7 +64,7 @@ impl Session {
         }
     }
 
-    /// The hub answers in order, so the first pushes are answered first.
+    /// The hub replies in order, so the first pushes are answered first.
     pub(super) fn counted(&mut self, token: u64, outcome: FlowOutcome) {
         let Some(index) = self.pushes.iter().position(|pushing| pushing.submit + 1 == token) else { return };
         let Some(Pushing { places, counts, submitted: Some(submitted), .. }) = self.pushes.remove(index)

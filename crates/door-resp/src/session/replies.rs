@@ -1,4 +1,4 @@
-//! Replies leave in the order of the commands, however their answers come.
+//! Sends replies in the order of the commands, in whatever order they become ready.
 
 use std::collections::VecDeque;
 
@@ -7,13 +7,13 @@ use bytes::Bytes;
 use super::{Session, SessionOutput};
 use crate::codec::{Reply, encode};
 
-/// The place of one reply.
+/// The slot of one reply.
 #[derive(Debug)]
 pub(super) enum ReplySlot {
     Ready(Reply),
-    /// Several in one place, written already.
+    /// Several replies in one slot, already encoded.
     Written(Bytes),
-    /// The beginning of an array whose items are the next replies.
+    /// The header of an array whose items are the next replies.
     Header {
         items: usize,
     },
@@ -23,7 +23,7 @@ pub(super) enum ReplySlot {
 #[derive(Debug, Default)]
 pub(super) struct ReplyQueue {
     slots: VecDeque<ReplySlot>,
-    /// The number of the first reply that is not out.
+    /// The number of the first reply that is not sent.
     first: u64,
 }
 
@@ -36,7 +36,7 @@ impl ReplyQueue {
         self.slots.is_empty()
     }
 
-    /// Opens a place behind all others, and returns its number.
+    /// Opens a slot at the end, and returns its number.
     pub(super) fn open(&mut self) -> u64 {
         self.slots.push_back(ReplySlot::Open);
         self.first + self.slots.len() as u64 - 1

@@ -1,4 +1,4 @@
-//! Running the flow of a command: its steps go out, its answers come in.
+//! Runs the flow of a command: sends its steps and continues with their answers.
 
 use tenure_hub::keyspace::KeyspaceCall as KeysCall;
 use tenure_hub::words::Timestamp;
@@ -48,7 +48,7 @@ impl Session {
         }
     }
 
-    /// What a translation may know about this connection.
+    /// What `translate` needs to know about this connection.
     fn speaker(&self, now: Timestamp, may_claim: bool, command: &Command) -> Speaker {
         Speaker {
             now,
@@ -80,7 +80,7 @@ impl Session {
         self.run(now, place, step, out);
     }
 
-    /// What the key does not allow.
+    /// The refusal, if the key does not allow the command.
     pub(super) fn forbidden(
         &self,
         authenticator: &dyn RespAuthenticator,

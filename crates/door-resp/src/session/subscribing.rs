@@ -1,4 +1,4 @@
-//! Channels: news as it happens. `job:updates` and `job:<id>` tell of jobs; other channels are topics.
+//! Channels with live events. `job:updates` and `job:<id>` report on jobs; other channels are topics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::command::{Command, ConnectionCommand, EventsCommand};
 use crate::glob::glob;
 use crate::translate::event_json;
 
-/// The channel that tells of every job.
+/// The channel that reports on every job.
 const UPDATES: &[u8] = b"job:updates";
 /// How many channels and patterns one connection may follow.
 const SUBSCRIPTIONS_MAX: usize = 10_000;
@@ -23,7 +23,7 @@ const SUBSCRIPTIONS_MAX: usize = 10_000;
 pub(super) struct SessionSubscriptions {
     pub(super) channels: BTreeSet<Bytes>,
     pub(super) patterns: BTreeSet<Bytes>,
-    /// The watch over all events, while somebody wants to hear of every job.
+    /// The watch over all events, while a subscription covers every job.
     everything: Option<u64>,
     /// The watches of single jobs, and the channel each is for.
     jobs: BTreeMap<u64, Bytes>,
@@ -40,7 +40,7 @@ impl SessionSubscriptions {
     }
 }
 
-/// What a RESP2 subscriber may still say: its answers could not be told from messages otherwise.
+/// The commands that a RESP2 subscriber may send: other replies would look like messages.
 pub(super) fn allowed(command: &Command) -> bool {
     match command {
         Command::Events(command) => !matches!(
@@ -55,7 +55,7 @@ pub(super) fn allowed(command: &Command) -> bool {
 }
 
 impl Session {
-    /// Whether this is a RESP2 connection that listens.
+    /// Whether this is a RESP2 connection with subscriptions.
     pub(super) fn subscribed_old(&self) -> bool {
         self.version == Version::Resp2 && self.subscriptions.count() > 0
     }
@@ -148,7 +148,7 @@ impl Session {
         self.listen_as_needed(out);
     }
 
-    /// An event of a watch that a channel began.
+    /// An event of a channel's watch.
     pub(super) fn publish_event(&mut self, watch: u64, event: &Arc<Event>, out: &mut SessionOutput) {
         let Some(task) = event.task() else { return };
         if self.hear_of_submission(watch, event.seq, out) {
@@ -170,7 +170,7 @@ impl Session {
         self.send_to_patterns(&channel, &message, out);
     }
 
-    /// Events of a channel are gone; its subscribers are told how many.
+    /// Events of a channel are gone; its subscribers learn how many.
     pub(super) fn publish_gap(&mut self, watch: u64, from: u64, oldest: u64, out: &mut SessionOutput) {
         let channel = match self.subscriptions.jobs.get(&watch) {
             Some(channel) => channel.clone(),
@@ -184,7 +184,7 @@ impl Session {
         self.send_message(&channel, message.into(), out);
     }
 
-    /// What a peer published.
+    /// A message that a peer published.
     pub fn heard(
         &mut self,
         listener: &ChannelListener,
@@ -207,7 +207,7 @@ impl Session {
         }
     }
 
-    /// Messages that a listener was too slow for.
+    /// Messages that a subscriber was too slow for.
     pub fn missed(
         &mut self,
         listener: &ChannelListener,
@@ -220,7 +220,7 @@ impl Session {
         self.heard(listener, topic, &message, out);
     }
 
-    /// How many heard what was published here, or why nobody did.
+    /// How many received a published message, or why it failed.
     pub fn published(&mut self, token: u64, outcome: Result<u64, String>, out: &mut SessionOutput) {
         if let Some(Expectation::Published { reply }) = self.pending.take(token) {
             let count = |count| Reply::Integer(i64::try_from(count).unwrap_or(i64::MAX));
@@ -230,7 +230,7 @@ impl Session {
         self.flush(out);
     }
 
-    /// The broker cannot let this connection listen, although it was told so: it had better hear of that and leave.
+    /// The subscription fails after the client was told that it succeeded. The session reports the error and closes.
     pub fn cannot_listen(&mut self, why: &str, out: &mut SessionOutput) {
         let place = self.replies.open();
         self.fill(place, Reply::error(format!("ERR {why}")));
@@ -260,7 +260,7 @@ impl Session {
         match std::str::from_utf8(job).map(str::parse::<TaskId>) {
             Ok(Ok(task)) => self.watch_task(channel.clone(), task, None, out),
             Ok(Err(_)) => self.look_for(channel, out),
-            // Nothing is called like this.
+            // No such task exists.
             Err(_) => {}
         }
     }
@@ -287,7 +287,7 @@ impl Session {
         }
     }
 
-    /// Begins or ends the watch over everything.
+    /// Starts or ends the watch over all events.
     fn listen_as_needed(&mut self, out: &mut SessionOutput) {
         match (self.subscriptions.wants_everything(), self.subscriptions.everything) {
             (true, None) => {

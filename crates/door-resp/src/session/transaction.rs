@@ -1,4 +1,4 @@
-//! MULTI and EXEC. What comes between them is put by; with EXEC it runs as if it came in one write, and the answers are
+//! MULTI and EXEC. Commands in between are queued; EXEC runs them as if they came in one write, and the replies form
 //! one array.
 
 use std::collections::VecDeque;
@@ -12,16 +12,16 @@ use crate::command::{
     WorkerCommand,
 };
 
-/// What may be put by.
+/// Maximum number of queued commands.
 const COMMANDS_MAX: usize = 10_000;
 const BYTES_MAX: usize = 32 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct MultiTransaction {
     open: Option<PutBy>,
-    /// EXEC has come: these are to be run.
+    /// EXEC has come: these must run.
     due: VecDeque<Result<Command, Reply>>,
-    /// Items that the array of answers still lacks, and the news that must not stand among them.
+    /// Items that the array of replies still lacks, and the pushes that must not come between them.
     owed: usize,
     news: BytesMut,
 }
@@ -44,7 +44,7 @@ impl MultiTransaction {
         !self.due.is_empty()
     }
 
-    /// The next command, or the answer of one that has been run.
+    /// The next command, or the reply of one that has run.
     pub(super) fn next(&mut self) -> Option<Result<Command, Reply>> {
         self.due.pop_front()
     }
@@ -55,7 +55,7 @@ impl MultiTransaction {
         self.owed = items;
     }
 
-    /// An answer is written, perhaps one of the array's.
+    /// A reply is written, possibly an item of the array.
     pub(super) fn has_answered(&mut self, out: &mut SessionOutput) {
         self.owed = self.owed.saturating_sub(1);
         if self.owed == 0 && !self.news.is_empty() {
@@ -63,7 +63,7 @@ impl MultiTransaction {
         }
     }
 
-    /// Unasked news, as soon as no array is half written.
+    /// Sends a push, as soon as no array is incomplete.
     pub(super) fn tell(&mut self, news: &Reply, version: Version, out: &mut SessionOutput) {
         let bytes = if self.owed > 0 { &mut self.news } else { &mut out.bytes };
         encode(news, version, bytes);
@@ -84,7 +84,7 @@ impl MultiTransaction {
         }
     }
 
-    /// What was put by, at EXEC.
+    /// The queued commands, at EXEC.
     pub(super) fn take(&mut self) -> Result<Vec<Command>, Reply> {
         let put_by = self.open.take().ok_or_else(|| Reply::error("ERR EXEC without MULTI"))?;
         if put_by.broken {
@@ -98,7 +98,7 @@ impl MultiTransaction {
         self.due = due;
     }
 
-    /// A command as it comes in. Between MULTI and EXEC it is put by, and the answer says so.
+    /// Handles a command. Between MULTI and EXEC it is queued, and the reply says so.
     pub(super) fn put_by(
         &mut self,
         understood: Result<Command, Reply>,
@@ -121,7 +121,7 @@ impl MultiTransaction {
                 return Err(Reply::simple("QUEUED"));
             }
         };
-        // What was put by is not needed any more.
+        // The queued commands are no longer needed.
         *open = PutBy { broken: true, ..PutBy::default() };
         Err(refusal)
     }
@@ -140,7 +140,7 @@ fn steers(command: &Command) -> bool {
     )
 }
 
-/// Not what changes who speaks or how, has other answers than one, or takes as long as somebody else takes.
+/// Excludes commands that change identity or protocol, have more than one reply, or wait for another peer.
 fn may_be_put_by(command: &Command) -> bool {
     !matches!(
         command,
@@ -156,7 +156,7 @@ fn may_be_put_by(command: &Command) -> bool {
     )
 }
 
-/// Within a transaction nobody waits, as in Redis.
+/// Within a transaction no command blocks, as in Redis.
 fn without_waiting(command: Command) -> Command {
     match command {
         Command::List(RespListCommand::Claim(claim)) => {

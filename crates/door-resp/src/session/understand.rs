@@ -1,13 +1,14 @@
-//! From raw to a command, or to the error that answers them.
+//! Turns a raw command into a command, or into the error that answers it.
 
 use super::{greeting, subscribing};
 use crate::codec::{RawCommand, Reply};
 use crate::command::{Command, CommandError, Entry};
 
-/// What a peer hears that has to authenticate first.
+/// The reply to a peer that has to authenticate first.
 pub(super) const NO_AUTH: &str = "NOAUTH Authentication required";
 
-/// `is_known`: the peer has authenticated, or need not. `only_listens`: its answers could not be told from messages.
+/// `is_known`: the peer has authenticated, or need not. `only_listens`: it is a RESP2 subscriber, whose replies would
+/// look like messages.
 pub(super) fn understand(raw: &RawCommand<'_>, is_known: bool, only_listens: bool) -> Result<Command, Reply> {
     let entry = Entry::find(raw.name());
     if !is_known && !entry.as_ref().is_ok_and(|entry| entry.before_auth) {

@@ -1,4 +1,4 @@
-//! Calls to worker actors, and knowing which worker speaks here.
+//! Calls to worker actors, and which worker this connection acts as.
 
 use tenure_door_kit::worker_actor::WorkerKind;
 use tenure_hub::words::{Name, Timestamp};
@@ -16,7 +16,7 @@ pub(super) struct Group {
 }
 
 impl Session {
-    /// Whatever is said on the connection of a worker is a sign of its life. Its actor need not hear of each.
+    /// Every command on the connection of a worker is a sign of life. Its actor need not learn of each.
     pub(super) fn show_life(&mut self, now: Timestamp, out: &mut SessionOutput) {
         let Some(worker) = self.identity.worker.as_ref().or(self.identity.hinted.as_ref()) else { return };
         if self.settings.heartbeats().is_fresh(now, self.identity.showed_life)
@@ -86,7 +86,7 @@ impl Session {
                 let before = self.identity.worker.replace(name);
                 self.identity.introduced = true;
                 self.identity.hinted = None;
-                // Now that it has a name, the worker that was this connection alone is not needed any more.
+                // The connection has a name now, so its nameless worker is not needed any more.
                 out.leaves.extend(before.filter(|before| *before == self.identity.unnamed));
             }
             let step = flow.resume(now, Input::Call(answer));
@@ -99,7 +99,7 @@ impl Session {
         }
     }
 
-    /// Who pops here: the worker that spoke, the one a ping named, or the connection itself.
+    /// Which worker pops here: the connection's worker, the one a ping named, or the connection itself.
     fn puller(&mut self) -> (Name, WorkerKind) {
         if let Some(worker) = &self.identity.worker {
             let nameless = *worker == self.identity.unnamed;
@@ -113,7 +113,7 @@ impl Session {
         (worker, kind)
     }
 
-    /// Which actor a call goes to; none if the peer has not said who speaks here.
+    /// Which actor a call goes to; `None` if the peer has not named its worker.
     fn address(&mut self, whom: Whom, call: &RespCall) -> Option<Addressee> {
         Some(match whom {
             Whom::Own => {
@@ -146,8 +146,8 @@ impl Session {
     }
 }
 
-/// What a connection is called as long as it has not said its name. No worker can choose such an id, and none comes
-/// back: the numbers of connections begin anew with each start of the broker, the rest does not.
+/// The worker name of a connection that has not named one. No worker can choose such an id, and none is reused:
+/// connection numbers restart with the broker, but the other part of the name is unique.
 pub(super) fn nameless(connection: u64) -> Name {
     let fresh = tenure_hub::fresh_id().to_string();
     let (_, chance) = fresh.rsplit_once('-').unwrap_or_default();
@@ -159,7 +159,7 @@ struct Addressee {
     worker: Name,
     /// Whether the actor is started if there is none, and for what kind of worker.
     open_as: Option<WorkerKind>,
-    /// The worker this connection speaks for if the answer is good.
+    /// The worker that this connection becomes if the call succeeds.
     becomes: Option<Name>,
 }
 

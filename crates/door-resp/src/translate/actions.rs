@@ -1,5 +1,5 @@
-//! Actions: a plan run once per input. An action is a task that is held back, the parent of its jobs; so it is durable,
-//! and cancelling it cancels its jobs. When the last of its jobs has been forgotten, it goes the same way.
+//! Actions: a plan run once per input. An action is a held task, the parent of its jobs; so it is durable, and
+//! cancelling it cancels its jobs. When the broker has forgotten the last of its jobs, it forgets the action too.
 
 use std::time::Duration;
 
@@ -27,12 +27,12 @@ use crate::command::{ActionCommand, JobFilter, JobStatus, PageOptions};
 use crate::flow::{CommandFlow, FlowStep, Input};
 use crate::json::SubmittedAction;
 
-/// How many of its jobs are shown. An action makes at most a hundred; more can only be put under it by hand.
+/// How many of its jobs are shown. An action creates at most a hundred; only a client can add more.
 const JOBS_MAX: usize = 10_000;
 /// An action without jobs that is younger than this may be about to get them.
 const SETTLED_AFTER: Duration = Duration::from_secs(600);
 
-/// What an action waits for.
+/// The state of a waiting command on actions.
 #[derive(Debug)]
 pub(crate) enum ActionFlow {
     SubmittingFirst { id: String, parent: TaskId, answer: Value },
@@ -51,7 +51,7 @@ impl ActionFlow {
             Self::SubmittingFirst { id, parent, answer } => match accepted(input.answer()) {
                 Ok(_) => FlowStep::Reply(Reply::bulk(answer.to_string())),
                 Err(Refusal::BadParent { .. } | Refusal::NameTaken { .. }) => FlowStep::Reply(exists(&id)),
-                // All of it or nothing: a job that was accepted goes with the action.
+                // All or nothing: accepted jobs are cancelled with the action.
                 Err(reason) => retire(vec![parent], AfterRetire::Reply(refusal(&reason))),
             },
             Self::SubmittingAgain { id, parent, own, answer } => match accepted(input.answer()) {
@@ -63,13 +63,13 @@ impl ActionFlow {
                 let words = input.read().ok().and_then(|words| serde_json::from_slice(&words).ok());
                 then.go(Some((ActionInfo::new(words.unwrap_or_default(), &jobs), jobs)))
             }
-            // One that is gone already need not be cancelled.
+            // A task that has already gone need not be cancelled.
             Self::Retiring(tasks, then) => retire(tasks, then),
         }
     }
 }
 
-/// Where the task that stands for an action leads.
+/// What to do with the task of an action.
 #[derive(Debug)]
 pub(crate) enum AfterAction {
     About(AfterAbout),
@@ -79,7 +79,7 @@ pub(crate) enum AfterAction {
     IsThere(AfterIsThere),
 }
 
-/// Where an action and its jobs lead; nothing if there is no such action, or none any more.
+/// What to do with an action and its jobs; `None` if there is no such action any more.
 #[derive(Debug)]
 pub(crate) enum AfterAbout {
     Get {
@@ -133,10 +133,10 @@ impl AfterAbout {
     }
 }
 
-/// Where the jobs of an action lead.
+/// What to do with the jobs of an action.
 #[derive(Debug)]
 pub(crate) enum AfterJobs {
-    /// What was said when the action began is read from here, or else from its first job.
+    /// The action's data is read from here, or else from its first job.
     About {
         words: Option<Blob>,
         then: AfterAbout,
@@ -177,7 +177,7 @@ impl AfterJobs {
     }
 }
 
-/// What follows when tasks that nobody needs are cancelled.
+/// What to do after unneeded tasks are cancelled.
 #[derive(Debug)]
 pub(crate) enum AfterRetire {
     Reply(Reply),
@@ -261,7 +261,7 @@ impl ActionSubmission {
             Ok(task) if *task.terms.queue != *ACTIONS || task.children > 0 => {
                 FlowStep::Reply(exists(&self.id))
             }
-            // The jobs that it had are forgotten, and the action with them: only its name is left.
+            // Its jobs are forgotten, and the action with them: only its name is left.
             Ok(task) => match fan(task.id) {
                 Ok(fan) if task.state.name().has_ended() => {
                     take_up(task.id, AfterTakeUp::Action(Box::new(fan)))
@@ -314,8 +314,8 @@ impl Fan {
         Ok(Self { id, parent, jobs, about, answer })
     }
 
-    /// The action and its jobs together. If somebody else has begun it meanwhile, the jobs have no parent and are
-    /// refused.
+    /// Submits the action and its jobs together. If another client has created it meanwhile, the jobs have no parent
+    /// and are refused.
     fn submit_first(self) -> FlowStep {
         let Self { id, parent, jobs, about, answer } = self;
         let mut task = NewTask::new(parent, ACTIONS);
@@ -326,7 +326,7 @@ impl Fan {
         ActionFlow::SubmittingFirst { id, parent, answer }.ask(Request::Submit(all))
     }
 
-    /// Jobs for an action that is there. Two that come at the same time would mix, so both of them step back.
+    /// Submits jobs for an existing action. Two such submissions at the same time would mix, so both step back.
     pub(super) fn submit_again(self) -> FlowStep {
         let Self { id, parent, jobs, answer, .. } = self;
         let own: Vec<TaskId> = jobs.iter().map(|job| job.task.id).collect();
@@ -338,7 +338,7 @@ fn exists(action: &str) -> Reply {
     Reply::error(format!("ERR Action ID already exists: {action}"))
 }
 
-/// What was said when an action began, which outlives some of its jobs.
+/// The data from when an action was created, which outlives some of its jobs.
 #[derive(Debug)]
 pub(crate) struct ActionInfo {
     action: Value,
@@ -368,7 +368,7 @@ pub(super) fn find_action(action: &str, then: AfterAction) -> FlowStep {
     find_name(action_name(action), AfterName::Action(then))
 }
 
-/// An action whose jobs are all forgotten is there no more, although its name is.
+/// An action whose jobs are all forgotten no longer exists, although its name does.
 pub(super) fn found(then: AfterAction, found: LookupResult) -> FlowStep {
     let there = |task: &TaskInfo| *task.terms.queue == *ACTIONS && task.children > 0;
     let found = found.ok().filter(|task| there(task));
@@ -393,7 +393,7 @@ pub(super) fn found(then: AfterAction, found: LookupResult) -> FlowStep {
 }
 
 fn with_jobs(action: &TaskInfo, then: AfterAbout) -> FlowStep {
-    // An action whose name was used before has the words of the former one; its jobs have its own.
+    // If the action's name was used before, its body is that of the former action; its jobs have the current data.
     let words = (action.state.name() == StateName::Created).then_some(action.body);
     jobs_of(action.id, AfterJobs::About { words, then })
 }
@@ -404,7 +404,7 @@ fn jobs_of(action: TaskId, then: AfterJobs) -> FlowStep {
     list(query, JOBS_MAX, Keep::All, AfterList::JobsOfAction(then))
 }
 
-/// What an action's status is follows from its jobs. Those that are forgotten are counted as that.
+/// The status of an action follows from its jobs. Forgotten jobs are counted separately.
 fn action_status(about: &ActionInfo, jobs: &[TaskInfo]) -> Map<String, Value> {
     let mut shown = Map::new();
     shown.insert("action_id".into(), about.action.clone());
@@ -426,7 +426,7 @@ fn action_status(about: &ActionInfo, jobs: &[TaskInfo]) -> Map<String, Value> {
     shown
 }
 
-/// The same in three words: jobs that are forgotten have ended, and so are counted as completed.
+/// A shorter summary: forgotten jobs have ended, and so count as completed.
 fn summary(about: &ActionInfo, jobs: &[TaskInfo]) -> Map<String, Value> {
     let count = |wanted: &[JobStatus]| jobs.iter().filter(|job| wanted.contains(&status(&job.state))).count();
     let failed = count(&[JobStatus::Failed, JobStatus::Dead, JobStatus::Cancelled]);
@@ -440,7 +440,7 @@ fn summary(about: &ActionInfo, jobs: &[TaskInfo]) -> Map<String, Value> {
     counts.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect()
 }
 
-/// None if all jobs have ended and it is not known any more whether one of them failed.
+/// `None` if all jobs have ended and it is unknown whether one of them failed.
 fn overall(about: &ActionInfo, jobs: &[TaskInfo]) -> Option<JobStatus> {
     let any = |wanted: &[JobStatus]| jobs.iter().any(|job| wanted.contains(&status(&job.state)));
     let forgotten = about.jobs_created > jobs.len();
@@ -477,7 +477,7 @@ pub(super) fn describe(
     }
 }
 
-/// Ends the actions whose jobs are all forgotten, so that they are forgotten as well.
+/// Cancels the actions whose jobs are all forgotten, so that they are forgotten as well.
 fn tidy(query: ListQuery, then: AfterRetire) -> FlowStep {
     page_of(query, AfterPage::Tidy(then))
 }

@@ -1,5 +1,5 @@
-//! A body that is an envelope: a JSON object whose fields are the job's own. Their values stay as they were written, so a
-//! number of thirty digits keeps all of them.
+//! An envelope is a body that is a JSON object with the job's own fields. Values stay as written, so a number of
+//! thirty digits keeps all of them.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub(super) fn envelope(body: &Bytes) -> Option<Fields> {
     if !fields.keys().any(|key| MARKS.contains(&key.as_str())) {
         return None;
     }
-    // Workers of every generation find the steps and the input where they look for them.
+    // Workers of every generation find the steps and the input where they expect them.
     if let Some(mut plan) =
         fields.get("plan").and_then(|plan| serde_json::from_str::<Fields>(plan.get()).ok())
     {

@@ -1,4 +1,4 @@
-//! Events: filters for streams and channels, and an event in words.
+//! Events: filters for streams and channels, and the conversion of events.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -12,10 +12,10 @@ use crate::command::{BlockFor, EventsCommand, ReadFrom, XRead};
 use crate::flow::{EventStream, FlowStep, Follow};
 use crate::key::EventsKey;
 
-/// Streams whose names are looked up: each is of a job or of a queue.
+/// Streams whose names are being looked up: each belongs to a job or a queue.
 #[derive(Debug)]
 pub(crate) struct Resolving {
-    /// The last one first; the one that is being looked up is apart.
+    /// In reverse order, without the one that is being looked up.
     left: Vec<(Bytes, EventsKey, ReadFrom)>,
     current: Option<(Bytes, String, ReadFrom)>,
     found: Vec<EventStream>,
@@ -59,7 +59,7 @@ impl Resolving {
     }
 }
 
-/// Subscriptions are the connection's own affair and never come here.
+/// The session handles subscriptions, so they never come here.
 pub(super) fn start(command: EventsCommand) -> FlowStep {
     let (left, count, block, range_to) = match command {
         EventsCommand::Read(XRead { streams, count, block }) => {
@@ -78,7 +78,7 @@ pub(super) fn start(command: EventsCommand) -> FlowStep {
     Box::new(Resolving { left, current: None, found: Vec::new(), count, block, range_to }).go()
 }
 
-/// Whether an event is about a job, and not about what the broker keeps plans and actions in.
+/// Whether an event is about a job, and not about a task that stores a plan or an action.
 pub(crate) fn is_of_jobs(event: &Event) -> bool {
     !event.queue().is_some_and(|queue| is_reserved(queue))
 }

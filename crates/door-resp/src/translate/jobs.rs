@@ -1,4 +1,4 @@
-//! Jobs: asking about them, reporting on them, steering them.
+//! Jobs: queries, reports and control.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -27,12 +27,12 @@ use crate::worker::{RespCall, RespCallReply, report};
 
 pub(super) const NOT_FAILED: &str = "ERR Job not in failed status";
 
-/// What a job's command waits for.
+/// The state of a waiting command on jobs.
 #[derive(Debug)]
 pub(crate) enum JobFlow {
-    /// The worker on this connection, if there is one, hears that the job was mentioned.
+    /// The connection's worker, if there is one, learns that the job was mentioned.
     Mentioning { job: String, then: AfterMention, reader: JobReader, worker: Option<Name> },
-    /// Whether a worker that a report names may speak here.
+    /// Checks whether the worker that a report names may act here.
     Identifying { name: Name, job: String, update: Box<JobUpdate> },
     /// Why a job waits.
     Explaining(Box<TaskInfo>),
@@ -53,7 +53,7 @@ impl JobFlow {
     }
 }
 
-/// Where a job that was mentioned leads.
+/// What to do with a job that was mentioned.
 #[derive(Debug)]
 pub(crate) enum AfterMention {
     Get { job: String },
@@ -99,12 +99,12 @@ impl JobView {
     }
 }
 
-/// Where a filtered list of jobs leads.
+/// What to do with a filtered list of jobs.
 #[derive(Debug)]
 pub(crate) struct AfterFilter {
     view: JobView,
-    /// A bare word that may be the id of a plan. Jobs may outlive their plan, so it is missed only where there are
-    /// none.
+    /// A bare word that may be the id of a plan. Jobs may outlive their plan, so it is looked up only if there are no
+    /// jobs.
     bare_plan: Option<String>,
 }
 
@@ -125,7 +125,7 @@ pub(crate) enum Keep {
     All,
     /// Tasks that have children.
     Parents,
-    /// Recipes of plans whose id matches.
+    /// Plan bodies whose plan id matches.
     Plans {
         pattern: Option<Bytes>,
     },
@@ -176,13 +176,13 @@ pub(super) fn start(command: JobCommand, speaker: &Speaker) -> FlowStep {
     }
 }
 
-/// Says "it is not yours" with both names.
+/// The error that the worker does not hold the job, with both names.
 pub(super) fn not_yours(worker: Option<&str>, holder: &str) -> Reply {
     let worker = worker.unwrap_or("(unregistered)");
     Reply::error(format!("ERR Worker {worker} cannot update job claimed by {holder}"))
 }
 
-/// After a report was refused because the worker does not hold the job: why not.
+/// Finds out why the worker does not hold the job of a refused report.
 pub(super) fn explain_not_held(job: String, report: Option<JobReport>, worker: Option<Name>) -> FlowStep {
     find(&job.clone(), AfterFind::NotHeld { job, report, worker })
 }
@@ -209,7 +209,7 @@ pub(super) fn not_held(
     }
 }
 
-/// A worker that asks for its own job has read that it has it.
+/// A worker that asks for its own job shows that it has it.
 fn mentioned(job: String, then: AfterMention, speaker: &Speaker) -> FlowStep {
     let call = RespCall::Mention { task: job.clone() };
     let (reader, worker) = (speaker.reader, speaker.worker.clone());
@@ -224,10 +224,10 @@ fn update_job(job: String, update: Box<JobUpdate>, speaker: &Speaker) -> FlowSte
     };
     match &worker {
         Some(worker) if *worker == name => report_on(Whom::Own, job, update, Some(name)),
-        // A connection that has said who it is may not say otherwise.
+        // A connection that has named its worker may not change it.
         Some(_) => explain_not_held(job, report, worker),
         None if !speaker.may_claim => explain_not_held(job, report, None),
-        // One that has not may say so here, unless that worker speaks elsewhere.
+        // A connection that has not may name it here, unless that worker acts elsewhere.
         None => {
             let flow = CommandFlow::Job(JobFlow::Identifying { name: name.clone(), job, update });
             FlowStep::Call(Whom::Known(name), RespCall::Identify, flow)
@@ -240,7 +240,7 @@ fn report_on(whom: Whom, job: String, update: Box<JobUpdate>, worker: Option<Nam
     about_held(whom, job.clone(), worker, RespCall::Report { task: job, report: report(*update) }, then)
 }
 
-/// What the worker's side says to a report.
+/// The worker actor's reply to a report.
 pub(super) fn reported(
     job: String,
     report: Option<JobReport>,
@@ -298,7 +298,7 @@ pub(super) fn of_action(
     }
 }
 
-/// No job belongs to a plan of this id: perhaps there is no such plan.
+/// No job belongs to a plan of this id: there may be no such plan.
 pub(super) fn of_bare_plan(plan: String, view: JobView, is_there: bool) -> Reply {
     if is_there { view.reply(&[]) } else { neither_status_nor("plan", plan) }
 }
@@ -335,7 +335,7 @@ pub(super) fn steer_found(
 ) -> FlowStep {
     let Ok(task) = found else { return FlowStep::error(format!("ERR Job not found: {job}")) };
     let from = status(&task.state);
-    // What came to a good end is not tried again by mistake.
+    // A completed job must not be retried by mistake.
     if verb == JobVerb::Retry && from == JobStatus::Completed {
         return FlowStep::error(NOT_FAILED);
     }

@@ -1,5 +1,4 @@
-//! KEYS and SCAN: which views there are. Both walk the broker's tables slice by slice; only tables that a pattern can
-//! match are walked.
+//! KEYS and SCAN: lists the views. Both walk the broker's tables in slices, and only tables that a pattern can match.
 
 use std::collections::BTreeSet;
 
@@ -18,14 +17,14 @@ use crate::flow::{CommandFlow, FlowOutcome, FlowStep, Input, OTHER_KIND};
 use crate::glob::{glob, literal_prefix};
 use crate::key::{RespKey, RespQueueKey};
 
-/// How many keys KEYS answers with. Whoever has more is told to use SCAN.
+/// How many keys KEYS returns. With more, the error tells the client to use SCAN.
 const KEYS_MAX: usize = 100_000;
 
-/// What a walk over keys waits for.
+/// The state of a walk over keys.
 #[derive(Debug)]
 pub(crate) enum KeyspaceFlow {
     Walking(At, AfterSlice),
-    /// Whether the broker has ever heard of a queue.
+    /// Checks whether the broker knows a queue.
     FindingQueue(Name, AfterIsThere),
 }
 
@@ -44,7 +43,7 @@ impl KeyspaceFlow {
     }
 }
 
-/// Where a slice of keys leads.
+/// What to do with a slice of keys.
 #[derive(Debug)]
 pub(crate) enum AfterSlice {
     Keys(WantedKeys, BTreeSet<String>),
@@ -65,7 +64,7 @@ impl AfterSlice {
                 }
             }
             Self::Scan(wanted) => {
-                // A capability has many workers; within a slice it is told once.
+                // A capability has many workers; within a slice it appears once.
                 let found: BTreeSet<String> = found.into_iter().filter(|key| wanted.key(key)).collect();
                 let next = next.and_then(|next| wanted.onwards(next));
                 FlowStep::Reply(scanned(next, found.into_iter().collect()))
@@ -82,7 +81,7 @@ pub(super) fn keys(pattern: Bytes) -> FlowStep {
     }
 }
 
-/// The cursor is a place in a table. Things keep their places, so what is there all the while is seen.
+/// The cursor is a position in a table. Entries keep their positions, so an entry that exists throughout is seen.
 pub(super) fn scan(scan: ScanOptions) -> FlowStep {
     let ScanOptions { cursor, pattern, count, kind } = scan;
     let wanted = WantedKeys { pattern: pattern.unwrap_or_else(|| Bytes::from_static(b"*")), kind };
@@ -104,7 +103,7 @@ fn scanned(next: Option<At>, keys: Vec<String>) -> Reply {
     Reply::array([Reply::bulk(cursor), Reply::array(keys.into_iter().map(Reply::bulk))])
 }
 
-/// Where a walk over all keys is: a table, and a place in it.
+/// The position of a walk over all keys: a table, and a position in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct At {
     table: Table,
@@ -135,7 +134,7 @@ impl Table {
 }
 
 impl At {
-    /// Cursors stay small: some clients keep them in a floating point number.
+    /// Cursors stay small: some clients store them as floating-point numbers.
     fn cursor(self) -> u64 {
         (self.table as u64) << 32 | u64::from(self.place)
     }
@@ -149,7 +148,7 @@ impl At {
     fn keys(self, now: Timestamp, outcome: FlowOutcome) -> Result<(Vec<String>, Option<At>), Refusal> {
         let Self { table, place } = self;
         let (keys, next) = match outcome {
-            // The broker gives all queues at once, so a slice of them is long whatever was asked for.
+            // The broker returns all queues at once, so a slice of them may exceed the requested count.
             Ok(Response::Answer(Answer::Queues(queues))) => {
                 let names = queues.iter().filter(|queue| !is_reserved(&queue.queue));
                 let mut names = names.skip(place as usize).map(|queue| queue_key_of(&queue.queue));
@@ -188,7 +187,7 @@ impl WantedKeys {
         self.onwards(At { table: Table::Queues, place: 0 })
     }
 
-    /// This place, or the beginning of the next table that may hold something.
+    /// This position, or the start of the next table that may match.
     fn onwards(&self, at: At) -> Option<At> {
         if self.table(at.table) {
             return Some(at);
@@ -209,7 +208,7 @@ impl WantedKeys {
     }
 }
 
-/// Asks for so many things from a place on.
+/// Requests this many entries from a position on.
 fn slice(at: At, count: usize, then: AfterSlice) -> FlowStep {
     let At { table, place } = at;
     let query = match table {

@@ -1,4 +1,4 @@
-//! The last question of a command: its answer becomes the reply.
+//! The last request of a command: its reply becomes the command's reply.
 
 use serde_json::{Map, Value, json};
 use tenure_hub::Response;
@@ -16,7 +16,7 @@ use crate::command::{JobStatus, JobVerb, MetricsFormat};
 use crate::flow::FlowOutcome;
 use crate::key::RespQueueKey;
 
-/// What becomes of the last answer.
+/// How to convert the last reply.
 #[derive(Debug)]
 pub(crate) enum LastReply {
     /// This reply, unless the broker refuses.
@@ -80,7 +80,7 @@ impl LastReply {
     }
 }
 
-/// The same figures in both formats. In JSON those with labels are objects, one entry per set of labels.
+/// The same figures in both formats. In JSON, figures with labels are objects with one entry per set of labels.
 fn metrics(format: MetricsFormat, text: &str) -> Reply {
     if format == MetricsFormat::Prometheus {
         return Reply::bulk(text.to_owned());
@@ -103,7 +103,7 @@ fn metrics(format: MetricsFormat, text: &str) -> Reply {
     Reply::bulk(Value::Object(shown).to_string())
 }
 
-/// A worker has to stop first; until then the wish is remembered.
+/// A running job must be stopped by its worker first; until then the broker remembers the command.
 fn steered(job: &str, verb: JobVerb, from: JobStatus, is_running: bool, outcome: FlowOutcome) -> Reply {
     match outcome {
         Ok(_) => Reply::simple(match verb {

@@ -1,4 +1,4 @@
-//! Lists and queues: a pop claims, a range looks.
+//! Lists and queues: a pop claims, a range reads.
 
 use bytes::Bytes;
 use tenure_hub::Request;
@@ -33,7 +33,7 @@ pub(crate) enum ListFlow {
         keys: Keys,
     },
     ReadingElement(Box<Assignment>),
-    /// The bytes that were pushed; a pop that moves the job nowhere is also its end.
+    /// The pushed bytes; a pop that does not move the job also completes it.
     ReadingRaw {
         assignment: Box<Assignment>,
         keys: Keys,
@@ -46,11 +46,11 @@ pub(crate) enum ListFlow {
     ReadingMany(Vec<Assignment>),
 }
 
-/// A pop of one job, and how its answer looks.
+/// A pop of one job, and the form of its reply.
 #[derive(Debug)]
 pub(crate) struct Popping {
     reply: PopReply,
-    /// The job is answered, not only its id.
+    /// Return the whole job, not only its id.
     whole: bool,
     raw: bool,
     /// The reply names the key that the job came from.
@@ -187,7 +187,7 @@ fn pop(claim: ClaimCommand, speaker: &Speaker) -> FlowStep {
     let worker = speaker.worker.clone().unwrap_or_default();
     let reads_job = speaker.is_introduced || speaker.settings.pops_job_alone;
     let as_pair = queues.len() > 1 || speaker.is_library || speaker.version == Version::Resp3 || !reads_job;
-    // A long wait holds on to the keys only if the answer names one.
+    // A long wait keeps the keys only if the reply names one.
     let keys = if as_pair && matches!(reply, PopReply::KeyAndJob) {
         names.iter().cloned().zip(queues.into_iter().map(|(key, _)| key)).collect()
     } else {
@@ -229,7 +229,7 @@ fn read_body(assignment: Box<Assignment>, keys: Keys) -> FlowStep {
     FlowStep::Read(vec![body], CommandFlow::List(ListFlow::Reading { assignment, keys }))
 }
 
-/// Answers the bytes that were pushed. A pop takes the job for good, as in Redis; a move leaves it held until LREM.
+/// Returns the pushed bytes. A pop completes the job, as in Redis; a move leaves it held until LREM.
 fn read_raw(assignment: &Assignment, keys: &Keys, ends: bool, body: Bytes) -> FlowStep {
     let job = assigned_id(assignment);
     if !ends {
@@ -260,7 +260,7 @@ fn remove(queue: RespQueueKey, element: &Bytes, speaker: &Speaker) -> FlowStep {
     about_held(Whom::Own, job, worker, finish, then)
 }
 
-/// What the worker's side says to a removal.
+/// The worker actor's reply to a removal.
 pub(super) fn removed(
     queue: RespQueueKey,
     job: String,
@@ -276,7 +276,8 @@ pub(super) fn removed(
     }
 }
 
-/// A job that the speaker does not hold on this list: it has ended, waits, is on another list or another's.
+/// A job that this worker does not hold on this list: it has ended, waits, is on another list or belongs to another
+/// worker.
 pub(super) fn remove_other(
     task: &TaskInfo,
     queue: &RespQueueKey,
@@ -285,7 +286,7 @@ pub(super) fn remove_other(
 ) -> FlowStep {
     let is_held_list = *queue == RespQueueKey::Processing;
     if task.state.name().has_ended() {
-        // A worker that reported the end takes the job off the list afterwards.
+        // A worker that reported the end removes the job from the list afterwards.
         return FlowStep::Reply(Reply::Integer(i64::from(is_held_list)));
     }
     if let Some(holding) = task.state.holding() {

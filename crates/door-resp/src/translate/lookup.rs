@@ -1,4 +1,4 @@
-//! Looking things up: one job, one worker, one queue, a list over several pages. Each lookup says where it leads.
+//! Lookups: a job, a worker, a queue, a list over several pages. Each lookup names its continuation.
 
 use bytes::Bytes;
 use tenure_hub::words::{
@@ -27,7 +27,7 @@ use crate::key::{JobField, RespQueueKey, WorkerField};
 use crate::rights::{JobReader, is_held_by, not_its_own};
 use crate::worker::RespCall;
 
-/// How many things the broker gives at a time. A long walk is many short questions, and others are answered between.
+/// Page size of queries. A long walk is many short queries, so that other requests run in between.
 pub(super) const PAGE: usize = 1000;
 
 pub(super) type LookupResult = Result<Box<TaskInfo>, Refusal>;
@@ -36,10 +36,10 @@ pub(super) type LookupResult = Result<Box<TaskInfo>, Refusal>;
 #[derive(Debug)]
 pub(crate) enum Lookup {
     Job(AfterFind),
-    /// The same, for a reader that reads only what its worker holds.
+    /// The same for a reader that may read only what its worker holds.
     HeldJob(Box<(Option<Name>, AfterFind)>),
     Named(AfterName),
-    /// A task that has ended is made one that is held back: first it is tried again, then paused.
+    /// Turns an ended task into a held one: first it is retried, then paused.
     Retrying(TaskId, AfterTakeUp),
     Pausing(AfterTakeUp),
     Body(Box<TaskInfo>, AfterWhole),
@@ -71,7 +71,7 @@ impl Lookup {
                 }
             }
             Self::Named(then) => then.go(task_of(input.answer())),
-            // Two that come at the same time do the same; what was refused to one of them is done.
+            // Two clients may do this at the same time; a step refused to one of them is already done.
             Self::Retrying(task, then) => {
                 let reason = Some("it waits for nobody".into());
                 Self::Pausing(then).ask(Request::Command(Command::Pause { task, reason }))
@@ -113,7 +113,7 @@ impl Lookup {
     }
 }
 
-/// Where a job that was looked for by its id or name leads.
+/// What to do with a job that was looked up by its id or name.
 #[derive(Debug)]
 pub(crate) enum AfterFind {
     NotHeld {
@@ -121,7 +121,7 @@ pub(crate) enum AfterFind {
         report: Option<JobReport>,
         worker: Option<Name>,
     },
-    /// An update that makes no sense, whoever sent it.
+    /// An invalid update, whichever peer sent it.
     BadUpdate {
         job: String,
         error: ShapeError,
@@ -189,7 +189,7 @@ impl AfterFind {
     }
 }
 
-/// Where a task that was looked for by its whole name leads.
+/// What to do with a task that was looked up by its whole name.
 #[derive(Debug)]
 pub(crate) enum AfterName {
     SubmitAction(Box<ActionSubmission>),
@@ -207,7 +207,7 @@ impl AfterName {
     }
 }
 
-/// What a task is taken up again for.
+/// Why a task is resumed.
 #[derive(Debug)]
 pub(crate) enum AfterTakeUp {
     Plan(Box<NewRecipe>),
@@ -223,14 +223,14 @@ impl AfterTakeUp {
     }
 }
 
-/// Where a job with its body and its result leads.
+/// What to do with a job, its body and its result.
 #[derive(Debug)]
 pub(crate) enum AfterWhole {
     Get,
     Value(AfterValue),
 }
 
-/// Where a job with its result leads.
+/// What to do with a job and its result.
 #[derive(Debug)]
 pub(crate) enum AfterResult {
     Whole(Bytes, AfterWhole),
@@ -254,7 +254,7 @@ impl AfterResult {
     }
 }
 
-/// Where a page of tasks leads.
+/// What to do with a page of tasks.
 #[derive(Debug)]
 pub(crate) enum AfterPage {
     List(Box<PagedList>),
@@ -294,7 +294,7 @@ impl PagedList {
     }
 }
 
-/// Where a list of tasks leads.
+/// What to do with a list of tasks.
 #[derive(Debug)]
 pub(crate) enum AfterList {
     JobsOfAction(AfterJobs),
@@ -311,7 +311,7 @@ impl AfterList {
     fn go(self, mut tasks: Vec<TaskInfo>) -> FlowStep {
         match self {
             Self::JobsOfAction(then) => {
-                // Their ids are made one after the other and sort by that.
+                // Ids are created in order and sort that way.
                 tasks.sort_by_key(|job| job.id);
                 then.go(tasks)
             }
@@ -362,7 +362,7 @@ impl AfterMatch {
     }
 }
 
-/// Where the list of all workers leads.
+/// What to do with the list of all workers.
 #[derive(Debug)]
 pub(crate) enum AfterWorkers {
     List,
@@ -370,7 +370,7 @@ pub(crate) enum AfterWorkers {
         words: String,
         page: PageOptions,
     },
-    /// A capability was asked for by its description.
+    /// Finds a capability by its description.
     Match {
         words: String,
         then: AfterMatch,
@@ -397,7 +397,7 @@ impl AfterWorkers {
     }
 }
 
-/// Where one worker leads.
+/// What to do with one worker.
 #[derive(Debug)]
 pub(crate) enum AfterWorker {
     Pinged { name: Name, reply: Reply },
@@ -426,7 +426,7 @@ pub(super) fn find(job: &str, then: AfterFind) -> FlowStep {
     Lookup::Job(then).ask(query_for(job))
 }
 
-/// The same for a reader that may be allowed to read only what its worker holds.
+/// The same for a reader that may read only what its worker holds.
 pub(super) fn find_readable(job: &str, reader: JobReader, worker: Option<Name>, then: AfterFind) -> FlowStep {
     match reader {
         JobReader::Everyone => find(job, then),
@@ -445,7 +445,7 @@ pub(super) fn find_name(name: Name, then: AfterName) -> FlowStep {
     Lookup::Named(then).ask(Request::Query(Query::Find { name }))
 }
 
-/// Makes a task that has ended one that is held back again, with its name and without its family.
+/// Turns an ended task into a held one again, with its name and without its relations.
 pub(super) fn take_up(task: TaskId, then: AfterTakeUp) -> FlowStep {
     Lookup::Retrying(task, then).ask(Request::Command(Command::Retry { task }))
 }
@@ -478,7 +478,7 @@ pub(super) fn workers(then: AfterWorkers) -> FlowStep {
     workers_on(0, Vec::new(), then)
 }
 
-/// One worker, if anybody has heard of it.
+/// One worker, if the broker knows it.
 pub(super) fn worker(name: &str, then: AfterWorker) -> FlowStep {
     Lookup::Worker(then).ask(Request::Query(Query::Worker { worker: Name::from(name) }))
 }
@@ -491,7 +491,7 @@ pub(super) fn one_queue(outcome: FlowOutcome) -> Result<Option<QueueInfo>, Refus
     }
 }
 
-/// An answer that leads nowhere.
+/// A reply without a continuation.
 pub(super) fn unexpected(outcome: FlowOutcome) -> FlowStep {
     FlowStep::Reply(refusal(&outcome.err().unwrap_or(OTHER_KIND)))
 }
@@ -500,7 +500,7 @@ fn workers_on(from: u32, found: Vec<WorkerInfo>, then: AfterWorkers) -> FlowStep
     Lookup::Workers(found, then).ask(Request::Query(Query::ScanWorkers { from, limit: PAGE }))
 }
 
-/// The tasks behind plans and actions are no jobs.
+/// The tasks behind plans and actions are not jobs.
 fn job_of(outcome: FlowOutcome) -> LookupResult {
     let task = task_of(outcome)?;
     if is_reserved(&task.terms.queue) { Err(Refusal::UnknownTask { task: task.id }) } else { Ok(task) }

@@ -1,5 +1,5 @@
-//! The fields of a view: what the broker says of a job or a plan, and the metadata that clients keep beside it. Where
-//! both have a field, the broker has the word.
+//! The fields of a view: the broker's data about a job or a plan, and the metadata that clients store for it. Where
+//! both have a field, the broker's value wins.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -14,7 +14,7 @@ use crate::key::RespKey;
 
 type Fields = Vec<(Bytes, Bytes)>;
 
-/// What is kept is looked up first, then the view.
+/// Reads the metadata first, then the view.
 pub(super) fn read(key: RespKey, part: HashPart, speaker: &Speaker) -> FlowStep {
     let Some(name) = key.metadata() else {
         return value_for(speaker, key, AfterValue::Hash { part, kept: Vec::new() });

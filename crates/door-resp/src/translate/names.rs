@@ -1,4 +1,4 @@
-//! How things are called on the other side of the door.
+//! Maps this door's names to the broker's.
 
 use tenure_hub::words::{Assignment, Name, StateName, TaskId, TaskInfo, TaskState, UNSAID};
 
@@ -7,11 +7,11 @@ use crate::key::RespQueueKey;
 
 /// `queue:ready` and `queue:default`.
 pub(crate) const DEFAULT_QUEUE: &str = "default";
-/// Plans and actions are tasks that are held back for ever, in queues of their own; nobody can pop them.
+/// Plans and actions are tasks that stay held, in queues of their own from which no client can pop.
 pub(super) const PLANS: &str = "resp.plans";
 pub(super) const ACTIONS: &str = "resp.actions";
 
-/// The queue behind a key; none for the views that are not one.
+/// The queue behind a key; `None` for views that are not queues.
 pub(crate) fn queue_name(key: &RespQueueKey) -> Option<Name> {
     match key {
         RespQueueKey::Default => Some(DEFAULT_QUEUE.into()),
@@ -39,7 +39,7 @@ pub(crate) fn itself(worker: &str) -> Name {
     format!("worker={worker}").into()
 }
 
-/// What the commands of a plan need: a worker that offers them, or one that does not say which tools it has.
+/// What the commands of a plan need: a worker that offers them, or one that does not name its tools.
 pub(super) fn tool_needs(tools: Vec<String>) -> Vec<String> {
     tools.into_iter().map(|tool| format!("{UNSAID}{tool}")).collect()
 }
@@ -49,12 +49,12 @@ pub(super) fn shown_need(need: &str) -> &str {
     need.strip_prefix(UNSAID).unwrap_or(need)
 }
 
-/// What a worker itself says that it offers.
+/// What a worker itself announces that it offers.
 pub(super) fn said_offers(offers: &[Name]) -> impl Iterator<Item = &str> {
     offers.iter().map(|offer| &**offer).filter(|offer| !offer.starts_with("worker=") && *offer != UNSAID)
 }
 
-/// What a worker offers that set these tags: each by its name, and marked as a tag.
+/// What a worker with these tags offers: each tag by its name, and marked as a tag.
 pub(super) fn tag_offers(tags: &[String]) -> Vec<Name> {
     tags.iter().flat_map(|tag| [tag.as_str().into(), format!("tag={tag}").into()]).collect()
 }
@@ -72,7 +72,7 @@ pub(super) fn plan_name(plan: &str) -> Name {
     format!("plan:{plan}").into()
 }
 
-/// A recipe is called after its plan. No plan's id holds the sign between the two.
+/// A recipe is named after its plan. No plan id contains the separator.
 pub(super) fn recipe_name(plan: &str, recipe: TaskId) -> Name {
     format!("plan:{plan}#{recipe}").into()
 }
@@ -104,7 +104,7 @@ pub(super) fn job_id(task: &TaskInfo) -> String {
     known_as(task.name.as_deref(), task.id)
 }
 
-/// The same for a job that has just been handed out.
+/// The same for a job that has just been assigned.
 pub(super) fn assigned_id(assignment: &Assignment) -> String {
     known_as(assignment.name.as_deref(), assignment.task)
 }

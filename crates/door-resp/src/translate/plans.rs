@@ -1,8 +1,10 @@
-//! Plans: tasks that are held back until they are deleted. So they are durable and can be seen through every door.
+//! Plans: tasks that stay held until they are deleted. So they are durable and visible through every door.
 //!
-//! A plan is two of them: its place, which has the plan's name, and on it the recipe. Deleting cancels both. The broker
-//! remembers what has ended for a while, and with it the name; so a plan that comes again takes its place up again and
-//! puts a new recipe there. One question finds a plan, whatever the broker has forgotten meanwhile.
+//! A plan is two tasks: its place, which has the plan's name, and the recipe, a child of the place. Deleting cancels
+//! both.
+//! The broker remembers ended tasks, and their names, for a while. So a plan that is stored again resumes its place
+//! and
+//! adds a new recipe to it. One query finds a plan, whatever the broker has forgotten meanwhile.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -31,14 +33,14 @@ use crate::key::RespKey;
 /// How many jobs of a plan are counted: one page, because workers ask for the plan of every job.
 const USES_MAX: usize = 1000;
 
-/// What a plan's command waits for.
+/// The state of a waiting command on plans.
 #[derive(Debug)]
 pub(crate) enum PlanFlow {
     Reading {
         plan: String,
         then: AfterPlan,
     },
-    /// Whether the plan that is stored is the one that came along.
+    /// Compares the stored plan with the submitted one.
     Comparing {
         plan: String,
         json: Value,
@@ -116,7 +118,7 @@ impl PlanFlow {
                     FlowStep::Keys(delete, CommandFlow::Plan(Self::DeletingMetadata))
                 }
             },
-            // The plan is gone, whatever became of its metadata.
+            // The plan is gone, even if deleting its metadata failed.
             Self::DeletingMetadata => FlowStep::Reply(Reply::Integer(1)),
             Self::Getting(recipe) => match input.read() {
                 Err(reason) => FlowStep::Reply(refusal(&reason)),
@@ -131,7 +133,7 @@ impl PlanFlow {
     }
 }
 
-/// Where a stored plan leads: as we understand it, and as it was submitted.
+/// What to do with a stored plan: as parsed, and as submitted.
 #[derive(Debug)]
 pub(crate) enum AfterPlan {
     Action(Box<(SubmittedAction, Speaker)>),
@@ -150,7 +152,7 @@ impl AfterPlan {
     }
 }
 
-/// Where the task that holds a plan's recipe leads.
+/// What to do with the task that holds a plan's recipe.
 #[derive(Debug)]
 pub(crate) enum AfterFindPlan {
     With {
@@ -193,7 +195,7 @@ impl AfterFindPlan {
     }
 }
 
-/// Where the place of a plan leads.
+/// What to do with the place of a plan.
 #[derive(Debug)]
 pub(crate) enum AfterPlace {
     Find(AfterFindPlan),
@@ -202,7 +204,7 @@ pub(crate) enum AfterPlace {
         json: Value,
         answer: PlanAnswer,
     },
-    /// The same plan twice is one; another one under its id is refused.
+    /// The same plan twice is one; a different one under its id is refused.
     Store {
         plan: String,
         json: Value,
@@ -241,7 +243,7 @@ impl AfterPlace {
     }
 }
 
-/// Where the first recipe on a place leads.
+/// What to do with the first recipe of a place.
 #[derive(Debug)]
 pub(crate) enum AfterRecipe {
     Place { place: TaskId, then: AfterPlace },
@@ -263,7 +265,7 @@ impl AfterRecipe {
     }
 }
 
-/// Where a plan that was stored leads.
+/// What to do after a plan is stored.
 #[derive(Debug)]
 pub(crate) enum AfterStore {
     Submitted { plan: String, answer: PlanAnswer },
@@ -298,7 +300,7 @@ pub(super) fn start(command: PlanCommand) -> FlowStep {
     }
 }
 
-/// A stored plan. Answers for itself if there is none.
+/// Finds a stored plan. Replies with an error if there is none.
 pub(super) fn with_plan(plan: String, then: AfterPlan) -> FlowStep {
     find_plan(&plan.clone(), AfterFindPlan::With { plan, then })
 }
@@ -313,12 +315,12 @@ pub(super) fn find_plan(plan: &str, then: AfterFindPlan) -> FlowStep {
     look_up(plan, AfterPlace::Find(then))
 }
 
-/// Where a plan is, or would be.
+/// The place of a plan, existing or possible.
 enum PlanPlace {
     None,
     /// Remembered from a plan that was deleted.
     Ended(TaskId),
-    /// A place without a recipe is left behind by somebody who was cut off while storing.
+    /// A place without a recipe: a client was disconnected while storing the plan.
     Open {
         place: TaskId,
         recipe: Option<Box<TaskInfo>>,
@@ -357,8 +359,8 @@ fn store(plan: String, json: &Value, place: &PlanPlace, then: AfterStore) -> Flo
     }
 }
 
-/// The place and the recipe together. If another client has made the place meanwhile, the recipe has none and is
-/// refused.
+/// Submits the place and the recipe together. If another client has created the place meanwhile, the recipe has no
+/// parent and is refused.
 fn store_first(plan: String, body: Bytes, then: AfterStore) -> FlowStep {
     let mut place = NewTask::new(fresh_id(), PLANS);
     place.name = Some(plan_name(&plan));
@@ -368,7 +370,7 @@ fn store_first(plan: String, body: Bytes, then: AfterStore) -> FlowStep {
     PlanFlow::StoringFirst { plan, then }.ask(Request::Submit(both))
 }
 
-/// A recipe for a place that is there.
+/// A recipe for an existing place.
 #[derive(Debug)]
 pub(crate) struct NewRecipe {
     plan: String,
@@ -378,7 +380,7 @@ pub(crate) struct NewRecipe {
 }
 
 impl NewRecipe {
-    /// Of two that come at the same time, the first one stays.
+    /// Of two at the same time, the first one stays.
     pub(super) fn store_again(self) -> FlowStep {
         let Self { plan, body, place, then } = self;
         let recipe = recipe(&plan, place, body);

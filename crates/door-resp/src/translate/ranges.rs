@@ -1,7 +1,8 @@
-//! LLEN and LRANGE: looking at lists without taking anything.
+//! LLEN and LRANGE: reading lists without taking anything.
 //!
-//! In Redis what is pushed stands at the head and what is popped next is the last. So index 0 is the last in line, and
-//! a range is the line read backwards. It is walked page by page, and only what was asked for is kept.
+//! In Redis a push goes to the head and a pop takes the last element. So index 0 is the last task in line, and a range
+//! is
+//! the queue read backwards. It is walked page by page, and only the requested part is kept.
 
 use bytes::Bytes;
 use tenure_hub::words::{Answer, ListQuery, Query, Refusal, StateName, TaskInfo};
@@ -20,7 +21,7 @@ use crate::key::{ActionField, RespKey, RespQueueKey};
 /// How many elements one LRANGE answers with.
 const RANGE_MAX: usize = 1_000_000;
 
-/// What a range waits for.
+/// The state of a waiting range.
 #[derive(Debug)]
 pub(crate) enum RangeFlow {
     Counting { queue: RespQueueKey, start: i64, stop: i64 },
@@ -39,7 +40,7 @@ impl RangeFlow {
         if length > RANGE_MAX {
             return FlowStep::error(format!("ERR the range is too long, at most {RANGE_MAX} at a time"));
         }
-        // The line is walked from its front, which is the end of the list.
+        // The queue is walked from its front, which is the end of the list.
         let skip = usize::try_from(count).unwrap_or(usize::MAX) - first - length;
         let window = Window { skip, left: length, count: 0, parts: Vec::new() };
         page(of(&queue), AfterPage::Range(window))
@@ -67,7 +68,7 @@ pub(super) fn range(key: RespKey, start: i64, stop: i64) -> FlowStep {
     }
 }
 
-/// What is still to be passed over and to be kept, and what has been kept: page by page, each ready to be sent.
+/// How much to skip and to keep, and what has been kept: page by page, each ready to be sent.
 #[derive(Debug)]
 pub(crate) struct Window {
     skip: usize,

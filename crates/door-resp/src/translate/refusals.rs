@@ -1,4 +1,4 @@
-//! Every "no" of the broker in the words of this door.
+//! The text of every refusal in this door.
 
 pub(crate) use tenure_door_kit::worker_actor::refused;
 use tenure_hub::words::{Refusal, Wanted};
@@ -7,7 +7,7 @@ use super::names::state_status;
 use crate::codec::Reply;
 use crate::worker::{ChallengeVerdict, RespCallReply};
 
-/// The longest text a failure may carry.
+/// Maximum length of a failure's text.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 
 /// A refusal as an error reply.
@@ -48,7 +48,7 @@ pub(super) fn refusal_text(refusal: &Refusal) -> String {
     }
 }
 
-/// What a worker actor says that is neither yes nor the answer hoped for.
+/// A worker actor's reply that is neither success nor the expected answer.
 pub(crate) fn call_refused(answer: &RespCallReply, worker: &str) -> Reply {
     match answer {
         RespCallReply::Taken => Reply::error("ERR Worker ID already registered"),
@@ -74,7 +74,7 @@ pub(crate) fn call_refused(answer: &RespCallReply, worker: &str) -> Reply {
     }
 }
 
-/// A message within what a failure may carry.
+/// Shortens a message to what a failure may carry.
 pub(crate) fn shortened(text: String) -> String {
     if text.len() <= MESSAGE_BYTES_MAX {
         return text;
@@ -83,7 +83,7 @@ pub(crate) fn shortened(text: String) -> String {
     text[..end].to_owned()
 }
 
-/// What is wanted of a job, in the words of this door.
+/// What a client wants of a job, in this door's words.
 pub(crate) fn wanted(wanted: Wanted) -> &'static str {
     match wanted {
         Wanted::Cancel => "cancel",

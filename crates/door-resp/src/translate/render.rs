@@ -1,4 +1,4 @@
-//! Tasks and workers as JSON, in the words of this door.
+//! Tasks and workers as JSON, in this door's words.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::names::{assigned_id, current_task, job_id, said_offers, shown_need, s
 use super::results;
 use crate::json::{bytes_field, encode_base64};
 
-/// Fields that are the broker's to say. Where a body has them they are what its writer wrote, not what is in force.
+/// Fields that the broker sets. Where a body has them, they are the submitter's text and not the current value.
 const OWN_FIELDS: [&str; 40] = [
     "attempt",
     "body_fields",
@@ -61,8 +61,8 @@ const OWN_FIELDS: [&str; 40] = [
     "worker_id",
 ];
 
-/// What the broker adds to a job that is popped, and its body if that is not an envelope. In the order of the alphabet,
-/// as all JSON of this door.
+/// What the broker adds to a popped job, and its body if that is not an envelope. Sorted by name, as all JSON of this
+/// door.
 #[derive(Serialize)]
 struct Pulled<'a> {
     attempt: u32,
@@ -107,8 +107,8 @@ pub(super) fn pulled(assignment: &Assignment, body: &Bytes) -> Bytes {
     Bytes::from(serde_json::to_vec(&own).expect("plain fields"))
 }
 
-/// What a worker of the oldest generation gets when it pulls the job of a plan; it refuses one without the id of its
-/// plan. None for any other job.
+/// What a worker of the oldest generation gets when it pulls the job of a plan; such a worker refuses a job without a
+/// plan id. `None` for any other job.
 pub(super) fn pulled_plan(assignment: &Assignment, body: &Bytes) -> Option<Bytes> {
     let mut job: Fields = serde_json::from_slice(&pulled(assignment, body)).ok()?;
     if !job.contains_key("tasks") {
@@ -120,7 +120,7 @@ pub(super) fn pulled_plan(assignment: &Assignment, body: &Bytes) -> Option<Bytes
     Some(Bytes::from(serde_json::to_vec(&job).expect("plain fields")))
 }
 
-/// Everything about a job: what its body says, and above it what is in force.
+/// Everything about a job: the fields of its body, overridden by the current values.
 pub(super) fn whole(task: &TaskInfo, body: &Bytes, result: &Bytes) -> Value {
     let mut job = from_body(body);
     one_step(task, &mut job);
@@ -259,7 +259,7 @@ pub(super) fn worker(worker: &WorkerInfo, now: Timestamp) -> Value {
     shown.insert("status".into(), status.into());
     let tools: Vec<&str> = tools_of(&worker.capabilities).collect();
     shown.insert("tools".into(), tools.join(",").into());
-    // One that is not back after a restart has not been seen.
+    // A worker that has not returned after a restart has not been seen.
     let seen = (worker.last_seen != Timestamp::ZERO).then(|| time(worker.last_seen));
     shown.insert("last_seen".into(), seen.unwrap_or(Value::Null));
     shown.insert("active_jobs".into(), worker.held.len().into());
@@ -268,7 +268,7 @@ pub(super) fn worker(worker: &WorkerInfo, now: Timestamp) -> Value {
     shown.insert("queues".into(), worker.queues.iter().map(|name| Value::from(&**name)).collect());
     shown.insert("crashes".into(), worker.crashes.into());
     shown.insert("draining".into(), worker.draining.into());
-    // Somebody should look at a worker that crashed or hung.
+    // An operator should check a worker that crashed or hung.
     let hung = figure(worker, "hung").and_then(|count| count.parse::<u32>().ok()).unwrap_or(0);
     let flagged = worker.crashes > 0 || hung > 0 || worker.quarantined_until.is_some();
     shown.insert("hung".into(), hung.into());
@@ -285,7 +285,7 @@ pub(super) fn worker(worker: &WorkerInfo, now: Timestamp) -> Value {
     Value::Object(shown)
 }
 
-/// What a worker said of itself, or what is known of one that came through another door.
+/// A worker's registration, or what is known of one that uses another door.
 pub(super) fn metadata(worker: &WorkerInfo) -> String {
     if let Some(json) = worker.profile.as_deref() {
         return json.to_owned();

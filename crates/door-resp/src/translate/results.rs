@@ -1,5 +1,4 @@
-//! Results: what a worker left behind, read again. A result is any bytes; one that is a JSON object of outputs is shown
-//! output by output.
+//! Reads results. A result is any bytes; one that is a JSON object of outputs is shown output by output.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -11,8 +10,7 @@ const MARKS: [&str; 6] = ["task_results", "stdout", "stdout_base64", "stderr", "
 /// Fields that such a result may have beside them.
 const BESIDE: [&str; 3] = ["result", "result_base64", "error"];
 
-/// Shows a result in a job. A worker's words never take the place of the broker's own, and nothing but outputs comes
-/// out of them.
+/// Shows a result in a job. A worker's fields never replace the broker's own, and only outputs are taken from them.
 pub(super) fn insert(job: &mut Map<String, Value>, result: &Bytes) {
     if result.is_empty() {
         return;
@@ -30,7 +28,7 @@ pub(super) fn output(result: &Bytes, field: &str) -> Option<Bytes> {
     output_of(&outputs(result)?, field)
 }
 
-/// The result itself, which may stand beside other outputs.
+/// The result itself, which may accompany other outputs.
 pub(super) fn lone(result: Bytes) -> Bytes {
     outputs(&result).and_then(|outputs| bytes_of(&outputs, "result")).unwrap_or(result)
 }

@@ -1,4 +1,4 @@
-//! Answers of the key space in the door's words.
+//! Replies of the key space in this door's form.
 
 use tenure_hub::keyspace::Reply as KeyReply;
 

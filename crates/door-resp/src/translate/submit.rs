@@ -20,7 +20,7 @@ use crate::flow::{FlowOutcome, FlowStep, OTHER_KIND};
 use crate::json::{JobSubmission, JobWork, LostPolicy, NotBefore, TaskOptions, pushed_name};
 use crate::key::RespQueueKey;
 
-/// How long a failed job waits at most before it is tried again.
+/// Maximum delay before a failed job is retried.
 const BACKOFF_MAX: std::time::Duration = std::time::Duration::from_secs(3600);
 
 /// `LPUSH`: one task per body.
@@ -36,7 +36,7 @@ pub(super) fn push(queue: &RespQueueKey, bodies: Vec<Bytes>, speaker: &Speaker) 
             Err(error) => return FlowStep::error(format!("ERR {error}")),
         };
         let mut task = named(NewTask::new(fresh_id(), name.clone()), known_as.as_deref());
-        // A body that is not a plan's job may take as long as it likes.
+        // A body that is not a plan's job has no run limit.
         if runs_plan(&body) {
             limit_run(&mut task, speaker.settings.run_limit);
         }
@@ -45,7 +45,7 @@ pub(super) fn push(queue: &RespQueueKey, bodies: Vec<Bytes>, speaker: &Speaker) 
     FlowStep::Push { queue: name, submissions }
 }
 
-/// The answers to pushes that went together: to each how long the queue was after it.
+/// The replies to pushes that were submitted together: the length of the queue after each.
 pub(crate) fn pushed(counts: &[usize], submitted: FlowOutcome, queue: FlowOutcome) -> Vec<Reply> {
     let (each, queue) = match (submitted, one_queue(queue)) {
         (Ok(Response::Command(Decided::Submitted(each))), Ok(queue)) => (each, queue),
@@ -63,7 +63,7 @@ pub(crate) fn pushed(counts: &[usize], submitted: FlowOutcome, queue: FlowOutcom
         let fresh = i64::try_from(own.iter().filter(is_fresh).count()).unwrap_or(i64::MAX);
         replies.push(match own.iter().position(Result::is_err) {
             Some(first) => partly_refused(own, first),
-            // Redis counts what was pushed before somebody who waits gets it.
+            // Redis counts the pushed elements before a waiting client takes them.
             None => Reply::Integer(length.max(fresh)),
         });
         length = (length - fresh).max(0);
@@ -72,7 +72,7 @@ pub(crate) fn pushed(counts: &[usize], submitted: FlowOutcome, queue: FlowOutcom
     replies
 }
 
-/// Each body is accepted or refused on its own, and whoever pushed several has to know what became of each.
+/// Each body is accepted or refused on its own, and a client that pushed several needs the outcome of each.
 fn partly_refused(each: &[Result<Accepted, Refusal>], first: usize) -> Reply {
     let reasons: Vec<&Refusal> = each.iter().filter_map(|answer| answer.as_ref().err()).collect();
     let (reason, number) = (refusal_text(reasons[0]), first + 1);
@@ -135,7 +135,7 @@ impl PendingJob {
     }
 }
 
-/// A job whose parent is known, and its body as soon as its plan is.
+/// A job whose parent is known, and its body once its plan is known.
 #[derive(Debug)]
 pub(crate) struct PlannedJob {
     name: Option<String>,
@@ -200,13 +200,13 @@ pub(super) fn new_task(options: &TaskOptions, now: Timestamp, speaker: &Speaker)
     Ok(task)
 }
 
-/// How long one try may take; zero is as long as it takes. A try that takes longer has failed.
+/// Run limit of one attempt; zero means no limit. A longer attempt fails.
 fn limit_run(task: &mut NewTask, limit: std::time::Duration) {
     task.run_limit = Some(limit).filter(|limit| !limit.is_zero());
     task.overrun_fails = task.run_limit.is_some();
 }
 
-/// A job's own id makes it the same job however often it is submitted. One that is a UUID is also its id here.
+/// A job's own id is its idempotency key. A UUID is also its task id.
 pub(super) fn named(mut task: NewTask, name: Option<&str>) -> NewTask {
     if let Some(name) = name {
         if let Ok(id) = name.parse::<TaskId>() {

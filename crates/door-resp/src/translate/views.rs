@@ -1,4 +1,4 @@
-//! Views: keys that look at jobs, plans, actions and workers, and the few that report.
+//! Views: keys that read jobs, plans, actions and workers, and the few that report.
 
 use std::time::Duration;
 
@@ -29,10 +29,10 @@ use crate::worker::{RespCall, RespCallReply};
 /// How long a worker's statistics are shown.
 const STATS_FOR: Duration = Duration::from_secs(120);
 
-/// What a view waits for.
+/// The state of a waiting view.
 #[derive(Debug)]
 pub(crate) enum ViewFlow {
-    /// An answer that nobody needs: it keeps the order of answers.
+    /// A reply that is not needed: it keeps the order of replies.
     Nothing(AfterValue),
     /// What clients keep beside a view, and then the view.
     Metadata {
@@ -43,12 +43,12 @@ pub(crate) enum ViewFlow {
     },
     /// A stored string among views.
     Stored(AfterValue),
-    /// Whether something is stored under one of several names; otherwise the view is looked at.
+    /// Checks whether something is stored under one of several names; otherwise checks the view.
     StoredOr(Option<RespKey>, AfterIsThere),
     /// The last question.
     Answering,
     ReadingPlan(AfterValue),
-    /// The worker on this connection, if there is one, hears that the job was mentioned.
+    /// The connection's worker, if there is one, learns that the job was mentioned.
     Mentioning {
         job: String,
         field: JobField,
@@ -93,7 +93,7 @@ impl ViewFlow {
     }
 }
 
-/// Where the value at a key leads.
+/// What to do with the value of a key.
 #[derive(Debug)]
 pub(crate) enum AfterValue {
     Get,
@@ -123,7 +123,7 @@ impl AfterValue {
     }
 }
 
-/// Where it leads whether something lives at a key.
+/// What to do with whether a key exists.
 #[derive(Debug)]
 pub(crate) enum AfterIsThere {
     Type(Option<&'static str>),
@@ -132,7 +132,7 @@ pub(crate) enum AfterIsThere {
     TimeToLive {
         milliseconds: bool,
     },
-    /// Beside the view there may be metadata: if the view is not there, this question has the answer.
+    /// The view may have metadata: if the view does not exist, this decides.
     OrStored(Box<AfterIsThere>, OnKey),
 }
 
@@ -150,7 +150,7 @@ impl AfterIsThere {
     }
 }
 
-/// Where the workers that offer a capability lead.
+/// What to do with the workers that offer a capability.
 #[derive(Debug)]
 pub(crate) enum AfterMembers {
     All,
@@ -216,7 +216,7 @@ fn or_stored(
     }
 }
 
-/// What GET answers to this reader.
+/// The reply to GET for this reader.
 pub(super) fn value_for(speaker: &Speaker, key: RespKey, then: AfterValue) -> FlowStep {
     value(key, speaker.reader, speaker.worker.clone(), then)
 }
@@ -369,7 +369,7 @@ fn reported(job: String, call: RespCall, report: Option<JobReport>, worker: Opti
     about_held(Whom::Own, job, worker, call, then)
 }
 
-/// What the worker's side says to a view that was set.
+/// The worker actor's reply to a view that was set.
 pub(super) fn was_set(
     job: String,
     report: Option<JobReport>,
@@ -427,7 +427,7 @@ pub(super) fn time_held(now: Timestamp, milliseconds: bool, found: LookupResult)
     FlowStep::Reply(time_left(left, true, milliseconds))
 }
 
-/// As TTL and PTTL write it: -1 for what stays, -2 for what is not there.
+/// As TTL and PTTL write it: -1 for a key without a time to live, -2 for one that does not exist.
 fn time_left(left: Option<Duration>, there: bool, milliseconds: bool) -> Reply {
     let whole = |left: Duration| {
         let millis = i64::try_from(left.as_millis()).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! Workers: joining, living, leaving, and proving what they can do.
+//! Workers: joining, heartbeats, leaving, and verification of capabilities.
 
 use serde_json::{Value, json};
 use tenure_hub::Request;
@@ -16,7 +16,7 @@ use crate::key::RespQueueKey;
 use crate::ranking::CapabilityIndex;
 use crate::worker::{ChallengeVerdict, Question, RespCall, RespCallReply, VerifyCall, figures, introduction};
 
-/// What a worker's command waits for.
+/// The state of a waiting command on workers.
 #[derive(Debug)]
 pub(crate) enum WorkerFlow {
     Saying {
@@ -82,7 +82,7 @@ impl WorkerFlow {
                 RespCallReply::NotRegistered => worker(&name.clone(), AfterWorker::Pinged { name, reply }),
                 _ => FlowStep::Reply(reply),
             },
-            // A dead worker is remembered until it is unregistered.
+            // The broker remembers a dead worker until it is unregistered.
             Self::Unregistering { worker: name } => match input.call() {
                 RespCallReply::NotRegistered => worker(&name.clone(), AfterWorker::Forget { name }),
                 RespCallReply::Done => FlowStep::Reply(Reply::OK),
@@ -102,7 +102,7 @@ impl WorkerFlow {
     }
 }
 
-/// Where the answer to a call about a job leads.
+/// What to do with the reply to a call about a job.
 #[derive(Debug)]
 pub(crate) enum AfterHeld {
     Report { job: String, report: Option<JobReport>, worker: Option<Name> },
@@ -120,14 +120,14 @@ impl AfterHeld {
     }
 }
 
-/// What follows when a worker is back.
+/// What to do after a worker has returned.
 #[derive(Debug)]
 pub(crate) enum AfterReturn {
     Pong(Reply),
     Again(RespCall, AfterHeld),
 }
 
-/// One call to a worker, and the reply if all is well.
+/// One call to a worker, and the reply on success.
 #[derive(Debug)]
 pub(crate) struct CallWithReply {
     pub(super) worker: String,
@@ -179,7 +179,7 @@ pub(super) fn start(command: WorkerCommand, speaker: &Speaker) -> FlowStep {
     }
 }
 
-/// What the workers that are alive say that they can do.
+/// What the live workers announce that they can do.
 fn index(now: Timestamp, all: &[WorkerInfo]) -> CapabilityIndex {
     let mut index = CapabilityIndex::default();
     for worker in all.iter().filter(|worker| render::is_alive(worker, now)) {
@@ -223,8 +223,8 @@ pub(super) fn named_anew(speaker: &Speaker, saying: CallWithReply) -> FlowStep {
     WorkerFlow::Renaming(Box::new(saying)).call(Whom::Own, RespCall::Retire)
 }
 
-/// A call about a job that the worker on this connection holds. The worker's side does not know of the job if the
-/// broker was restarted and the worker has not come back yet: then it does now.
+/// A call about a job that the connection's worker holds. After a restart of the broker the actor does not know the
+/// job until the worker returns: then this call counts as the return.
 pub(super) fn about_held(
     whom: Whom,
     job: String,
@@ -248,7 +248,7 @@ pub(super) fn held_after_all(
     come_back(worker, AfterReturn::Again(call, then))
 }
 
-/// A ping makes a worker known, and is a sign of its life ever after.
+/// A ping makes a worker known, and each later one is a sign of life.
 pub(crate) fn pinged(name: Name, reply: Reply) -> FlowStep {
     WorkerFlow::Pinging { name: name.clone(), reply }.call(Whom::Opened(name), RespCall::Ping)
 }

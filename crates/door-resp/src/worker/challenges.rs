@@ -1,4 +1,4 @@
-//! Challenges: a capability is put to the test by a job that only this worker may take.
+//! Challenges: test a capability with a job that only this worker can take.
 
 use std::time::Duration;
 
@@ -38,11 +38,11 @@ struct Challenge {
     capability: String,
     expect: Option<String>,
     until: Timestamp,
-    /// The job that asks, until a pop comes that could take it. Before that it would only lie in some queue, and
-    /// handing it in would look like a sign of life.
+    /// The job that asks, until a pop comes that could take it. Submitted earlier, it would only wait in some queue,
+    /// and the submission would look like a sign of life.
     question: Option<Bytes>,
     task: Option<TaskId>,
-    /// What came out, once something has.
+    /// The outcome, once there is one.
     result: Option<(String, i32)>,
 }
 
@@ -55,7 +55,7 @@ impl Challenges {
         self.open.is_empty()
     }
 
-    /// Whether the hub has to know that this worker can be told from all others.
+    /// Whether the hub must be able to single out this worker.
     pub(super) fn are_under_way(&self) -> bool {
         self.open.iter().any(|challenge| challenge.question.is_none())
     }
@@ -110,7 +110,7 @@ pub(super) fn challenge(
     }
 }
 
-/// Puts what is to be verified into a queue that the worker pops from at this moment.
+/// Submits pending challenges to the queue from which the worker is popping.
 pub(super) fn put_questions(worker: &mut RespWorker, queue: &Name, out: &mut RespWorkerOutput) {
     let open = |challenge: &mut Challenge| {
         let body = challenge.question.take()?;
@@ -157,7 +157,7 @@ pub(super) fn submitted(
     }
 }
 
-/// The worker answers with a word of its own instead of reporting the job.
+/// The worker answers with its own command instead of reporting the job.
 pub(super) fn verified(
     worker: &mut RespWorker,
     caller: Caller,
@@ -179,7 +179,7 @@ pub(super) fn verified(
     worker.door.open[index].result = Some((output, exit_code));
 }
 
-/// A challenge's job has ended, one way or the other.
+/// A challenge's job has ended in any way.
 pub(super) fn has_ended(worker: &mut RespWorker, task: TaskId, out: &mut RespWorkerOutput) {
     if let Some(index) = worker.door.open.iter().position(|challenge| challenge.task == Some(task)) {
         end(worker, index, out);
@@ -192,7 +192,7 @@ pub(super) fn end_overdue(worker: &mut RespWorker, now: Timestamp, out: &mut Res
     }
 }
 
-/// The worker is gone, and with it whatever would have answered.
+/// The worker is gone, so its challenges cannot be answered.
 pub(super) fn drop_all(worker: &mut RespWorker, out: &mut RespWorkerOutput) {
     for challenge in std::mem::take(&mut worker.door.open) {
         if let Some(task) = challenge.task {
@@ -209,7 +209,7 @@ fn end(worker: &mut RespWorker, index: usize, out: &mut RespWorkerOutput) {
     let verdict = match challenge.result {
         Some((output, 0)) if as_expected(&output) => ChallengeVerdict::Passed { output },
         _ => {
-            // What it could not show it does not offer any more, until it registers again.
+            // A worker no longer offers a capability that it failed to show, until it registers again.
             worker.terms.capabilities.retain(|offer| **offer != *challenge.capability);
             ChallengeVerdict::Failed
         }

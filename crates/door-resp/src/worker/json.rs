@@ -1,4 +1,4 @@
-//! The JSON documents of this protocol in the words of the worker actor.
+//! Converts the JSON documents of this protocol for the worker actor.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ pub(crate) fn report(update: JobUpdate) -> Box<actor::TaskReport<Outputs>> {
         Some(JobReport::Completed) => Status::Completed,
         Some(JobReport::Failed) => {
             let failure = exit_code.filter(|code| is_failure(*code));
-            // A code that means another end to the broker is kept with the outputs.
+            // A code that means another end to the broker is stored with the outputs.
             let other = if failure.is_none() { exit_code } else { None };
             Status::Failed {
                 exit_code: failure.unwrap_or(EXIT_FAILED),
@@ -73,7 +73,7 @@ pub(crate) fn report(update: JobUpdate) -> Box<actor::TaskReport<Outputs>> {
     Box::new(actor::TaskReport { attempt, outputs, status })
 }
 
-/// Whether the broker takes this for the code of a failure. The others mean other ends to it.
+/// Whether the broker accepts this as the code of a failure. Other codes mean other ends.
 fn is_failure(code: i32) -> bool {
     ![0, EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED].contains(&code)
 }

@@ -1,10 +1,10 @@
-//! Frames become messages, within limits.
+//! Assembles frames into messages, within limits.
 
 use bytes::Bytes;
 
 use super::{CodecError, ZmtpLimits};
 
-/// The frames of a message that is not whole yet.
+/// The frames of an incomplete message.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
     frames: Vec<Bytes>,
@@ -12,7 +12,7 @@ pub(super) struct Assembly {
 }
 
 impl Assembly {
-    /// Adds a frame; gives the message when this was its last.
+    /// Adds a frame; returns the message if this was its last.
     pub(super) fn add(
         &mut self,
         body: Bytes,

@@ -1,4 +1,4 @@
-//! Commands: what two ZMTP implementations say to each other outside of messages.
+//! ZMTP commands, which the libraries exchange outside of messages.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ pub(super) fn write_welcome(out: &mut BytesMut) {
     frame::write_command(b"\x07WELCOME", out);
 }
 
-/// ERROR with a reason a person can read in the peer's log. The reason is ours and short.
+/// ERROR with a reason for the peer's log. The reason is a short text of this crate.
 pub(super) fn write_error(reason: &str, out: &mut BytesMut) {
     let reason = &reason.as_bytes()[..reason.len().min(usize::from(u8::MAX))];
     let mut body = BytesMut::from(&b"\x05ERROR"[..]);
@@ -55,7 +55,7 @@ pub(super) fn write_error(reason: &str, out: &mut BytesMut) {
     frame::write_command(&body, out);
 }
 
-/// PING. The time to live is sent in tenths of a second and capped at what the field can say.
+/// PING. The time to live is sent in tenths of a second, up to the maximum of the field.
 pub(super) fn write_ping(ttl: Duration, out: &mut BytesMut) {
     let tenths = u16::try_from(ttl.as_millis() / 100).unwrap_or(u16::MAX);
     let mut body = BytesMut::from(&b"\x04PING"[..]);

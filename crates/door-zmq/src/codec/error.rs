@@ -1,6 +1,6 @@
-//! Why a connection is given up. Every way to break the protocol has a name, so that it can be counted and logged.
+//! Why a connection is closed. Every protocol violation has a name, for counters and logs.
 
-/// A peer did not speak ZMTP as this door does. The connection cannot go on after any of these.
+/// A peer violated ZMTP as this door implements it. Each of these ends the connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
     #[error("the first bytes are not a ZMTP signature")]

@@ -1,4 +1,4 @@
-//! What a connection tells its owner, and who may open one.
+//! Events of a connection, and which peers are admitted.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use super::identity::Identity;
 /// Something happened on a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ZmtpEvent {
-    /// The peer offers credentials (PLAIN). Nothing more is read until [`super::ZmtpPeer::admit`] or
-    /// [`super::ZmtpPeer::refuse`] answers.
+    /// The peer sends credentials (PLAIN). Nothing more is read until the owner calls [`super::ZmtpPeer::admit`] or
+    /// [`super::ZmtpPeer::refuse`].
     Credentials { username: Bytes, password: Secret },
-    /// The handshake is over, messages may flow. Without an identity the owner gives the peer one.
+    /// The handshake is over, messages may flow. The owner assigns an identity to a peer without one.
     Joined { identity: Option<Identity>, socket: SocketType },
     /// One whole multipart message, without any envelope added.
     Message(Vec<Bytes>),
-    /// The peer pinged and was answered. With a time to live it asks to be given up after that much silence.
+    /// The peer pinged and got a pong. With a time to live, it asks to be disconnected after that much silence.
     Ping { ttl: Option<Duration> },
-    /// The peer answered a ping of ours: its process and the way to it are alive.
+    /// The peer answered a ping: its process and the connection are alive.
     Pong,
     /// A command that this door does not know was skipped.
     Skipped { command: String },
@@ -32,12 +32,12 @@ pub enum SocketType {
     Dealer,
 }
 
-/// Whom a listener lets in. The peer names a security mechanism in its greeting and is answered with the same.
+/// Which peers a listener admits. The peer names a security mechanism in its greeting and is answered with the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerAdmission {
-    /// Anyone may come in; a peer that offers credentials has them checked.
+    /// All peers; the credentials of a peer that sends some are checked.
     Anyone,
-    /// Only a peer with credentials comes in.
+    /// Only peers with credentials.
     Credentials,
 }
 

@@ -21,7 +21,7 @@ const COPIED_BYTES_MAX: usize = 4 << 10;
 /// Bodies above this size take the read buffer's memory with them.
 const SHARED_BYTES_MAX: usize = 256 << 10;
 
-/// Which frames may come.
+/// Which frames are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExpectedFrame {
     /// In the handshake.
@@ -29,8 +29,8 @@ pub(super) enum ExpectedFrame {
     Anything,
 }
 
-/// Takes one frame from the front of `buffer`, or waits for more. Its kind and its length are judged as soon as they
-/// are known, so that a frame that is not wanted is never gathered.
+/// Takes one frame from the front of `buffer`, or waits for more. Checks kind and length as soon as they are known, so
+/// that an unwanted frame is never buffered.
 pub(super) fn read(
     buffer: &mut BytesMut,
     limits: &ZmtpLimits,
@@ -88,9 +88,8 @@ fn write(flags: u8, body: &[u8], out: &mut BytesMut) {
     out.put_slice(body);
 }
 
-/// A small body is copied, so that keeping it does not keep the whole read buffer; a larger one is taken out of the
-/// buffer without copying; and a very large one leaves the buffer to itself, so that the connection does not hold
-/// that much memory for ever after.
+/// Copies a small body, so that keeping it does not keep the whole read buffer. Splits a larger one off without
+/// copying. A very large one takes the buffer along, so that the connection does not keep that much memory afterwards.
 fn take_body(buffer: &mut BytesMut, length: usize) -> Bytes {
     if length <= COPIED_BYTES_MAX {
         let body = Bytes::copy_from_slice(&buffer[..length]);

@@ -4,7 +4,7 @@ use bytes::{BufMut, BytesMut};
 
 use super::{CodecError, PeerAdmission};
 
-/// How a peer proves who it is.
+/// How a peer authenticates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mechanism {
     Null,
@@ -25,8 +25,8 @@ const MECHANISM_BYTES: usize = 20;
 const MAJOR: u8 = 3;
 const MINOR: u8 = 1;
 
-/// Writes signature and version, all that is needed to hear the peer's mechanism. The rest follows when the peer has
-/// named its own: a listener that takes both mechanisms answers with the one it hears.
+/// Writes signature and version, which is enough for the peer to send its mechanism. The rest follows when the peer
+/// has named its mechanism: a listener that accepts both answers with the same one.
 pub(super) fn write_opening(out: &mut BytesMut) {
     out.put_u8(0xff);
     out.put_bytes(0, SIGNATURE_BYTES - 2);
@@ -34,8 +34,8 @@ pub(super) fn write_opening(out: &mut BytesMut) {
     out.put_u8(MAJOR);
 }
 
-/// Reads a greeting from the front of `buffer` and answers it, or waits for more. What can be refused early is
-/// refused at the first byte that shows it, since older peers send fewer than 64 bytes and then wait.
+/// Reads a greeting from the front of `buffer` and answers it, or waits for more. Refuses at the first byte that shows
+/// a problem, because older peers send fewer than 64 bytes and then wait.
 pub(super) fn read(
     buffer: &mut BytesMut,
     admission: PeerAdmission,
@@ -63,7 +63,7 @@ pub(super) fn read(
         (b"NULL", PeerAdmission::Anyone) => Mechanism::Null,
         (b"PLAIN", _) => Mechanism::Plain,
         (other, _) => {
-            // The peer sees from our mechanism why it is left alone.
+            // The peer sees from our mechanism why it is not served.
             write_rest(Mechanism::Plain, out);
             return Err(CodecError::Mechanism { name: String::from_utf8_lossy(other).into_owned() });
         }

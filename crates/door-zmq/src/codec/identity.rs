@@ -7,14 +7,14 @@ use tenure_hub::words::check_name;
 /// The longest identity ZMTP allows.
 pub const IDENTITY_BYTES_MAX: usize = 255;
 
-/// The routing name of a peer: chosen by the peer, or by the door when the peer chose none. The two never meet,
-/// because a peer may not choose a name that begins with a zero byte and the door's names all do.
+/// The routing name of a peer: chosen by the peer, or assigned by the door. The two never collide, because assigned
+/// names begin with a zero byte and a peer may not choose such a name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity(Box<[u8]>);
 
 impl Identity {
-    /// A name given by the door. The number must never be given again, not even after a restart: whoever had it
-    /// before may still have tasks under it.
+    /// A name assigned by the door. The number must never be reused, not even after a restart: its previous peer may
+    /// still have tasks under it.
     pub fn given(number: u128) -> Identity {
         let mut bytes = [0; 17];
         bytes[1..].copy_from_slice(&number.to_be_bytes());
@@ -30,7 +30,7 @@ impl Identity {
         &self.0
     }
 
-    /// Whether the peer chose this name itself and may come back under it.
+    /// Whether the peer chose this name itself and may return under it.
     pub fn is_chosen(&self) -> bool {
         self.0.first() != Some(&0)
     }

@@ -1,9 +1,9 @@
-//! How much one connection may make the broker hold.
+//! How much memory one connection may use.
 
 use tenure_hub::limits::BODY_BYTES_MAX;
 
-/// The limits of one connection. They are checked before memory is given, so that a peer that only announces much
-/// costs nothing.
+/// The limits of one connection. They are checked before memory is allocated, so that an announced length alone costs
+/// nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ZmtpLimits {
     /// The longest single frame.
@@ -16,11 +16,12 @@ pub struct ZmtpLimits {
 
 impl Default for ZmtpLimits {
     fn default() -> ZmtpLimits {
-        // Twice what a body or result may have: whoever is a little over is told so, and a batch has many bodies.
+        // Twice the limit of a body or result: a message slightly above it still gets a proper refusal, and a batch
+        // has many bodies.
         let bytes = 2 * BODY_BYTES_MAX;
         ZmtpLimits { frame_bytes: bytes, frames: crate::body::FRAMES_MAX, message_bytes: bytes }
     }
 }
 
-/// The longest command. Commands are a handshake's few properties and heartbeats; nothing honest comes near this.
+/// The longest command. Commands are the few properties of a handshake and heartbeats, which are far shorter.
 pub(super) const COMMAND_BYTES_MAX: usize = 8 << 10;

@@ -1,4 +1,4 @@
-//! What a peer says about itself at the end of the handshake: socket type and identity.
+//! The peer's metadata at the end of the handshake: socket type and identity.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -12,8 +12,8 @@ pub(super) struct PeerIntroduction {
     pub(super) socket: SocketType,
 }
 
-/// Reads the properties of a READY or INITIATE. Names are compared without case; properties that mean nothing to a
-/// ROUTER are skipped.
+/// Reads the properties of a READY or INITIATE. Names are case-insensitive; properties without a meaning for a ROUTER
+/// are skipped.
 pub(super) fn parse(mut metadata: Bytes) -> Result<PeerIntroduction, CodecError> {
     let mut identity = None;
     let mut socket = None;

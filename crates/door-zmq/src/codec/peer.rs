@@ -10,11 +10,13 @@ use super::frame::{self, ExpectedFrame, Frame};
 use super::greeting::{self, Mechanism};
 use super::{CodecError, PeerAdmission, ZmtpEvent, ZmtpLimits, metadata};
 
-/// The state machine of one connection. It owns what was read and not yet understood; what it has to say it appends
-/// to the `out` it is given.
+/// The state machine of one connection. It owns the bytes that were read and not yet decoded, and appends its output
+/// to
+/// the `out` argument.
 ///
 /// After an error the connection is over: `out` may hold a last ERROR command for the peer, and every later call
-/// gives the same error again.
+/// returns
+/// the same error.
 #[derive(Debug)]
 pub struct ZmtpPeer {
     state: State,
@@ -28,13 +30,13 @@ pub struct ZmtpPeer {
 #[derive(Debug)]
 enum State {
     Greeting,
-    /// NULL: the peer's READY is awaited.
+    /// NULL: waits for the peer's READY.
     Ready,
-    /// PLAIN: the peer's HELLO is awaited.
+    /// PLAIN: waits for the peer's HELLO.
     Hello,
     /// PLAIN: the owner decides about the credentials.
     Verdict,
-    /// PLAIN: the peer's INITIATE is awaited.
+    /// PLAIN: waits for the peer's INITIATE.
     Initiate,
     Traffic,
     Over(CodecError),
@@ -54,8 +56,8 @@ impl ZmtpPeer {
         }
     }
 
-    /// Takes bytes as they were read, in pieces of any size, and adds what they mean to `events`. Events that came
-    /// before an error are there when the error is returned.
+    /// Takes bytes in pieces of any size, and adds their events to `events`. Events before an error are there when the
+    /// error is returned.
     pub fn receive(
         &mut self,
         bytes: &[u8],
@@ -69,12 +71,12 @@ impl ZmtpPeer {
         Ok(())
     }
 
-    /// The buffer to read into, for an owner that reads straight from a socket and then asks for events.
+    /// The buffer to read into, for an owner that reads directly from a socket and then asks for events.
     pub fn input(&mut self) -> &mut BytesMut {
         &mut self.input
     }
 
-    /// The next event in what was read, or nothing until more is read.
+    /// The next event in the bytes read, or `None` until more is read.
     pub fn next_event(&mut self, out: &mut BytesMut) -> Result<Option<ZmtpEvent>, CodecError> {
         if let State::Over(error) = &self.state {
             return Err(error.clone());
@@ -95,8 +97,8 @@ impl ZmtpPeer {
         }
     }
 
-    /// Asks the peer's ZeroMQ library for a sign of life; it answers even while the program above it computes.
-    /// Gives false, and writes nothing, when the peer is too old to know the question.
+    /// Sends a ping to the peer's ZeroMQ library, which answers even while the program above it computes. Returns
+    /// false, and writes nothing, if the peer's version has no PING.
     pub fn ping(&self, ttl: Duration, out: &mut BytesMut) -> bool {
         let possible = self.pings && self.is_open();
         if possible {
@@ -105,7 +107,7 @@ impl ZmtpPeer {
         possible
     }
 
-    /// Accepts the credentials of [`ZmtpEvent::Credentials`]; the handshake goes on.
+    /// Accepts the credentials of [`ZmtpEvent::Credentials`]; the handshake continues.
     pub fn admit(&mut self, out: &mut BytesMut) {
         if matches!(self.state, State::Verdict) {
             command::write_welcome(out);
@@ -130,7 +132,7 @@ impl ZmtpPeer {
         self.pings
     }
 
-    /// How many bytes are held for frames and messages that are not whole yet.
+    /// How many bytes are held for incomplete frames and messages.
     pub fn held_bytes(&self) -> usize {
         self.input.len() + self.assembly.bytes()
     }
@@ -148,7 +150,7 @@ impl ZmtpPeer {
                         Mechanism::Plain => State::Hello,
                     };
                 }
-                // The peer has to wait for the verdict; what it sent too early stays unread.
+                // The peer must wait for the decision; what it sent too early stays unread.
                 State::Verdict => return Ok(None),
                 _ => {
                     let expected =
@@ -199,7 +201,7 @@ impl ZmtpPeer {
         Ok(ZmtpEvent::Joined { identity: introduction.identity, socket: introduction.socket })
     }
 
-    /// Ends the connection, with a word to the peer where ZMTP has one: in the handshake.
+    /// Ends the connection, with an ERROR for the peer during the handshake, where ZMTP has one.
     fn close(&mut self, error: &CodecError, out: &mut BytesMut) {
         let handshaking =
             matches!(self.state, State::Ready | State::Hello | State::Verdict | State::Initiate);

@@ -1,13 +1,14 @@
-//! The entry for fuzzing: any bytes at all, and what must be true of them.
+//! Entry point for fuzzers: any bytes, and the invariants that must hold.
 
 use bytes::BytesMut;
 
 use super::{CodecError, PeerAdmission, ZmtpEvent, ZmtpLimits, ZmtpPeer};
 
-/// Feeds `bytes` to a connection and checks what holds for every input: no panic, the same events however the
-/// stream is cut, no more memory held than the limits allow, and every message understood or refused by name.
+/// Feeds `bytes` to a connection and checks what holds for every input: no panic, the same events however the stream
+/// is
+/// split, no more memory than the limits allow, and every message decoded or refused by name.
 ///
-/// The first byte chooses who is let in and how the stream is cut, so that a fuzzer reaches all of it.
+/// The first byte chooses the admission and the split, so that a fuzzer reaches all combinations.
 pub fn fuzz(bytes: &[u8]) {
     let Some((&choice, stream)) = bytes.split_first() else { return };
     let admission = if choice & 1 == 0 { PeerAdmission::Anyone } else { PeerAdmission::Credentials };
@@ -54,7 +55,7 @@ fn run(stream: &[u8], piece: usize, admission: PeerAdmission) -> Run {
     Run { events, out, error: None }
 }
 
-/// Receives and, since the stream cannot wait, admits whoever offers credentials at once.
+/// Receives and, since the stream cannot wait, admits every peer with credentials at once.
 fn receive(
     peer: &mut ZmtpPeer,
     chunk: &[u8],

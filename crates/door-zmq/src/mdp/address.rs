@@ -1,14 +1,13 @@
 //! The address frame of a request to a worker.
 //!
-//! Majordomo puts the client's address there and the worker sends it back unread with its result. This door puts the
-//! task, its attempt and the worker's name there instead: the result then says by itself what it is the result of,
-//! whoever asked for the task and whichever connection brings it, and a result of an attempt that is over is known to
-//! be stale.
+//! Majordomo puts the client's address there, and the worker returns it with its result. This door puts the task, its
+//! attempt and the worker's name there instead. So every result identifies its attempt, whichever client asked and
+//! whichever connection delivers it, and the door can detect the result of a stale attempt.
 
 use bytes::Bytes;
 use uuid::Uuid;
 
-/// Which task, which attempt, and who was given it.
+/// The task, the attempt, and the worker that got it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MdpAddress {
     pub task: Uuid,
@@ -34,7 +33,7 @@ impl MdpAddress {
         }
         let task = Uuid::try_parse(task).ok()?;
         let address = MdpAddress { task, attempt: attempt.parse().ok()?, worker: worker.to_owned() };
-        // Only the one spelling that this door writes.
+        // Accepts only the spelling that this door writes.
         (address.to_frame() == frame).then_some(address)
     }
 }

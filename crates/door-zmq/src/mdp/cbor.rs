@@ -1,7 +1,8 @@
-//! The little CBOR that the `_PL` dialect needs: walking over items without building them, and writing maps.
+//! The small part of CBOR that the `_PL` dialect needs: walking over items without building them, and writing maps.
 //!
-//! Items are copied as the bytes they came in; nothing is decoded that is not looked at, so a hostile document costs
-//! no more memory than its own length.
+//! Items are copied as bytes, and only what is needed is decoded, so a hostile document costs no more memory than its
+//! own
+//! length.
 
 use bytes::Bytes;
 use minicbor::data::Type;
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 use super::MdpError;
 
-/// How deep maps and arrays may lie in each other.
+/// Maximum nesting of maps and arrays.
 pub(super) const DEPTH_MAX: usize = 64;
 
 const MEMORY: &str = "writing CBOR into memory does not fail";
@@ -23,7 +24,7 @@ impl From<minicbor::decode::Error> for MdpError {
     }
 }
 
-/// Steps over one item and gives its bytes.
+/// Skips one item and returns its bytes.
 pub(super) fn skip<'b>(decoder: &mut Decoder<'b>, depth: usize) -> Result<&'b [u8], MdpError> {
     let start = decoder.position();
     step_over(decoder, depth)?;
@@ -50,7 +51,7 @@ pub(super) fn writer() -> CborWriter {
     Encoder::new(Vec::new())
 }
 
-/// Writing into memory cannot fail; this says so once.
+/// Writing into memory cannot fail; this is the one place that asserts it.
 pub(super) fn wrote(
     result: Result<&mut CborWriter, minicbor::encode::Error<core::convert::Infallible>>,
 ) -> &mut CborWriter {

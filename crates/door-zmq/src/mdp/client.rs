@@ -1,4 +1,4 @@
-//! What clients ask, and how they are answered.
+//! Requests of clients, and the replies.
 
 use bytes::Bytes;
 
@@ -13,7 +13,7 @@ pub struct ClientRequest {
     pub body: Vec<Bytes>,
 }
 
-/// How to reach the client that asked: its dialect and the routing frames it (or a proxy) put in front.
+/// The return path to a client: its dialect and the routing frames that it (or a proxy) put in front.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ReturnPath {
     pub dialect: MdpDialect,
@@ -25,11 +25,11 @@ pub fn is_mmi(service: &str) -> bool {
     service.starts_with("mmi.")
 }
 
-/// MDP/0.2 numbers the client's words as well.
+/// MDP/0.2 also numbers the client's commands.
 const REQUEST: &[u8] = &[1];
 const PARTIAL: &[u8] = &[2];
 const FINAL: &[u8] = &[3];
-/// Some of its implementations have one set of numbers, the worker's.
+/// Some of its implementations use one set of numbers, the worker's.
 const RENUMBERED_REQUEST: &[u8] = &[2];
 const RENUMBERED_PARTIAL: &[u8] = &[3];
 const RENUMBERED_FINAL: &[u8] = &[4];
@@ -69,24 +69,24 @@ impl ReturnPath {
         }
     }
 
-    /// A part of the answer. Only MDP/0.2 has the word; to the others nothing can be said before the end.
+    /// A part of the reply. Only MDP/0.2 has partial replies.
     pub fn partial(&self, service: &str, body: &[Bytes]) -> Option<Vec<Bytes>> {
         self.part().map(|part| self.frames(Some(part), service.as_bytes(), body))
     }
 
-    /// The answer of the broker itself to a `mmi.*` question, in every dialect with the name that was asked.
+    /// The broker's own reply to a `mmi.*` request, in every dialect with the requested name.
     pub fn mmi_reply(&self, service: &str, body: &[Bytes]) -> Vec<Bytes> {
         self.frames(self.last(), service.as_bytes(), body)
     }
 
-    /// Unasked news, as many jobs in one message as the slice holds. To MDP/0.2 it is a partial reply, the one word
-    /// a client must accept at any time.
+    /// A notice about as many jobs as the slice holds. In MDP/0.2 it is a partial reply, the only message that a
+    /// client must accept at any time.
     pub fn notice(&self, style: SlotStyle, notices: &[Notice]) -> Vec<Bytes> {
         let slot = notices.first().map_or(&b""[..], |first| style.slot(first.kind));
         self.frames(self.part(), slot, &[notice::encode(notices)])
     }
 
-    /// The word before a part of an answer, where there is one.
+    /// The command before a part of a reply, if the dialect has one.
     fn part(&self) -> Option<&'static [u8]> {
         match self.dialect {
             MdpDialect::V1 | MdpDialect::Pl => None,
@@ -95,7 +95,7 @@ impl ReturnPath {
         }
     }
 
-    /// The word before an answer or the last part of it, where there is one.
+    /// The command before a reply or its last part, if the dialect has one.
     fn last(&self) -> Option<&'static [u8]> {
         match self.dialect {
             MdpDialect::V1 | MdpDialect::Pl => None,

@@ -1,6 +1,6 @@
-//! The three dialects and the bytes they use for the same words.
+//! The three dialects and their command bytes.
 
-/// Which Majordomo a peer speaks.
+/// The Majordomo dialect of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MdpDialect {
     /// MDP/0.1: a leading empty frame, one reply per request.
@@ -9,13 +9,13 @@ pub enum MdpDialect {
     V2,
     /// MDP/0.2 with the leading empty frame of MDP/0.1, as some of its implementations write it.
     V2Delimited,
-    /// The same with the worker's numbers for the client's words, and without the service in replies.
+    /// The same with the worker's numbers for the client's commands, and without the service in replies.
     V2Renumbered,
     /// The `_PL` dialect: MDP/0.1 with plugin workers of many threads, batches of calls and crash notices.
     Pl,
 }
 
-/// The words of a worker conversation.
+/// The commands between broker and worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Word {
     Ready,
@@ -50,12 +50,12 @@ impl MdpDialect {
         self != MdpDialect::V2
     }
 
-    /// Whether what is said to a client has a place for its service.
+    /// Whether replies to a client have a frame for the service.
     pub(super) fn names_service(self) -> bool {
         self != MdpDialect::V2Renumbered
     }
 
-    /// Whether a result may come in parts, and the client's words have numbers.
+    /// Whether a result may come in parts, and the client's commands have numbers.
     pub fn has_parts(self) -> bool {
         matches!(self, MdpDialect::V2 | MdpDialect::V2Delimited | MdpDialect::V2Renumbered)
     }
@@ -64,7 +64,7 @@ impl MdpDialect {
         WORDS.iter().copied().find(|&word| self.byte(word) == Some(byte))
     }
 
-    /// The byte of a word, where the dialect has the word.
+    /// The byte of a command, if the dialect has it.
     pub(super) fn byte(self, word: Word) -> Option<u8> {
         let (v1, v2, pl) = match word {
             Word::Ready => (1, 1, 1),

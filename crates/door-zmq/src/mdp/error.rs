@@ -1,6 +1,6 @@
 //! Why a message is dropped.
 
-/// A message that is not Majordomo. The conversation goes on; the message is dropped and counted.
+/// A message that is not valid Majordomo. The door drops and counts it; the connection stays open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum MdpError {
     #[error("a message without frames")]

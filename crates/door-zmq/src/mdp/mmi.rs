@@ -1,44 +1,43 @@
-//! Questions to the broker itself: the `mmi.*` services.
+//! Requests to the broker itself: the `mmi.*` services.
 
 use bytes::Bytes;
 
 use super::{MdpStats, decimal};
 
-/// A question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mmi {
-    /// Does anybody serve this name now?
+    /// Whether a worker serves this name now.
     Service { name: String },
-    /// Which services are there? With a name: what is known about this plugin?
+    /// The available services; with a name, the data of this plugin.
     List { name: Option<String> },
-    /// How far are my jobs?
+    /// The state of the client's jobs.
     Status,
-    /// How far is this job?
+    /// The state of one job.
     Job { id: String },
-    /// Cancel what is still queued, mine or that of the named client.
+    /// Cancels what is still queued, of this client or of the named one.
     Cancel { client: Option<String> },
-    /// Which worker serves what?
+    /// The services of each worker.
     ListServices,
-    /// What waits, what runs, who works?
+    /// Waiting and running jobs, and the workers.
     Workers,
-    /// How are the workers?
+    /// The health of the workers.
     Health,
-    /// Tell me what happens to my jobs.
+    /// Controls notices about the client's jobs.
     Notify(Notify),
-    /// A known question that was asked in a way that cannot be answered: `400`.
+    /// A known request with invalid arguments: `400`.
     Malformed,
-    /// An unknown question: `501`.
+    /// An unknown request: `501`.
     Unknown,
 }
 
-/// What a client wants to be told.
+/// Which notices a client wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notify {
-    /// From now on; with a number, also what happened after that event.
+    /// All from now on; with a number, also those after that event.
     On { after: Option<u64> },
-    /// Nothing any more.
+    /// None any more.
     Off,
-    /// What happened after this event, once.
+    /// Those after this event, once.
     After(u64),
 }
 

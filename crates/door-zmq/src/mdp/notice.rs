@@ -1,4 +1,4 @@
-//! Notices: what a client is told about its jobs without having asked.
+//! Notices: unrequested messages to a client about its jobs.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::cbor::{self, CborWriter, wrote};
 use super::timestamp::iso8601;
 
-/// The most jobs one notice speaks of. A storm of crashes fills several.
+/// Maximum number of jobs in one notice. Many crashes at once need several.
 pub const NOTICE_JOBS_MAX: usize = 1000;
 
 /// One piece of news.
@@ -19,7 +19,7 @@ pub struct Notice {
     pub message: String,
     /// When it happened, since 1970.
     pub at: Duration,
-    /// The number of the event behind it: a client that was away asks for what came after the last one it saw.
+    /// The number of its event: a returning client asks for everything after the last one it saw.
     pub event: u64,
     pub job: Option<JobNews>,
 }
@@ -29,15 +29,15 @@ pub struct Notice {
 pub enum NoticeKind {
     /// The worker died while it ran the job.
     WorkerCrashed,
-    /// Nobody serves the service now; the job waits.
+    /// No worker serves the service now; the job waits.
     NoWorkers,
     /// The job is over without a result.
     JobFailed,
     /// The job waited longer than it may.
     JobExpired,
-    /// Somebody cancelled the job.
+    /// A client cancelled the job.
     JobCancelled,
-    /// The job was not taken.
+    /// The broker refused the job.
     JobRefused,
     /// Events before this one are no longer kept.
     Gap,
@@ -53,11 +53,11 @@ pub struct JobNews {
     pub worker: Option<String>,
     pub attempt: u32,
     pub reason: String,
-    /// What happens to the job now: `requeued`, `paused`, `failed`.
+    /// What happens next to the job: `requeued`, `paused`, `failed`.
     pub next: &'static str,
 }
 
-/// What stands where a reply has its service.
+/// The content of the service frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SlotStyle {
     /// Nothing: what `_PL` clients expect.
@@ -103,8 +103,8 @@ impl SlotStyle {
     }
 }
 
-/// Writes one notice, or several of one kind as one. The first stands at the top, where a client that knows nothing of
-/// batches reads it; `count` and `jobs` tell about all of them.
+/// Encodes one notice, or several of one kind as one. The first is at the top, where a client without support for
+/// batches reads it; `count` and `jobs` describe all of them.
 pub(crate) fn encode(notices: &[Notice]) -> Bytes {
     let mut out = cbor::writer();
     let Some(first) = notices.first() else { return Bytes::new() };

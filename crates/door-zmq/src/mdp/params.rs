@@ -1,8 +1,10 @@
 //! The parameters of a `_PL` call.
 //!
 //! A client sends a batch: a table that maps small integers to names, then one map of parameters per call that uses
-//! the integers as keys. The names are put back in when the batch arrives, so that the body of the task is a plain map
-//! any worker can read. When a call goes to a `_PL` worker, the broker adds what the worker needs to answer for it.
+//! the
+//! integers as keys. The door puts the names back when the batch arrives, so that the body of the task is a plain map
+//! for
+//! any worker. When a call goes to a `_PL` worker, the door adds what the worker needs to answer it.
 
 use std::collections::BTreeMap;
 
@@ -26,18 +28,18 @@ pub struct KeyTable(BTreeMap<i128, String>);
 /// What the broker adds to the parameters of a call on its way to a `_PL` worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MdpCall<'a> {
-    /// The slot of the worker, which names the job when the worker says it is finished.
+    /// The slot of the worker, which identifies the job when the worker reports its end.
     pub thread: u32,
     /// Who asked.
     pub client: &'a str,
-    /// The task, added only where the client gave no `JobID` of its own.
+    /// The task, added only if the client gave no `JobID`.
     pub job: &'a str,
-    /// Which try this is, for a worker that guards its side effects.
+    /// The attempt, for a worker that guards its side effects.
     pub attempt: u32,
 }
 
 impl KeyTable {
-    /// Reads the table frame of a batch. Entries that are not integer to text are of no use and skipped.
+    /// Reads the table frame of a batch. Skips entries that do not map an integer to a text.
     pub fn parse(frame: &Bytes) -> Result<KeyTable, MdpError> {
         if frame.len() > TABLE_BYTES_MAX {
             return Err(MdpError::Cbor);

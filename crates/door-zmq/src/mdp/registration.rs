@@ -16,7 +16,7 @@ const NAME_BYTES_MAX: usize = 255;
 /// The most bytes all descriptions of one worker may have together, since they are kept while it is connected.
 const REGISTRATION_BYTES_MAX: usize = 16 << 20;
 
-/// A worker, described by itself.
+/// A worker's registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MdpRegistration {
     /// How many jobs it takes at once.
@@ -24,11 +24,11 @@ pub struct MdpRegistration {
     /// The name of its server, for people.
     pub name: String,
     pub plugins: Vec<Plugin>,
-    /// How many descriptions were unusable. One bad plugin does not make a worker useless.
+    /// How many descriptions were invalid. One bad plugin does not invalidate a worker.
     pub skipped: usize,
 }
 
-/// One plugin: the service it answers to and whatever else it says about itself.
+/// One plugin: its service and its description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plugin {
     pub path: String,

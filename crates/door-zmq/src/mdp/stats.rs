@@ -4,8 +4,7 @@ use bytes::Bytes;
 
 use super::decimal;
 
-/// A worker about itself. A worker that sends fewer figures leaves the rest unknown; a heartbeat is a heartbeat
-/// whatever it carries.
+/// A worker's figures. Missing ones are unknown; a heartbeat counts whatever it carries.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct MdpStats {
     pub free_threads: Option<u32>,

@@ -1,4 +1,4 @@
-//! What workers say, and what is said to them.
+//! Messages from and to workers.
 
 use bytes::Bytes;
 
@@ -14,13 +14,13 @@ pub enum WorkerMessage {
     Partial { address: Bytes, body: Vec<Bytes> },
     /// A result. In `_PL` it goes to the client but does not end the job.
     Reply { address: Bytes, body: Vec<Bytes> },
-    /// It lives. `_PL` workers add figures about themselves.
+    /// A heartbeat. `_PL` workers add figures about themselves.
     Heartbeat { stats: MdpStats },
-    /// It goes.
+    /// The worker leaves.
     Disconnect,
-    /// `_PL`: it is there and will say what it can do.
+    /// `_PL`: it has connected and will register.
     Joining,
-    /// `_PL`: what it can do.
+    /// `_PL`: its registration.
     Processes(MdpRegistration),
     /// `_PL`: the job of this client in this thread is finished. Frames after the thread, which plain workers do not
     /// send, are the result.
@@ -42,15 +42,15 @@ pub enum ToWorker {
     },
     Heartbeat,
     Disconnect,
-    /// `_PL`: say again what you can do.
+    /// `_PL`: asks for the registration again.
     TellProcesses,
-    /// `_PL`: the last call of a batch is done, what was kept for it may go.
+    /// `_PL`: the last call of a batch is done, so the worker may free what it keeps for the batch.
     Finished {
         commit: String,
     },
 }
 
-/// What a `_PL` worker puts where others put their service, when it says READY for the first time.
+/// What a `_PL` worker sends in place of a service with its first READY.
 const JOINING: &[u8] = b"processes";
 
 /// Reads what follows the header.
@@ -92,7 +92,7 @@ pub(super) fn parse(dialect: MdpDialect, frames: &[Bytes]) -> Result<WorkerMessa
 }
 
 impl ToWorker {
-    /// The frames in the worker's dialect, or nothing where the dialect lacks the word.
+    /// The frames in the worker's dialect, or `None` if the dialect lacks the message.
     pub fn frames(&self, dialect: MdpDialect) -> Option<Vec<Bytes>> {
         let word = match (self, dialect) {
             (ToWorker::Request { .. }, MdpDialect::Pl)

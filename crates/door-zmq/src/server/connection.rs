@@ -1,4 +1,4 @@
-//! One connection: reads, lets the conversation answer, writes, and notices when the peer is gone.
+//! One connection: reads, lets the session answer, writes, and detects that the peer is gone.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -21,18 +21,18 @@ use crate::settings::Transport;
 /// How much is read at once.
 const READ_BYTES_MIN: usize = 2 << 10;
 const READ_BYTES_MAX: usize = 32 << 10;
-/// A send buffer that is empty and larger than this is given back.
+/// An empty send buffer larger than this is freed.
 const SPARE_BYTES_MAX: usize = 16 << 10;
-/// How many requests are gathered before they go to the hub.
+/// How many requests are collected before they go to the hub.
 const ASKS_AT_ONCE: usize = 256;
-/// A peer that has more than this to read, of what was sent since it was last heard, may be on a slow line or busy with
-/// something else: whoever does not read does not answer either.
+/// A peer with more than this unread, of what was sent since it was last heard, may be on a slow line or busy: a peer
+/// that does not read does not answer either.
 const UNREAD_BYTES_MIN: usize = 16 << 10;
-/// How long a peer may hear nothing, as it is told: a message on a slow line takes long to arrive.
+/// The time to live announced to the peer. It is long because a message on a slow line takes long to arrive.
 const PEER_TIMEOUT: Duration = Duration::from_secs(300);
-/// How fast a message comes at least, once it has taken longer than the time that any message may take.
+/// Minimum rate of a message that has taken longer than the time any message may take.
 const MESSAGE_BYTES_A_SECOND: usize = 16 << 10;
-/// How soon a connection that waits for memory looks again.
+/// How often a connection that waits for memory retries.
 const MEMORY_RETRY: Duration = Duration::from_millis(50);
 
 /// A socket with its codec, what is unsent, and when it was last heard.
@@ -45,23 +45,23 @@ pub(super) struct Connection<'a> {
     peer: ZmtpPeer,
     unsent: BytesMut,
     sizer: ReadSizer,
-    /// What it holds of the budgets of bytes: an unfinished message, and what its peer has not read.
+    /// Its share of the byte budgets: an unfinished message, and what its peer has not read.
     unfinished: Charge,
     unread: Charge,
-    /// There is no memory for what its peer is to be sent next.
+    /// There is no memory for the next message to its peer.
     waits_to_send: bool,
-    /// Since when it waits for other connections to give memory back, before more is read from its peer.
+    /// Since when it waits for memory of other connections before it reads more.
     waits_to_read: Option<Instant>,
-    /// Since when it has not finished the message that it sends.
+    /// Since when the peer has not finished its current message.
     unfinished_since: Instant,
-    /// When it last said something, or took something that had not fitted into its socket.
+    /// When the peer last sent something, or read something that had not fitted into its socket.
     heard_at: Instant,
     /// How many bytes of messages were sent since it was last heard.
     unread_bytes: usize,
     asked_at: Option<Instant>,
-    /// Whether anything it says would be heard now.
+    /// Whether the loop reads from the peer now.
     is_listening: bool,
-    /// How much silence the peer itself calls its end.
+    /// The time to live that the peer announced.
     ttl: Option<Duration>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Greeting and handshake. Gives nothing if the peer went away.
+    /// Greeting and handshake. Returns `None` if the peer disconnected.
     pub(super) async fn introduce(&mut self) -> Result<Option<(Identity, Principal)>, Ended> {
         let mut principal = None;
         loop {
@@ -126,7 +126,7 @@ impl<'a> Connection<'a> {
                     if matches!(error, CodecError::Mechanism { .. })
                         && self.door.kit.authenticator.wants_keys()
                     {
-                        // It fails: it counts and notes a peer that offers no key.
+                        // This login fails; it counts and logs a peer without a key.
                         let _ = self.login(None);
                     }
                     self.last_words().await;
@@ -154,7 +154,7 @@ impl<'a> Connection<'a> {
         holder: &Holder,
     ) -> Result<(), Ended> {
         let hub = session.hub();
-        // Both are asked in every round, so they are made once.
+        // Both are polled in every round, so they are created once.
         let mut stopped = pin!(hub.stopped());
         let mut alarm = pin!(tokio::time::sleep_until(self.wake_at(conversation)));
         let mut out = PeerOutput::default();
@@ -183,7 +183,7 @@ impl<'a> Connection<'a> {
             let may_ask =
                 has_room && conversation.unanswered() < SESSION_REQUESTS_MAX && !conversation.is_held_back();
             let may_read = may_ask && is_dry && self.has_memory_to_read();
-            // A peer that is not read from is neither silent nor slow.
+            // A peer that the loop does not read from is neither silent nor slow.
             if has_room && !may_ask || self.waits_to_read.is_some() {
                 (self.heard_at, self.unfinished_since) = (Instant::now(), Instant::now());
             }
@@ -191,7 +191,7 @@ impl<'a> Connection<'a> {
             let has_work =
                 (may_ask && !is_dry) || (has_room && !self.waits_to_send && !deliveries.is_empty());
             let wake = self.wake_at(conversation);
-            // An alarm that goes off too early does no harm, and setting it costs.
+            // An early wakeup does no harm, and resetting the timer costs.
             if wake < alarm.deadline() || alarm.is_elapsed() {
                 alarm.as_mut().reset(wake);
             }
@@ -209,7 +209,7 @@ impl<'a> Connection<'a> {
                 }
                 written = self.writing.write_buf(&mut self.unsent), if !self.unsent.is_empty() => {
                     let Ok(1..) = written else { return Ok(()) };
-                    // What does not fit at once goes on as the peer takes what it has.
+                    // The rest is written as the peer reads.
                     if !self.unsent.is_empty() {
                         self.heard_at = Instant::now();
                     }
@@ -225,15 +225,15 @@ impl<'a> Connection<'a> {
                     deliveries.extend(arrived.drain(..));
                 }
                 () = &mut alarm => self.look_around(conversation, holder, &mut out)?,
-                // What was read or has arrived and was not looked at yet does not wait for anything.
+                // Bytes and deliveries that are already here must not wait.
                 () = std::future::ready(()), if has_work => {}
             }
             self.deliver(hub, &mut deliveries, conversation, &mut out).await;
         }
     }
 
-    /// Takes what has arrived from the hub, until the peer has more to read than it may. Results can be large, so the
-    /// rest stays where it is: on disk.
+    /// Takes deliveries of the hub, until the peer has too much unread. Results can be large, so the rest stays on
+    /// disk.
     async fn deliver(
         &mut self,
         hub: &HubHandle,
@@ -262,14 +262,14 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Whether its peer may be sent more. What is there already counts; if the budget has no room for it, no more is
-    /// added.
+    /// Whether more may be sent to the peer. What is buffered already counts; if the budget has no room for it,
+    /// nothing is added.
     fn has_room(&mut self) -> bool {
         let is_free = self.unsent.len() <= FREE_BYTES;
         self.unsent.len() < UNSENT_BYTES_MAX && (self.unread.set(self.unsent.len()).is_ok() || is_free)
     }
 
-    /// Whether there is memory for what is read next. Little is always there.
+    /// Whether there is memory for the next read. A small amount is always available.
     fn has_memory_to_read(&mut self) -> bool {
         let has_memory = self.unfinished.set(self.peer.held_bytes() + self.sizer.bytes()).is_ok();
         if has_memory {
@@ -281,7 +281,7 @@ impl<'a> Connection<'a> {
         has_memory
     }
 
-    /// Whether there is memory for so much more that its peer has to read.
+    /// Whether there is memory for this many more bytes that the peer has to read.
     fn has_memory_to_send(&mut self, bytes: usize) -> bool {
         let has_memory = bytes <= FREE_BYTES || self.unread.set(self.unsent.len() + bytes).is_ok();
         if !has_memory && !self.waits_to_send {
@@ -291,7 +291,7 @@ impl<'a> Connection<'a> {
         has_memory
     }
 
-    /// Takes the messages that were read, up to a handful of requests. Says whether everything was taken.
+    /// Processes the messages that were read, up to a limited number of requests. Returns whether all were processed.
     fn listen(
         &mut self,
         conversation: &mut impl PeerSession,
@@ -312,7 +312,7 @@ impl<'a> Connection<'a> {
         Ok(false)
     }
 
-    /// Hands over what the conversation asked for. Says whether the hub is still there.
+    /// Sends the session's requests to the hub. Returns whether the hub still runs.
     async fn speak(&mut self, session: &Session, out: &mut PeerOutput) -> bool {
         self.compose(out);
         out.asks.is_empty() || session.send(std::mem::take(&mut out.asks)).await.is_ok()
@@ -327,7 +327,7 @@ impl<'a> Connection<'a> {
         self.unread_bytes += self.unsent.len() - before;
     }
 
-    /// Time has passed: heartbeats of the protocol, signs of life of the connection.
+    /// Time has passed: sends heartbeats of the protocol, and checks that the peer is alive.
     fn look_around(
         &mut self,
         conversation: &mut impl PeerSession,
@@ -337,22 +337,22 @@ impl<'a> Connection<'a> {
         let silence = self.heard_at.elapsed();
         let timeout = match self.unread_bytes {
             0..=UNREAD_BYTES_MIN => self.transport.ping_timeout,
-            // It may be the end of a broken line, and its peer be back on another.
+            // It may be a broken connection whose peer is back on another.
             _ if holder.is_disputed() => self.transport.ping_timeout,
             // Others need the memory.
             _ if self.transport.unread_budget.is_short() => self.transport.ping_timeout,
-            // It reads as slowly as a peer of any other door may.
+            // It may read as slowly as a peer of any other door.
             _ => self.transport.ping_timeout.max(self.door.kit.settings.read_within),
         };
         let asked_in_vain = self.asked_at.is_some() && silence >= timeout;
-        // A peer of any age finishes what it began to say.
+        // A peer of any version must finish a message it began.
         let stopped_halfway = self.peer.held_bytes() > 0 && silence >= self.transport.ping_timeout;
         let is_overdue = self.ttl.is_some_and(|ttl| silence >= ttl.max(self.transport.ping));
         if asked_in_vain || (self.is_listening && (stopped_halfway || is_overdue)) {
             return Err(Ended::Silent);
         }
         let held = self.peer.held_bytes();
-        // It keeps memory that others need to go on, as it needs theirs.
+        // It holds memory that other connections need, while it waits for theirs.
         let waits_too_long = self.waits_to_read.is_some_and(|at| at.elapsed() >= self.transport.ping_timeout);
         if waits_too_long && held > FREE_BYTES {
             return Err(Ended::Memory);
@@ -368,24 +368,24 @@ impl<'a> Connection<'a> {
             let ttl = self.transport.ping_timeout.max(PEER_TIMEOUT);
             let is_halfway = self.peer.held_bytes() > 0;
             if !self.peer.ping(ttl, &mut self.unsent) && !is_halfway {
-                // A peer too old to be asked is believed until its connection closes.
+                // A peer whose version has no PING counts as alive until its connection closes.
                 self.asked_at = None;
                 self.heard_at = Instant::now();
             }
         }
-        // A peer that does not read gets no heartbeats on top of what it has not read.
+        // A peer that does not read gets no further heartbeats.
         if self.unsent.is_empty() {
             conversation.tick(wall_clock(), out);
         }
         Ok(())
     }
 
-    /// How long a peer may take for so much of a message.
+    /// How long a peer may take for this many bytes of a message.
     fn time_for(&self, bytes: usize) -> Duration {
         self.transport.message_timeout + Duration::from_secs((bytes / MESSAGE_BYTES_A_SECOND) as u64)
     }
 
-    /// When there is something to do even if nothing happens.
+    /// The next time at which there is work even if nothing arrives.
     fn wake_at(&self, conversation: &impl PeerSession) -> Instant {
         if self.waits_to_send || self.waits_to_read.is_some() {
             return Instant::now() + MEMORY_RETRY;
@@ -397,7 +397,7 @@ impl<'a> Connection<'a> {
         tick_at.map_or(ping_at, |tick_at| tick_at.min(ping_at))
     }
 
-    /// Tries to get out what is unsent before the connection is closed.
+    /// Tries to send what is unsent before the connection is closed.
     async fn last_words(&mut self) {
         send_last(&mut self.writing, &mut self.unsent).await;
     }

@@ -1,6 +1,6 @@
-//! Who has which identity. An identity belongs to the key that used it first, as long as that peer is connected or has
-//! jobs under it. Among connections of one key the newer one has it; but the older does not get it back by coming again
-//! at once, or two peers that share an identity would throw each other out for ever.
+//! Which connection holds which identity. An identity belongs to the key that used it first, while that peer is
+//! connected or has jobs under it. Among connections of one key the newest holds it. The older one does not get it
+//! back by reconnecting at once; otherwise two peers that share an identity would disconnect each other in a loop.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -15,11 +15,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::codec::Identity;
 
-/// How long a connection that is replaced may take to go.
+/// How long a replaced connection may take to close.
 const HANDOVER: Duration = Duration::from_secs(2);
 /// A connection that took an identity from another keeps it until no other has asked for it for this long.
 const CONTESTED: Duration = Duration::from_secs(10);
-/// How long a connection that cannot have its identity waits for it before it is closed. ZeroMQ comes again at once.
+/// How long a connection waits for an identity that it cannot have before it is closed. ZeroMQ reconnects at once.
 const REFUSED_AFTER: Duration = Duration::from_secs(1);
 /// How many identities without a connection are remembered for the jobs under them.
 const REMEMBERED_MAX: usize = 100_000;
@@ -59,7 +59,7 @@ pub(super) struct Holder {
     wanted: CancellationToken,
     left: CancellationToken,
     refused: CancellationToken,
-    /// When it was last fought for: taken from another, or wanted in vain.
+    /// When it was last contested: taken from another connection, or requested without success.
     contested_at: Option<Instant>,
 }
 
@@ -68,12 +68,12 @@ pub(super) struct Holder {
 pub(super) enum IdentityClaim {
     Granted {
         holder: Holder,
-        /// Another connection had it and has left for this one.
+        /// Another connection had it and was closed for this one.
         replaced: bool,
         /// The same key has used it since the broker was started.
         is_known: bool,
     },
-    /// Another connection has just taken it, and keeps it. `is_new` the first time.
+    /// Another connection has just taken it, and keeps it. `is_new` is set the first time.
     Refused { is_new: bool },
     /// It belongs to another key.
     OfAnotherKey,
@@ -91,14 +91,14 @@ enum Attempt {
         is_new: bool,
     },
     OfAnotherKey,
-    /// It is another key's for its jobs, of which some may not have ended yet.
+    /// It belongs to another key because of jobs that may not have ended yet.
     HasJobs,
 }
 
 impl Identities {
-    /// Takes an identity. The connection that had it is asked to leave and waited for, so that the hub hears of the old
-    /// connection's end before it hears of the new one. `has_jobs` asks the hub whether anything is unfinished under
-    /// the identity.
+    /// Claims an identity. Closes the connection that held it and waits for it, so that the hub learns of the old
+    /// connection's end before the new one starts. `has_jobs` asks the hub whether anything is unfinished under the
+    /// identity.
     pub(super) async fn claim(
         &self,
         key: &IdentityKey,
@@ -107,7 +107,7 @@ impl Identities {
     ) -> IdentityClaim {
         let mut is_first = false;
         let mut has_jobs = Some(has_jobs);
-        // A holder that goes of itself makes room for the one that waits.
+        // A holder that leaves by itself makes room for the waiting connection.
         for _ in 0..2 {
             match self.attempt(key, owner, Instant::now()) {
                 Attempt::Taken { holder, before, is_known } => {
@@ -175,7 +175,7 @@ impl Identities {
         Attempt::Taken { holder, before, is_known: true }
     }
 
-    /// A connection leaves, perhaps with jobs under its identity that have not ended.
+    /// A connection leaves, possibly with unfinished jobs under its identity.
     pub(super) fn leave(&self, key: &IdentityKey, holder: &Holder, has_jobs: bool) {
         let mut table = self.lock();
         let has_room = table.remembered < REMEMBERED_MAX;
@@ -194,7 +194,7 @@ impl Identities {
         holder.left.cancel();
     }
 
-    /// Nothing is under it any more.
+    /// Nothing is unfinished under it any more.
     fn forget(&self, key: &IdentityKey) {
         let mut table = self.lock();
         if table.entries.get(key).is_some_and(|entry| entry.holder.is_none()) {
@@ -213,7 +213,7 @@ async fn refuse_for_its_key() -> IdentityClaim {
     IdentityClaim::OfAnotherKey
 }
 
-/// A peer that is refused comes again at once, so it is kept waiting for a moment.
+/// A refused peer reconnects at once, so it has to wait a moment.
 pub(super) async fn delay_refusal() {
     tokio::time::sleep(REFUSED_AFTER).await;
 }
@@ -224,7 +224,7 @@ impl Holder {
         &self.wanted
     }
 
-    /// Whether another connection was refused for this one.
+    /// Whether another connection was refused because of this one.
     pub(super) fn is_disputed(&self) -> bool {
         self.refused.is_cancelled()
     }

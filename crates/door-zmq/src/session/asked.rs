@@ -1,4 +1,4 @@
-//! Requests under way, each with what is to be done with its answer.
+//! Requests in flight, each with the purpose of its reply.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The client's half of a Majordomo conversation.
+//! The client side of a Majordomo session.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ pub(super) const ENDS: u64 = 2;
 /// The watch that reads what a client has missed.
 pub(super) const MISSED: u64 = 3;
 
-/// The subject under which `_PL` workers hear that a batch is done.
+/// The subject of the broadcast that tells `_PL` workers that a batch is done.
 pub(super) const FINISHED_SUBJECT: &str = "mdp.finished";
 
-/// How many questions of one connection may be unanswered, and how many of them that gather every running call.
+/// Maximum number of unanswered inquiries of one connection, and of those that collect every running call.
 const INQUIRIES_MAX: usize = 64;
 const LISTS_MAX: usize = 2;
 
@@ -43,7 +43,7 @@ pub(super) fn partial_address(client: &Name) -> Name {
 pub(super) struct ClientSession {
     jobs: Jobs,
     watches_ends: bool,
-    /// How to reach a `_PL` client that chose its identity with what it did not submit on this connection.
+    /// The return path to a `_PL` client with its own identity, for jobs that it did not submit on this connection.
     returned: Option<ReturnPath>,
     hears_parts: bool,
     pub(super) telling: Telling,
@@ -98,7 +98,7 @@ impl ClientSession {
             let refused = |job_id, refusal| Refused { refusal, call: Some(number), job_id };
             let body = expand(call, &table).map_err(|error| refused(None, bad_call(error)))?;
             let mut task = translate::job(&request.service, turn.now, turn.me.is_chosen, turn.settings);
-            // Calls of one project can be limited together, and monitors see whose they are.
+            // So calls of one project can be limited together, and monitors see the project.
             task.tags.extend(text_parameter(&body, "Project").filter(|tag| !tag.is_empty()).map(Name::from));
             let job_id = text_parameter(&body, "JobID");
             let submission = translate::submission(task, body);
@@ -114,7 +114,7 @@ impl ClientSession {
         Ok(())
     }
 
-    /// Hands submissions to the hub, and first of all asks to be told of their ends.
+    /// Sends submissions to the hub, and first opens the watch for their ends.
     fn send(
         &mut self,
         submissions: Vec<Submission>,
@@ -131,8 +131,8 @@ impl ClientSession {
         turn.ask(Request::Submit(submissions), ReplyPurpose::Submitted { service, tasks });
     }
 
-    /// A `_PL` client is told what becomes of its jobs. One that chose its identity also gets the replies to what it
-    /// submitted on an earlier connection; now that it speaks, it is known how.
+    /// A `_PL` client gets notices about its jobs. One with its own identity also gets the replies to what it
+    /// submitted on an earlier connection; its first message shows the return path.
     fn heard(&mut self, path: &ReturnPath, turn: &mut SessionTurn<'_>) {
         if path.dialect != MdpDialect::Pl || !turn.me.may(Verb::Notices) {
             return;
@@ -158,7 +158,7 @@ impl ClientSession {
         Ok(())
     }
 
-    /// A request that is not taken. Majordomo has no word for it, so only a client that takes notices hears it.
+    /// Refuses a request. Majordomo has no message for it, so only a client that accepts notices learns of it.
     fn refuse(&mut self, request: &ClientRequest, refused: &Refused, turn: &mut SessionTurn<'_>) {
         let Refused { refusal, call, job_id } = refused;
         turn.drop(refusal.code());
@@ -166,7 +166,7 @@ impl ClientSession {
         self.telling.add(translate::refused(turn.now, &request.service, job_id, *call, refusal), turn);
     }
 
-    /// The hub has decided on a submission.
+    /// The hub has answered a submission.
     pub(super) fn submitted(
         &mut self,
         service: &str,
@@ -286,7 +286,7 @@ impl ClientSession {
         body: Result<Bytes, Refusal>,
         turn: &mut SessionTurn<'_>,
     ) {
-        // A task that is no longer kept has no name of its client's any more.
+        // A task that is no longer kept has lost its client's name.
         let job_id =
             if reply.is_ok() { body.ok().and_then(|body| text_parameter(&body, "JobID")) } else { None };
         self.telling.looked_up(task, job_id.as_deref(), turn);
@@ -339,7 +339,7 @@ impl ClientSession {
         }
     }
 
-    /// Tells what has gathered, if it is time.
+    /// Sends the collected notices, if it is time.
     pub(super) fn tell(&mut self, turn: &mut SessionTurn<'_>) {
         self.telling.tell(turn);
     }
@@ -348,7 +348,7 @@ impl ClientSession {
         self.telling.deadline()
     }
 
-    /// The connection is gone. A client that chose no identity cannot come back for what it waits for.
+    /// The connection is gone. A client without its own identity cannot return for its replies.
     pub(super) fn end(&self, turn: &mut SessionTurn<'_>) {
         if turn.me.is_chosen {
             return;
@@ -358,7 +358,7 @@ impl ClientSession {
         }
     }
 
-    /// How many replies will find nobody.
+    /// How many replies can no longer be delivered.
     pub(super) fn waiting_jobs(&self) -> usize {
         self.jobs.len()
     }
@@ -369,7 +369,7 @@ pub(super) fn lookup(task: TaskId, turn: &mut SessionTurn<'_>) {
     turn.ask(Request::Query(Query::Show { task }), ReplyPurpose::Lookup(task));
 }
 
-/// A request that is not taken, and because of which call, if it is because of one.
+/// A refused request, and which call of it caused that, if one did.
 struct Refused {
     refusal: Refusal,
     call: Option<usize>,

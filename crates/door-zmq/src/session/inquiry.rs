@@ -1,4 +1,4 @@
-//! A question to the broker itself (`mmi.*`), from the first request to the hub to the answer.
+//! A request to the broker itself (`mmi.*`), from the first hub request to the reply.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use crate::mdp::{ClientRequest, Mmi, PendingCall, ReturnPath, RunningCall};
 use crate::rights::Verb;
 use crate::translate;
 
-/// How many pages of a list one question reads. With more tasks than that the answer counts what it saw.
+/// Maximum number of pages of a list that one inquiry reads. With more tasks, the reply counts what it saw.
 const PAGES_MAX: usize = 200;
 const PAGE: usize = 1_000;
-/// How many cancellations are under way at once.
+/// Maximum number of cancellations in flight.
 const CANCELS_AT_ONCE: usize = 1_000;
 
 const WAITING: [StateName; 4] = [StateName::Created, StateName::Delayed, StateName::Ready, StateName::Paused];
@@ -37,7 +37,7 @@ pub(super) struct Inquiry {
     path: ReturnPath,
     service: String,
     question: Question,
-    /// Whose tasks are listed; everybody's if nobody is named.
+    /// The submitter of the listed tasks; `None` for all.
     submitter: Option<Name>,
     pages: usize,
 }
@@ -47,7 +47,7 @@ type Calls = BTreeMap<(String, String, String, i32), u64>;
 
 #[derive(Debug)]
 enum Question {
-    /// Answered without asking anybody.
+    /// Answered without a request to the hub.
     Nothing,
     Service,
     List,
@@ -56,7 +56,7 @@ enum Question {
         waiting: u64,
         running: u64,
     },
-    /// First the list of what can be cancelled, then one cancellation each.
+    /// First lists what can be cancelled, then cancels each.
     Cancel {
         found: Vec<TaskId>,
         under_way: usize,
@@ -125,7 +125,7 @@ impl Inquiry {
         (Inquiry { path: request.path, service: request.service, question, submitter, pages: 0 }, step)
     }
 
-    /// Whether it gathers every running call, which takes memory.
+    /// Whether it collects every running call, which takes memory.
     pub(super) fn is_list(&self) -> bool {
         matches!(self.question, Question::Workers { .. })
     }
@@ -145,7 +145,7 @@ impl Inquiry {
         turn: &SessionTurn<'_>,
     ) -> InquiryStep {
         let answer = match (reply, &mut self.question) {
-            // One cancellation of many; a task that ended in the meantime is not counted.
+            // One of many cancellations; a task that ended meanwhile is not counted.
             (reply, Question::Cancel { found, under_way, cancelled }) if *under_way > 0 => {
                 *under_way -= 1;
                 *cancelled += u64::from(reply.is_ok());
@@ -242,7 +242,7 @@ impl Inquiry {
     }
 }
 
-/// Whether the client may be told of a job that it does not wait for on this connection. Nobody else has its identity
+/// Whether the client may see a job that it does not wait for on this connection. No other client has its identity
 /// while it is connected.
 fn may_see(info: &TaskInfo, turn: &SessionTurn<'_>) -> bool {
     let is_of_this_connection = info.terms.submitter == turn.me.name && info.submitted_at >= turn.since;

@@ -1,4 +1,4 @@
-//! The jobs a client has submitted on this connection and still waits for.
+//! The jobs that a client has submitted on this connection and waits for.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl Jobs {
         self.add_call(task, path, service, None, None);
     }
 
-    /// Opens a batch with the name that workers hear when its last call is done.
+    /// Opens a batch with the name that workers receive when its last call is done.
     pub(super) fn open_batch(&mut self, commit: String, calls: usize) -> u64 {
         self.next_batch += 1;
         self.batches.insert(self.next_batch, Batch { commit: commit.into(), left: calls });
@@ -83,7 +83,7 @@ impl Jobs {
         self.by_task.insert(task, job);
     }
 
-    /// A job is over. Gives it back, and the name of its batch if it was the last of it.
+    /// A job is over. Returns it, and the name of its batch if it was the last of it.
     pub(super) fn end(&mut self, task: TaskId) -> Option<(Job, Option<Box<str>>)> {
         let job = self.by_task.remove(&task)?;
         self.finished += 1;
@@ -98,7 +98,7 @@ impl Jobs {
         Some((job, commit.filter(|commit| !commit.is_empty())))
     }
 
-    /// A job was not taken.
+    /// The broker refused a job.
     pub(super) fn forget(&mut self, task: TaskId) -> Option<Job> {
         let ended = self.end(task);
         self.finished -= u64::from(ended.is_some());

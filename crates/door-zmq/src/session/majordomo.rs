@@ -14,12 +14,12 @@ use crate::mdp::{self, FromPeer, MdpError};
 use crate::registry::Registry;
 use crate::settings::Settings;
 
-/// What an answer is for.
+/// The purpose of a reply.
 #[derive(Debug)]
 pub(super) enum ReplyPurpose {
     /// Nothing depends on it.
     Nothing,
-    /// A worker registered, or gave a sign of life: if the hub does not know it, it has to start again.
+    /// A worker registered or sent a sign of life: if the hub does not know it, it has to start again.
     Known,
     Started(Held),
     Submitted {
@@ -39,8 +39,8 @@ pub(super) enum ReplyPurpose {
     },
 }
 
-/// How many parts of results, and how many bytes of them, may be on their way to a client before nothing more is read
-/// from their worker.
+/// Maximum number of result parts, and of their bytes, on their way to a client before the door stops reading from
+/// their worker.
 const PARTS_MAX: usize = 1_000;
 const PARTS_BYTES_MAX: usize = 4 << 20;
 
@@ -74,7 +74,7 @@ impl SessionTurn<'_> {
     }
 }
 
-/// The header of a message, for the log. What is not shaped like one may be a body, and bodies are not logged.
+/// The header of a message, for the log. Anything else may be a body, and bodies are not logged.
 fn header_text(frame: &Bytes) -> Option<String> {
     const HEADER_BYTES_MAX: usize = 16;
     let is_header = frame.len() <= HEADER_BYTES_MAX
@@ -92,7 +92,7 @@ pub struct Majordomo {
     client: ClientSession,
     worker: WorkerSession,
     since: Timestamp,
-    /// The log has said that it speaks something else.
+    /// The log has reported that it speaks another protocol.
     is_logged: bool,
 }
 
@@ -119,7 +119,7 @@ impl Majordomo {
         (client, worker, SessionTurn { now, since: *since, me, settings, registry, asked, out })
     }
 
-    /// A peer that speaks another protocol gets no answer, so the log says what is wrong, once.
+    /// A peer that speaks another protocol gets no reply, so the log reports the problem, once.
     fn log_unknown_header(&mut self, frames: usize, first: &[Bytes; 2]) {
         if std::mem::replace(&mut self.is_logged, true) {
             return;
@@ -196,7 +196,7 @@ impl PeerSession for Majordomo {
             Delivery::Reply { token, reply } => {
                 let Some(waiting) = turn.asked.answered(token) else { return };
                 match waiting {
-                    // A part that nobody could be found for is nobody's business.
+                    // A part without a listening client is dropped.
                     ReplyPurpose::Nothing | ReplyPurpose::Part { .. } => {}
                     ReplyPurpose::Known => worker.known(&reply, &mut turn),
                     ReplyPurpose::Started(held) => worker.started(held, reply, bytes, &mut turn),
@@ -215,7 +215,7 @@ impl PeerSession for Majordomo {
                 Notice::Wanted { task, attempt, wanted, .. } => {
                     worker.wanted(Held { task, attempt }, wanted, &mut turn);
                 }
-                // A worker that is sent away says READY again and would get work again.
+                // A drained Majordomo worker that is disconnected says READY again and would get work again.
                 Notice::Drain => {}
                 Notice::Replaced { .. } => turn.out.close = true,
             },
@@ -223,7 +223,7 @@ impl PeerSession for Majordomo {
             Delivery::Gap { watch, from, oldest } => client.gap(watch, from, oldest, &mut turn),
             Delivery::Live { watch, next } => client.live(watch, next, &mut turn),
             Delivery::Call { call, body, .. } => client.part(call, &body, &mut turn),
-            // A part of a result is taken whoever still waits for the rest.
+            // A part of a result is accepted even if its client has stopped waiting.
             Delivery::CallGivenUp { .. } => {}
             Delivery::CallAnswered { token, .. } => drop(turn.asked.answered(token)),
             Delivery::Broadcast(heard) => worker.broadcast(heard.subject.as_deref(), &heard.body, &mut turn),

@@ -24,7 +24,7 @@ pub struct PingPongClient {
     settings: Arc<PingPongSettings>,
     asked: Asked<Option<TaskId>>,
     watches_ends: bool,
-    /// The way back for every piece of work.
+    /// The return path of each job.
     routes: HashMap<TaskId, Vec<Bytes>>,
 }
 

@@ -23,30 +23,30 @@ pub struct PingPongWorker {
     settings: Arc<PingPongSettings>,
     unseen: Arc<Unseen>,
     asked: Asked<PingPongReplyPurpose>,
-    /// The broker is asked what a worker of this name holds; what it says before that is known waits here.
+    /// Set while the door asks the hub what this worker holds; its messages wait here.
     arrival: Option<Arrival<FromWorker>>,
     /// It has registered, as far as the door knows.
     joined: bool,
-    /// It has said READY or brought a result on this connection, so it is known whether it has a job.
+    /// It has said READY or sent a result on this connection, so the door knows whether it has a job.
     is_known: bool,
     job: Option<Held>,
-    /// It is drained and is sent EXIT when it has no job.
+    /// It is drained and gets EXIT when it has no job.
     is_leaving: bool,
 }
 
 #[derive(Debug)]
 enum PingPongReplyPurpose {
     Nothing,
-    /// A sign of life: if the hub does not know the worker any more, it joins again.
+    /// A sign of life: if the hub no longer knows the worker, it joins again.
     Known,
     Started(Held),
-    /// Whether tasks of this door were held when the first worker of the namespace came.
+    /// Whether tasks of this door were held when the first worker of the namespace connected.
     HeldInQueue,
     /// What a worker of this name held when the broker last heard of it.
     HeldBefore,
 }
 
-/// How many messages wait until it is known what a worker holds.
+/// How many messages wait until the door knows what a worker holds.
 const EARLY_MAX: usize = 100;
 
 impl PingPongWorker {
@@ -67,16 +67,16 @@ impl PingPongWorker {
     fn hear(&mut self, message: &FromWorker, out: &mut PeerOutput) {
         match message {
             FromWorker::Ready => {
-                // The job may wait unread at the worker, and it would be computed twice. Its two results would be taken
-                // for those of two jobs, so the worker starts afresh on another connection.
+                // The job may wait unread at the worker, and would be computed twice. Its two results would count as
+                // those of two jobs, so the worker must start over on another connection.
                 if self.job.is_some() {
                     self.settings.counters.count("ready_with_job");
                     return self.send_away(out);
                 }
                 self.here(out);
             }
-            // The worker may compute what it was given on another connection, and its next result would be taken for
-            // that of its next job. Without an answer it opens a new socket and says READY.
+            // The worker may compute a job from another connection, and its next result would count as that of its
+            // next job. Without an answer it opens a new socket and says READY.
             FromWorker::Ping if !self.is_known && self.may_be_unseen() => {
                 self.settings.counters.count("unknown_worker");
             }
@@ -93,7 +93,7 @@ impl PingPongWorker {
         self.unseen.is_marked(&self.me.namespace()).unwrap_or(true)
     }
 
-    /// The first worker of its namespace has come: whatever is held in the queue of this door is held since before.
+    /// The first worker of its namespace has connected: everything held in the queue of this door dates from before.
     fn held_in_queue(&mut self, reply: Result<Response, Refusal>, out: &mut PeerOutput) {
         match &reply {
             Ok(Response::Answer(Answer::Tasks { tasks, .. })) if tasks.is_empty() => {
@@ -109,7 +109,7 @@ impl PingPongWorker {
         }
     }
 
-    /// A worker that chose its name has come back, and this is what it holds.
+    /// A worker with its own name has returned, and this is what it holds.
     fn held_before(&mut self, reply: Result<Response, Refusal>, out: &mut PeerOutput) {
         let Some(arrival) = self.arrival.take() else { return };
         let (tasks, early) = arrival.finish(reply);
@@ -129,7 +129,7 @@ impl PingPongWorker {
         }
     }
 
-    /// The worker has a free hand. One that is known gives a sign of life with it.
+    /// The worker is free. For a known worker this is also a sign of life.
     fn here(&mut self, out: &mut PeerOutput) {
         if !self.me.check_work(out) {
             return self.settings.counters.count("not-allowed");
@@ -146,8 +146,7 @@ impl PingPongWorker {
     }
 
     fn finished(&mut self, address: Option<&Bytes>, result: &[Bytes], out: &mut PeerOutput) {
-        // Most workers of the older form have an address of their own making; one that this door gave says what it is
-        // for.
+        // Most workers of the older form make up an address; one from this door identifies the attempt.
         let given = address.and_then(|address| MdpAddress::parse(address));
         if given.is_some_and(|given| Some(translate::held_of(&given)) != self.job) {
             return self.settings.counters.count("stale");
@@ -162,7 +161,7 @@ impl PingPongWorker {
         }
     }
 
-    /// The worker is drained. The dialogue has a word for it that not every worker knows.
+    /// The worker is drained. The protocol has a command for it that not every worker knows.
     fn drained(&mut self, out: &mut PeerOutput) {
         if !self.settings.exit_on_drain {
             return;
@@ -214,8 +213,8 @@ impl PingPongWorker {
         self.asked.ask(translate::given_up(held, refusal), PingPongReplyPurpose::Nothing, out);
     }
 
-    /// The attempt is over and the worker cannot be told. Closing the connection makes it start afresh, or its next job
-    /// would wait behind this one.
+    /// The attempt is over and the protocol cannot tell the worker. Closing the connection makes it start over;
+    /// otherwise its next job would wait behind this one.
     fn stopped(&mut self, held: Held, out: &mut PeerOutput) {
         if self.job == Some(held) {
             self.settings.counters.count("attempt_stale");
@@ -223,21 +222,21 @@ impl PingPongWorker {
         }
     }
 
-    /// It goes away, perhaps computing.
+    /// It leaves, possibly still computing.
     fn lose_sight(&self) {
         if self.job.is_some() {
             self.unseen.mark(self.me.namespace());
         }
     }
 
-    /// What it has goes to others, without blame.
+    /// Its job goes to another worker, without a crash on its record.
     fn send_away(&mut self, out: &mut PeerOutput) {
         self.asked.ask(Request::Command(Command::Leave), PingPongReplyPurpose::Nothing, out);
         self.lose_sight();
         (self.joined, self.job, out.close) = (false, None, true);
     }
 
-    /// Somebody wants the job cancelled or paused. The worker cannot be asked, so the attempt ends here.
+    /// A client wants the job cancelled or paused. The protocol cannot ask the worker, so the attempt ends here.
     fn wanted(&mut self, held: Held, wanted: Wanted, out: &mut PeerOutput) {
         if self.job == Some(held) {
             let confirm = Request::Confirm { held, wanted, result: Bytes::new() };
@@ -265,7 +264,7 @@ impl PeerSession for PingPongWorker {
         if !self.me.is_chosen {
             return;
         }
-        // It runs one job at a time, so two would be those of another.
+        // It runs one job at a time, so two would belong to another worker.
         self.asked.ask(begun_by(&self.me.name, 2), PingPongReplyPurpose::HeldBefore, out);
         self.arrival = Some(Arrival::new(EARLY_MAX));
     }
@@ -301,7 +300,7 @@ impl PeerSession for PingPongWorker {
                 (Some(PingPongReplyPurpose::Known), Err(Refusal::NotAWorker)) => {
                     self.joined = false;
                     match self.job {
-                        // It may still compute what has gone to somebody else.
+                        // It may still compute what another worker has now.
                         Some(held) => self.stopped(held, out),
                         None => self.here(out),
                     }

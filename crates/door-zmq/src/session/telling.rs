@@ -1,4 +1,4 @@
-//! Telling a client what becomes of its jobs: now, a little later all at once, or after it was away.
+//! Sends notices about jobs to a client: at once, collected after a delay, or as a replay after an absence.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use super::majordomo::{ReplyPurpose, SessionTurn};
 use crate::mdp::{MdpDialect, NOTICE_JOBS_MAX, Notice, NoticeKind, Notify, ReturnPath, encode_notices};
 use crate::translate;
 
-/// How many events of a replay are told in one answer.
+/// Maximum number of replayed events in one reply.
 const ANSWER_EVENTS_MAX: usize = 1_000;
 
-/// What often comes in numbers is gathered at least this long, so that the crash of a worker with many jobs is one
-/// notice and not hundreds.
+/// Minimum time for collecting notices of kinds that come in bursts, so that the crash of a worker with many jobs is
+/// one notice and not hundreds.
 const STORM: Duration = Duration::from_millis(5);
 
-/// How many notices are gathered before they are told, whatever the delay.
+/// Maximum number of collected notices; then they are sent at once.
 const GATHERED_MAX: usize = 10_000;
 
 /// How many events may wait for the names of their jobs.
@@ -28,20 +28,20 @@ const LOOKUPS_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Telling {
-    /// How to reach the client, if it wants to be told.
+    /// The return path to the client, if it wants notices.
     path: Option<ReturnPath>,
-    /// It has asked for silence, and is not told before it asks for notices.
+    /// The client has turned notices off, and gets none before it asks for them.
     is_muted: bool,
-    /// Gathered and not told yet, oldest first.
+    /// Collected and not sent yet, oldest first.
     gathered: Vec<Notice>,
     tell_at: Option<Timestamp>,
     replay: Option<Replay>,
-    /// Events whose jobs are looked up, in their order. Nothing overtakes the first of them.
+    /// Events whose jobs are being looked up, in order. No later notice overtakes the first of them.
     unnamed: VecDeque<Unnamed>,
     names: HashMap<TaskId, Option<Box<str>>>,
 }
 
-/// An answer to `mmi.notify` in the making.
+/// A pending reply to `mmi.notify`.
 #[derive(Debug)]
 struct Replay {
     watch: u64,
@@ -59,14 +59,14 @@ struct Unnamed {
 }
 
 impl Telling {
-    /// A client of a dialect that has notices speaks: from now on it is told, unless it has asked for silence.
+    /// A client of a dialect with notices has sent something: starts notices, unless it has turned them off.
     pub(super) fn begin_unless_muted(&mut self, path: &ReturnPath, turn: &mut SessionTurn<'_>) {
         if !self.is_muted {
             self.begin(path, turn);
         }
     }
 
-    /// From now on the client is told.
+    /// Starts notices for the client.
     fn begin(&mut self, path: &ReturnPath, turn: &mut SessionTurn<'_>) {
         if self.path.is_none() {
             watch(NOTICES, None, turn);
@@ -91,7 +91,7 @@ impl Telling {
             }
             Notify::On { after: Some(after) } => {
                 self.path = Some(path.clone());
-                // The watch begins again at that event; what it delivers until it is live was missed.
+                // The watch restarts at that event; what it delivers until it is live was missed.
                 (NOTICES, Some(after.saturating_add(1)))
             }
             Notify::Off => {
@@ -108,7 +108,7 @@ impl Telling {
         watch(number, from, turn);
     }
 
-    /// An event about a job. `job_id` is known for jobs of this connection, else it has to be looked up.
+    /// An event about a job. `job_id` is known for jobs of this connection, otherwise it has to be looked up.
     pub(super) fn event(
         &mut self,
         watch: u64,
@@ -139,7 +139,7 @@ impl Telling {
         }
     }
 
-    /// Whether the name of this task's job is wanted.
+    /// Whether the lookup of this task's job is pending.
     pub(super) fn looks_up(&self, task: TaskId) -> bool {
         self.unnamed.iter().any(|unnamed| unnamed.event.task() == Some(task))
     }
@@ -169,7 +169,7 @@ impl Telling {
         }
     }
 
-    /// Everything that was missed has been delivered.
+    /// The replay is complete.
     pub(super) fn live(&mut self, watch: u64, next: u64, turn: &mut SessionTurn<'_>) {
         let Some(replay) = self.replay.as_mut().filter(|replay| replay.watch == watch) else { return };
         replay.latest = Some(next.saturating_sub(1));
@@ -179,7 +179,7 @@ impl Telling {
         self.answer(turn);
     }
 
-    /// Something to tell a client that wants to be told.
+    /// Collects a notice for a client that wants notices.
     pub(super) fn add(&mut self, notice: Notice, turn: &SessionTurn<'_>) {
         if self.path.is_none() {
             return;
@@ -199,8 +199,8 @@ impl Telling {
         }
     }
 
-    /// Tells what has gathered, if it is time: the notices of one kind together, the kinds in the order in which they
-    /// began.
+    /// Sends the collected notices, if it is time: notices of one kind together, the kinds in order of their first
+    /// notice.
     pub(super) fn tell(&mut self, turn: &mut SessionTurn<'_>) {
         if self.tell_at.is_none_or(|at| at > turn.now) {
             return;
@@ -218,7 +218,7 @@ impl Telling {
         self.tell_at
     }
 
-    /// An event with the name of its job.
+    /// Handles an event whose job id is known.
     fn told(&mut self, watch: u64, event: &Event, job_id: Option<&str>, turn: &mut SessionTurn<'_>) {
         for notice in translate::notices(event, job_id, turn.settings) {
             match &mut self.replay {
@@ -236,7 +236,7 @@ impl Telling {
         }
     }
 
-    /// Sends the answer if everything is read and every job has its name.
+    /// Sends the reply if everything is read and every job has its id.
     fn answer(&mut self, turn: &mut SessionTurn<'_>) {
         let is_complete = self.replay.as_ref().is_some_and(|replay| {
             replay.latest.is_some() && !self.unnamed.iter().any(|unnamed| unnamed.watch == replay.watch)
@@ -265,7 +265,7 @@ impl Telling {
 
 const SERVICE: &str = "mmi.notify";
 
-/// A rack of workers that dies for the last time leaves a crash and a failure for each job, one after the other.
+/// Many workers that die for the last time leave a crash and a failure for each job, alternating.
 fn by_kind(notices: Vec<Notice>) -> Vec<Vec<Notice>> {
     let mut kinds: Vec<Vec<Notice>> = Vec::new();
     for notice in notices {

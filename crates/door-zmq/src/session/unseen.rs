@@ -1,7 +1,8 @@
-//! Whether somewhere a worker of READY / PING / PONG may compute what it was given on a connection that is gone.
+//! Whether a READY / PING / PONG worker may still compute a job from a connection that is gone.
 //!
-//! Its socket connects again by itself, and then nothing tells it from a worker that has just begun, until it says that it
-//! is free or brings a result.
+//! Its socket reconnects by itself, and then it cannot be distinguished from a new worker, until it says that it is
+//! free or
+//! sends a result.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,8 +12,8 @@ use tenure_hub::words::Name;
 /// Shared by all workers of one door.
 #[derive(Debug, Default)]
 pub struct Unseen {
-    /// By namespace, of those that were looked at since the broker was started. Once there may be one, it stays so: such a
-    /// worker may compute for days, or be dead.
+    /// By namespace, for those checked since the broker started. Once there may be one, it stays so: such a worker may
+    /// compute for days, or be dead.
     namespaces: Mutex<HashMap<Name, bool>>,
 }
 
@@ -22,7 +23,7 @@ impl Unseen {
         self.lock().insert(namespace, true);
     }
 
-    /// Nothing of this door was held when the broker was started.
+    /// No task of this door was held when the broker started.
     pub(super) fn has_looked(&self, namespace: Name) {
         self.lock().entry(namespace).or_insert(false);
     }

@@ -1,4 +1,4 @@
-//! The worker's half of a Majordomo conversation.
+//! The worker side of a Majordomo session.
 
 mod handing;
 mod plugin;
@@ -19,42 +19,43 @@ use crate::mdp::{MdpDialect, MdpRegistration, MdpStats, THREADS_MAX, ToWorker, W
 use crate::translate;
 use plugin::{Plugin, Threads};
 
-/// How many attempts a worker that comes back is asked about.
+/// How many attempts of a returning worker the door asks for.
 const RETURNED_MAX: usize = 1_000;
 
-/// How many messages wait until it is known what a worker holds.
+/// How many messages wait until the door knows what a worker holds.
 const EARLY_MAX: usize = 1_000;
 
-/// How long a job may take without its beginning being written down by itself. A worker that answers sooner has its
-/// beginning and its end written together: one sync less for every quick request.
+/// How long a job may run before its start is written separately. A worker that answers sooner has start and end
+/// written together: one sync less for every quick request.
 const START_AFTER: Duration = Duration::from_millis(10);
 
-/// A job that is larger than this may take long to reach its worker, and the broker would take back what is not begun.
+/// A job larger than this may take long to reach its worker, and the broker would take back an attempt that has not
+/// started.
 const START_AFTER_BYTES: usize = 64 << 10;
 
-/// How often a computing worker of MDP/0.1 or 0.2 is beaten without a word from it. It does not read, and when its
-/// receive queue is full (a thousand messages, but some set it to two) its ZeroMQ library stops reading too and answers
-/// no ping.
+/// How many heartbeats a computing worker of MDP/0.1 or 0.2 gets without answering. It does not read, and when its
+/// receive queue is full (a thousand messages, but some set it to two) its ZeroMQ library stops reading too and
+/// answers no ping.
 const BUSY_BEATS_MAX: u32 = 1;
 
-/// How the thread of a `_PL` job is noted.
+/// Prefix of the note that stores the thread of a `_PL` job.
 const THREAD_NOTE: &str = "thread ";
 
 /// What the door knows of the peer as a worker.
 #[derive(Debug, Default)]
 pub(super) enum WorkerSession {
-    /// Nothing: it is a client, or has to say READY first.
+    /// It is a client, or has to say READY first.
     #[default]
     Unknown,
-    /// The broker is asked what a worker of this name holds. What it says before that is known waits.
+    /// The door asks the hub what this worker holds. Its messages wait meanwhile.
     Arriving(Arrival<(MdpDialect, WorkerMessage)>),
-    /// It came back under a name that holds attempts; they go on, and nothing new is given to it.
+    /// It returned under a name that holds attempts; they continue, and it gets nothing new.
     Returned {
         jobs: Vec<Returning>,
-        /// `_PL`: how many of its threads were free when it last beat.
+        /// `_PL`: how many of its threads were free at its last heartbeat.
         free: Option<u32>,
     },
-    /// A `_PL` worker that is not known and was asked what it can do. Nobody waits for what it computes.
+    /// An unknown `_PL` worker that was asked to register. The broker does not wait for what it computes.
     Asked {
         jobs: Vec<Option<Running>>,
         free: Option<u32>,
@@ -68,20 +69,20 @@ pub(super) enum WorkerSession {
 pub(super) struct Simple {
     dialect: MdpDialect,
     job: Option<Running>,
-    /// When the beginning of its job is to be written down, unless it was.
+    /// When to write the start of its job, unless it is written.
     start_at: Option<Timestamp>,
     beat_at: Timestamp,
-    /// How often it was beaten since it was last heard.
+    /// Heartbeats sent to it since it was last heard.
     unheard_beats: u32,
 }
 
-/// A job that the worker was given. When the attempt is over and the worker still computes, nobody waits for it.
+/// A job of the worker. If the attempt is over and the worker still computes, the broker does not wait for it.
 #[derive(Debug)]
 pub(super) struct Running {
     held: Held,
     client: Name,
     is_over: bool,
-    /// `_PL`: where its message stays, while it waits for the start to be on disk.
+    /// `_PL`: the message that waits for the start to be on disk.
     unsent: Option<Unsent>,
 }
 
@@ -102,12 +103,12 @@ impl Running {
 #[derive(Debug)]
 pub(super) struct Returning {
     job: Running,
-    /// `_PL`: where it runs, as it was noted when it began.
+    /// `_PL`: its thread, as noted when it started.
     thread: Option<usize>,
 }
 
 impl WorkerSession {
-    /// A worker that chose its name may come back to what it holds: the connection or the broker was gone for a while.
+    /// A worker with its own name may return to what it holds: the connection or the broker was gone for a while.
     pub(super) fn begin(&mut self, turn: &mut SessionTurn<'_>) {
         if !turn.me.is_chosen || !turn.me.may_work() {
             return;
@@ -118,7 +119,7 @@ impl WorkerSession {
         *self = WorkerSession::Arriving(Arrival::new(EARLY_MAX));
     }
 
-    /// What the broker remembers of a worker of this name. One that was lost with a job may compute it on.
+    /// The broker's record of this worker. One that was lost with a job may still compute it.
     pub(super) fn recorded(&mut self, reply: &Result<Response, Refusal>, turn: &mut SessionTurn<'_>) {
         if let Ok(Response::Answer(Answer::Workers(workers))) = reply
             && workers.iter().any(|worker| worker.last_crash.is_some())
@@ -141,8 +142,7 @@ impl WorkerSession {
         }
     }
 
-    /// Whether nothing more is to be read from it: it is not known yet what it holds, and what it says meanwhile is
-    /// kept.
+    /// Whether to stop reading from it: the door does not know yet what it holds, and buffers its messages.
     pub(super) fn is_arriving(&self) -> bool {
         matches!(self, WorkerSession::Arriving(_))
     }
@@ -236,7 +236,7 @@ impl WorkerSession {
             Some(turn.me.name.clone()).filter(|_| turn.me.is_chosen || registration.name.is_empty());
         let traits = traits(turn, Some(&registration));
         let threads = match std::mem::take(self) {
-            // It tells again what it can do and goes on with what it does.
+            // It registers again and continues with its jobs.
             WorkerSession::Plugin(plugin) => {
                 name = Some(plugin.listing.worker().clone());
                 plugin.threads
@@ -266,7 +266,8 @@ impl WorkerSession {
                     *free = stats.free_threads;
                 }
             }
-            // A simple worker that beats does not compute: it has forgotten what it held. A plugin worker may well.
+            // A simple worker that sends heartbeats does not compute: it has forgotten what it held. A plugin worker
+            // may still.
             WorkerSession::Returned { free, .. } | WorkerSession::Asked { free, .. }
                 if dialect == MdpDialect::Pl =>
             {
@@ -287,7 +288,7 @@ impl WorkerSession {
         }
     }
 
-    /// The answer to a registration or heartbeat. A worker that the hub does not know has to start again.
+    /// The reply to a registration or heartbeat. A worker that the hub does not know has to start again.
     pub(super) fn known(&mut self, reply: &Result<Response, Refusal>, turn: &mut SessionTurn<'_>) {
         let Err(refusal) = reply else { return };
         if let (WorkerSession::Plugin(plugin), Refusal::WorkerTaken { .. } | Refusal::NotAllowed { .. }) =
@@ -366,7 +367,7 @@ impl WorkerSession {
         self.lose_sight(turn);
     }
 
-    /// It goes away, perhaps computing: it is not taken for a new one when it comes back.
+    /// It leaves, possibly still computing: it must not count as new when it returns.
     fn lose_sight(&self, turn: &SessionTurn<'_>) {
         let (may_compute, registration) = match self {
             WorkerSession::Unknown | WorkerSession::Arriving(_) | WorkerSession::Simple(_) => (false, None),
@@ -381,7 +382,7 @@ impl WorkerSession {
         }
     }
 
-    /// The worker goes; what it holds goes to others, without blame.
+    /// The worker leaves; its jobs go to other workers, without a crash on its record.
     pub(super) fn leave(&mut self, turn: &mut SessionTurn<'_>) {
         self.lose_sight(turn);
         if !matches!(self, WorkerSession::Unknown | WorkerSession::Asked { .. }) {
@@ -390,15 +391,15 @@ impl WorkerSession {
         *self = WorkerSession::Unknown;
     }
 
-    /// The worker said something it should not have said. It opens a new socket and starts again.
+    /// The worker sent an invalid message. It opens a new socket and starts again.
     fn dismiss(&mut self, dialect: MdpDialect, turn: &mut SessionTurn<'_>) {
         turn.drop("dismissed");
         self.leave(turn);
         say(&ToWorker::Disconnect, dialect, turn);
     }
 
-    /// The broker does not know this worker. A simple one opens a new socket, a plugin worker tells what it can do;
-    /// what runs in its threads runs on.
+    /// The broker does not know this worker. A simple one must open a new socket, a plugin worker must register; the
+    /// jobs in its threads continue.
     fn start_again(&mut self, dialect: MdpDialect, turn: &mut SessionTurn<'_>) {
         turn.drop("unknown_worker");
         let before = std::mem::take(self);
@@ -422,12 +423,12 @@ impl WorkerSession {
 }
 
 impl Simple {
-    /// Whether heartbeats are of use: one that computes and says nothing does not read them either.
+    /// Whether heartbeats are useful: a worker that computes silently does not read them.
     fn hears_beats(&self) -> bool {
         self.job.is_none() || self.unheard_beats < BUSY_BEATS_MAX
     }
 
-    /// Has the beginning of its job written down, if it was not yet.
+    /// Writes the start of its job, if it is not written yet.
     fn start(&mut self, turn: &mut SessionTurn<'_>) {
         if let (Some(_), Some(job)) = (self.start_at.take(), &self.job) {
             turn.command(Command::Start(vec![job.held]), ReplyPurpose::Started(job.held));
@@ -435,7 +436,7 @@ impl Simple {
     }
 }
 
-/// A task that the worker holds, as the broker remembers it.
+/// A task that the worker holds, according to the broker.
 fn returning(task: &TaskInfo) -> Returning {
     let held = Held { task: task.id, attempt: task.attempt };
     let progress = task.state.holding().and_then(|holding| holding.progress.as_ref());
@@ -444,7 +445,7 @@ fn returning(task: &TaskInfo) -> Returning {
     Returning { job: Running::new(held, task.terms.submitter.clone()), thread }
 }
 
-/// Puts jobs back where they run. One whose thread is unknown cannot be told from others and is left out.
+/// Assigns jobs to their threads. A job whose thread is unknown cannot be distinguished from others and is left out.
 fn by_thread(returned: Vec<Returning>) -> Vec<Option<Running>> {
     let mut jobs: Vec<Option<Running>> = Vec::new();
     for Returning { job, thread } in returned {
@@ -457,7 +458,7 @@ fn by_thread(returned: Vec<Returning>) -> Vec<Option<Running>> {
     jobs
 }
 
-/// By what this worker can be recognised when it comes back.
+/// What identifies this worker when it returns.
 fn traits(turn: &SessionTurn<'_>, registration: Option<&MdpRegistration>) -> Vec<Trait> {
     let identity = turn.me.is_chosen.then(|| Trait::Identity(turn.me.name.clone()));
     let server = registration.filter(|known| !known.name.is_empty());

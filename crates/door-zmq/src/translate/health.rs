@@ -1,4 +1,4 @@
-//! Workers of any door as Majordomo's monitors want to see them.
+//! Workers of any door in the form that Majordomo's monitors expect.
 
 use tenure_hub::words::{WorkerInfo, WorkerStats};
 
@@ -22,7 +22,7 @@ pub(crate) fn slots(info: &WorkerInfo) -> impl Iterator<Item = WorkerThread> + '
     (0..info.slots).map(|thread| slot(info, thread))
 }
 
-/// The slots that are free. Which thread has which job is between the door and the worker; here they are counted.
+/// The free slots. Only the door and the worker know which thread has which job; here they are just counted.
 pub(crate) fn free_slots(info: &WorkerInfo) -> impl Iterator<Item = WorkerThread> + '_ {
     (info.held.len() as u32..info.slots).map(|thread| slot(info, thread))
 }

@@ -1,4 +1,4 @@
-//! Events of tasks as notices to the client that submitted them.
+//! Converts task events into notices for the submitting client.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(crate) const REPLY_KINDS: [&str; 5] = ["completed", "failed", "crashed", "ex
 pub(crate) const NOTICE_KINDS: [&str; 6] =
     ["submitted", "crashed", "failed", "expired", "cancelled", "paused"];
 
-/// What a client is told about an event: nothing, something, or that its worker crashed and that this was the end.
+/// The notices for an event: none, one, or a crash and the end of the job.
 pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) -> Vec<Notice> {
     let EventSubject::Task { id, attempt, terms } = &event.about else { return Vec::new() };
     let tell = |kind, message: String, worker: Option<&str>, reason: &str, next: &'static str| Notice {
@@ -139,8 +139,7 @@ pub(crate) fn gap_notice(now: Timestamp, from: u64, oldest: u64) -> Notice {
     }
 }
 
-/// A job that was not taken at all, by the name its client has for it. If it is one call of a batch that is not taken
-/// as a whole, which one.
+/// A refused job, by its client's name for it. If one call of a batch caused the refusal of the whole, which one.
 pub(crate) fn refused(
     now: Timestamp,
     service: &str,

@@ -1,4 +1,4 @@
-//! Requests to the hub that both doors make in the same way.
+//! Hub requests that both doors share.
 
 use bytes::Bytes;
 use tenure_hub::limits::{BODY_BYTES_MAX, MANY_MAX};
@@ -52,7 +52,7 @@ pub(crate) fn report(held: Held, result: &[Bytes]) -> Request {
     Request::Complete(vec![Done { held, result }])
 }
 
-/// The job cannot be given to a worker, or its result cannot be kept; trying again would not help.
+/// The job cannot be sent to a worker, or its result cannot be stored; a retry would not help.
 pub(crate) fn given_up(held: Held, refusal: &Refusal) -> Request {
     let failure = AttemptFailure {
         held,
@@ -65,7 +65,7 @@ pub(crate) fn given_up(held: Held, refusal: &Refusal) -> Request {
     Request::Fail { failure, result: Bytes::new() }
 }
 
-/// Says that the client of these tasks is gone and cannot come back.
+/// Reports that the client of these tasks is gone and cannot return.
 pub(crate) fn abandon(tasks: impl Iterator<Item = TaskId>) -> Vec<Request> {
     let tasks: Vec<TaskId> = tasks.collect();
     let some = |some: &[TaskId]| Request::Command(Command::Abandon(some.to_vec()));

@@ -1,6 +1,6 @@
 //! Topics in a simulated world: publishers, subscribers that read slowly and lose their connections, and a broker that
-//! is killed, loses its power, or stops properly. Real shards, real saver, real log; time, disk and network are made
-//! up.
+//! is killed, loses its power, or stops properly. Shards, saver and log are real; time, disk and network are
+//! simulated.
 
 mod record;
 mod subscriber;
@@ -58,7 +58,7 @@ pub struct TopicsOutcome {
     pub deliveries: u64,
 }
 
-/// Lives through the topics of one seed.
+/// Simulates the topics of one seed.
 pub fn live(seed: u64, mutation: Mutation) -> TopicsOutcome {
     let mut random = Random::new(seed ^ 0x746f_7069_6373);
     let mut world = World {
@@ -125,7 +125,7 @@ impl World {
         }
     }
 
-    /// Looks which publishes are confirmed.
+    /// Checks which publishes are confirmed.
     fn settle(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
         let record = &mut self.record;
@@ -142,7 +142,7 @@ impl World {
     fn save(&mut self) {
         let Some(broker) = &mut self.broker else { return };
         if self.random.percent(4) {
-            // Somewhere in the middle of the next few changes of the disk.
+            // In the middle of the next few changes of the disk.
             self.disk.fail_power_after(self.random.between(0, 4));
         }
         if broker.save().is_err() {
@@ -211,7 +211,7 @@ impl World {
         for subscriber in &mut self.subscribers {
             subscriber.cut();
         }
-        // A publisher that is not answered does not know what became of its message.
+        // A publisher without a reply does not know the outcome of its message.
         self.pending.clear();
     }
 
@@ -228,7 +228,7 @@ impl World {
         }
     }
 
-    /// Nothing goes wrong any more: everybody comes back and reads everything.
+    /// No more faults: all subscribers reconnect and read everything.
     fn calm(&mut self) {
         for _ in 0..3 {
             self.save();
@@ -253,7 +253,7 @@ fn open(disk: &MemoryDisk, now: u64) -> Result<SteppedTopics, StoreError> {
     SteppedTopics::open(&reader, settings(), TopicTime(now))
 }
 
-/// Small enough that files of the log begin and go, and large enough that durable topics keep everything.
+/// Small enough that log files are created and removed, and large enough that durable topics keep everything.
 fn settings() -> TopicSettings {
     TopicSettings {
         topics: ShardSettings {

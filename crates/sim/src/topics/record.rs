@@ -1,17 +1,17 @@
-//! What publishers were told and subscribers heard, compared with what the broker promises.
+//! Compares what publishers and subscribers received with what the broker promises.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::subscriber::Subscriber;
 
-/// How many broken promises are told of one world.
+/// Maximum number of broken promises reported for one world.
 const BROKEN_MAX: usize = 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Record {
-    /// Which message has which number, as anybody was told.
+    /// Which message has which sequence, according to any peer.
     numbers: BTreeMap<(String, u64), u64>,
-    /// The numbers of each durable topic that a publisher was told.
+    /// The confirmed sequences of each durable topic.
     confirmed: BTreeMap<String, BTreeSet<u64>>,
     broken: Vec<String>,
     pub(super) restarts: u64,
@@ -29,7 +29,7 @@ impl Record {
         &self.broken
     }
 
-    /// No number is given twice, across kills and power failures.
+    /// No sequence is used twice, across kills and power failures.
     pub(super) fn numbered(&mut self, topic: &str, number: u64, message: u64) {
         let known = *self.numbers.entry((topic.to_owned(), number)).or_insert(message);
         self.check(known == message, || {
@@ -37,7 +37,7 @@ impl Record {
         });
     }
 
-    /// A publisher was told that its message is published.
+    /// A publisher received the confirmation of its message.
     pub(super) fn confirmed(&mut self, topic: &str, number: u64, message: u64) {
         self.numbered(topic, number, message);
         if is_durable(topic) {
@@ -54,7 +54,7 @@ impl Record {
         self.confirmed.keys()
     }
 
-    /// What was confirmed of durable topics is heard by everyone who was subscribed.
+    /// Every subscriber must have received the confirmed messages of durable topics.
     pub(super) fn check_all_heard(&mut self, subscriber: &Subscriber) {
         let mut missing = Vec::new();
         for (topic, numbers) in &self.confirmed {

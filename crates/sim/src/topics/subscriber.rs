@@ -1,4 +1,4 @@
-//! A subscriber with a connection that holds more than it reads.
+//! A subscriber whose connection buffers more than it reads.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use super::namespace;
 use super::record::{Record, is_durable};
 use crate::plan::Mutation;
 
-/// What it says when it comes back.
+/// What it sends when it reconnects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
     /// The last number of each topic.
     EachTopic,
-    /// The last number it read, of whatever topic.
+    /// The last sequence it read, of any topic.
     OneNumber,
     Nothing,
-    /// Nothing, but it acknowledges now and then what it has read.
+    /// Nothing, but it sometimes acknowledges what it has read.
     Acknowledges,
 }
 
@@ -35,13 +35,13 @@ pub(super) struct Subscriber {
     manner: Manner,
     filters: Vec<TopicFilter>,
     stream: Option<SubscriptionHandle>,
-    /// Taken by the connection, and not read.
+    /// Buffered by the connection, and not read.
     unread: VecDeque<Delivery>,
     heard: BTreeMap<String, BTreeSet<u64>>,
-    /// The last number it has heard of each topic, or was told about.
+    /// The last sequence of each topic that it has received, or that a gap covered.
     last: BTreeMap<String, u64>,
     last_of_any: Option<u64>,
-    /// It has been told that messages of these plain topics may be lost without being named.
+    /// Plain topics of which the broker said that messages may be lost without a gap.
     excused: BTreeSet<String>,
     is_known: bool,
     /// The latest confirmed number of each durable topic when it subscribed.
@@ -114,7 +114,7 @@ impl Subscriber {
                     self.excused.extend(plain.collect::<Vec<_>>());
                 }
                 if resumed.created {
-                    // The broker was killed before it had written that there is such a subscription, and says so.
+                    // The broker was killed before it had stored the subscription, and says so.
                     record.check(resumed.has_losses() || resumed.missed == Some(0), || {
                         format!("{} is new and hears of {:?} missed", self.describe(), resumed.missed)
                     });
@@ -125,7 +125,7 @@ impl Subscriber {
         }
     }
 
-    /// The connection takes what there is. Says whether that was something.
+    /// The connection takes what is available. Returns whether there was something.
     pub(super) fn carry(&mut self, record: &mut Record) -> bool {
         let Some(stream) = &mut self.stream else { return false };
         let mut taken = Vec::new();
@@ -138,7 +138,7 @@ impl Subscriber {
         any
     }
 
-    /// The program reads so many percent of what the connection holds.
+    /// The program reads this percentage of what the connection buffers.
     pub(super) fn read(&mut self, percent: u64, record: &mut Record) {
         let count = self.unread.len() * percent as usize / 100;
         for _ in 0..count {
@@ -164,13 +164,13 @@ impl Subscriber {
         let _ = topics.acknowledge(&namespace(), &self.id, &read);
     }
 
-    /// The connection breaks, with everything in it that was not read.
+    /// The connection breaks, with everything unread in it.
     pub(super) fn cut(&mut self) {
         self.stream = None;
         self.unread.clear();
     }
 
-    /// From here on it hears everything that is confirmed.
+    /// From here on it must receive everything that is confirmed.
     fn begins(&mut self, record: &Record) {
         for topic in record.durable_topics() {
             self.durable_from.insert(topic.clone(), record.latest(topic));
@@ -195,7 +195,7 @@ impl Subscriber {
             }
             Delivery::Gap(gap) => {
                 let topic = gap.topic.to_string();
-                // Every message of a durable topic is on disk and within its limits, so none is ever missing.
+                // Every message of a durable topic is on disk and within its limits, so none may be missing.
                 record.check(!is_durable(&topic), || {
                     format!("{} is told a gap of a durable topic: {gap:?}", self.describe())
                 });
@@ -207,7 +207,7 @@ impl Subscriber {
         }
     }
 
-    /// Nothing is left out between the last number and this one without a word.
+    /// Nothing may be missing between the last sequence and this one without a gap.
     fn check_hole(&mut self, topic: &str, number: u64, record: &mut Record) {
         let excused = self.excused.remove(topic);
         let last = self.last.get(topic).copied();

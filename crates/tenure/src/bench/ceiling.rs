@@ -1,4 +1,4 @@
-//! What the machine itself can do: the disk's part of every figure, measured in the same run.
+//! What the machine itself can do: the disk's share of every figure, measured in the same run.
 
 use std::fs::File;
 use std::io::Write;

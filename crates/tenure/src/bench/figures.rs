@@ -1,4 +1,4 @@
-//! The figures as people and programs read them: one line each, with what was promised for it and what others reach.
+//! Prints the figures for people and programs: one line each, with the target and what other servers reach.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The load, the same for every broker that is measured.
+//! The load, the same for every measured broker.
 
 /// How many submit at the same time.
 pub(crate) const PRODUCERS: usize = 4;

@@ -1,8 +1,9 @@
-//! `tenure bench`: how fast, how lean and how quickly back, on this machine, beside what its disk allows and what Redis
-//! reaches under the same load.
+//! `tenure bench`: measures throughput, memory and recovery on this machine, compared with what its disk allows and
+//! what
+//! Redis reaches under the same load.
 //!
-//! Every workload gets a fresh broker on a temporary directory, so that none profits or suffers from another. `load.rs`
-//! says what the load is; `native.rs` and `redis.rs` put it on each server; `figures.rs` shows what came out.
+//! Every workload gets a fresh broker on a temporary directory, so that workloads do not affect each other. `load.rs`
+//! defines the load; `native.rs` and `redis.rs` apply it to each server; `figures.rs` prints the results.
 
 mod ceiling;
 mod figures;
@@ -263,7 +264,7 @@ impl Bench {
         Ok(meter.end("topics of NATS", took, nats.usage()))
     }
 
-    /// As many deliveries whoever receives them.
+    /// The total number of deliveries is the same for any number of subscribers.
     fn messages(&self, subscribers: usize) -> usize {
         (self.count() * topics::DELIVERIES_PER_TASK / subscribers).max(1)
     }
@@ -360,7 +361,7 @@ impl Meter {
     fn end(&self, what: &str, took: Duration, server: Usage) -> Rates {
         let cpu = server.cpu.saturating_sub(self.server.cpu);
         let own = Usage::of("self").cpu.saturating_sub(self.own.cpu);
-        // Whoever reads the figures should know whether the server or the load was at its limit.
+        // Readers need to know whether the server or the load generator was the bottleneck.
         let share = |cpu: Duration| 100.0 * cpu.as_secs_f64() / took.as_secs_f64().max(f64::EPSILON);
         remark(format!(
             "{what}: {:.2} s; the server used {:.0} % of a core, the load {:.0} %",

@@ -1,5 +1,4 @@
-//! The load on Tenure, over its native protocol: frames of many tasks, a few connections, no task of its own per
-//! request.
+//! The load on Tenure over its native protocol: frames of many tasks, a few connections, no async task per request.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +20,7 @@ use crate::exit::Failure;
 /// A lease so long that nothing but the load itself moves tasks.
 const LEASE: Duration = Duration::from_secs(600);
 
-/// Submits so many tasks from all producers; returns when the last is acknowledged.
+/// Submits this many tasks from all producers; returns when the last is acknowledged.
 pub(crate) async fn submit(address: &Address, queue: &str, count: usize) -> Result<Duration, Failure> {
     let begun = Instant::now();
     let mut producers = JoinSet::new();
@@ -34,7 +33,7 @@ pub(crate) async fn submit(address: &Address, queue: &str, count: usize) -> Resu
     Ok(begun.elapsed())
 }
 
-/// Submits and completes so many tasks at the same time; returns when the last completion is acknowledged.
+/// Submits and completes this many tasks at the same time; returns when the last completion is acknowledged.
 pub(crate) async fn cycle(address: &Address, queue: &str, count: usize) -> Result<Duration, Failure> {
     let tally = Arc::new(Tally::new(count));
     let mut workers = JoinSet::new();
@@ -53,7 +52,7 @@ pub(crate) async fn cycle(address: &Address, queue: &str, count: usize) -> Resul
     Ok(took)
 }
 
-/// Runs tasks that wait until so many are completed.
+/// Runs waiting tasks until this many are completed.
 pub(crate) async fn consume(address: &Address, queue: &str, count: usize) -> Result<(), Failure> {
     let tally = Arc::new(Tally::new(count));
     let worker = Worker::register(address, queue, &format!("{queue}-cleaner"), 256).await?;

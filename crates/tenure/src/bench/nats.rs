@@ -1,4 +1,4 @@
-//! The load on topics on a NATS server of one's own, over its text protocol.
+//! The topic load on a temporary NATS server, over its text protocol.
 
 use std::net::TcpListener;
 use std::path::Path;

@@ -1,7 +1,8 @@
-//! The same load on a Redis server of one's own, as a queue is commonly built from its lists.
+//! The same load on a temporary Redis server, as a queue is commonly built from its lists.
 //!
-//! A task is pushed onto a list. A worker moves it to a list of its own, so that it is not lost with the worker, and
-//! when it is done removes it there and sets its result. The server syncs its log before it answers, as Tenure does.
+//! A client pushes a task onto a list. A worker moves it to its own list, so that it is not lost with the worker, and
+//! when
+//! it is done removes it there and sets its result. The server syncs its log before it replies, as Tenure does.
 
 use std::collections::VecDeque;
 use std::net::TcpListener;
@@ -41,7 +42,7 @@ impl Redis {
         self.process.usage()
     }
 
-    /// Submits so many; returns when the last is acknowledged.
+    /// Submits this many; returns when the last is acknowledged.
     pub(crate) async fn submit(&self, count: usize) -> Result<Duration, Failure> {
         let begun = Instant::now();
         let mut producers = JoinSet::new();
@@ -53,7 +54,7 @@ impl Redis {
         Ok(begun.elapsed())
     }
 
-    /// Submits and completes so many at the same time.
+    /// Submits and completes this many at the same time.
     pub(crate) async fn cycle(&self, count: usize) -> Result<Duration, Failure> {
         let tally = Arc::new(Tally::new(count));
         let mut workers = JoinSet::new();

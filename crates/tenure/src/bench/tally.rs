@@ -1,4 +1,4 @@
-//! How far all workers together have come, and the moment when it is enough.
+//! Counts the progress of all workers together, and signals when the target is reached.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,7 +1,8 @@
-//! The load on topics, the same for every server: one publisher, many subscribers, nobody waits for an answer.
+//! The topic load, the same for every server: one publisher, many subscribers, no acknowledgements.
 //!
-//! The publisher is never more than a window ahead of the slowest subscriber, so that no server has to drop anything and
-//! each is measured by what it delivers. Every subscriber looks at each message it gets.
+//! The publisher is never more than a window ahead of the slowest subscriber, so that no server has to drop anything
+//! and
+//! each is measured by what it delivers. Every subscriber reads each message it gets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +26,7 @@ pub(crate) const CROWDS: [(&str, &str, usize); 2] = [
     ("topic to 10 subscribers", "10 subscribers, server CPU", 10),
     ("topic to 100 subscribers", "100 subscribers, server CPU", 100),
 ];
-/// There are so many deliveries for every task of `--tasks`: they are that much quicker.
+/// Number of deliveries for every task of `--tasks`: deliveries are that much faster.
 pub(crate) const DELIVERIES_PER_TASK: usize = 20;
 /// How many messages the publisher may be ahead of the slowest subscriber.
 const WINDOW: usize = 2_000;
@@ -44,14 +45,14 @@ pub(crate) trait Server {
     /// A connection that is subscribed, and what has arrived on it beyond that.
     async fn subscriber(&self) -> Result<(TcpStream, BytesMut), Failure>;
 
-    /// So many messages, as they are published.
+    /// This many messages, encoded for publishing.
     fn messages(&self, count: usize) -> Bytes;
 
     /// Takes all complete messages off the front of what has arrived, and says how many there were.
     fn counter(&self) -> Counter;
 }
 
-/// Publishes so many messages and returns when every subscriber has all of them.
+/// Publishes this many messages and returns when every subscriber has all of them.
 pub(crate) async fn run<S: Server>(
     server: S,
     subscribers: usize,
@@ -123,7 +124,7 @@ impl Progress {
         self.moved.notify_one();
     }
 
-    /// Waits until everybody has seen so many.
+    /// Waits until every subscriber has seen this many.
     async fn until(&self, wanted: usize) {
         while self.seen.iter().any(|seen| seen.load(Ordering::Relaxed) < wanted) {
             self.moved.notified().await;

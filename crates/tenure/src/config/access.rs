@@ -1,4 +1,4 @@
-//! Who may come in: the `[[keys]]` and `[workers]` of the file. A key is hashed as soon as it is read, and its text is
+//! Access control: the `[[keys]]` and `[workers]` of the file. A key is hashed as soon as it is read, and its text is
 //! wiped; nothing here can be printed.
 
 use std::collections::BTreeSet;
@@ -262,7 +262,7 @@ fn read_rights(may: Option<&Value>, has_namespace: bool) -> Result<Rights, Strin
     Ok(rights)
 }
 
-/// Hexadecimal digits, and enough of them. What is wrong is told without the digits.
+/// Checks that a key is hexadecimal and long enough. Errors do not contain the digits.
 fn check_key(text: &str) -> Result<(), String> {
     if text.is_empty()
         || !text.len().is_multiple_of(2)

@@ -1,4 +1,4 @@
-//! The command line's flags, one for each setting, made from the table of settings.
+//! The command-line flags, one for each setting, generated from the table of settings.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

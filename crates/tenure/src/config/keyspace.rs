@@ -1,4 +1,4 @@
-//! What the stored keys of the RESP door are told.
+//! The settings of the RESP door's stored keys.
 
 use tenure_hub::keyspace::{KeyLimits, KeyspaceSettings};
 

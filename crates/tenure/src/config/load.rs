@@ -1,4 +1,4 @@
-//! Finds out what each setting is, and remembers where that was said: flags before environment before file.
+//! Determines each setting's value and its source: flags before environment before file.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -81,7 +81,7 @@ pub(crate) fn environment(name: &str) -> Option<OsString> {
     std::env::var_os(name)
 }
 
-/// Loads everything and checks it. All problems are told at once.
+/// Loads and checks everything. Reports all problems at once.
 pub(crate) fn load(
     flags: &Flags,
     variable: &dyn Fn(&str) -> Option<OsString>,
@@ -142,7 +142,7 @@ fn half_tls(values: &BTreeMap<&'static str, (String, Origin)>) -> Option<Problem
         .or_else(|| missing("grpc_tls_key", "grpc_tls_cert"))
 }
 
-/// Keys that everybody on the machine can read are hardly keys.
+/// Keys in a file that every user of the machine can read are not secret.
 fn readable_by_others(file: &Path) -> Option<String> {
     let mode = std::fs::metadata(file).ok()?.permissions().mode();
     (mode & 0o077 != 0)
@@ -233,8 +233,8 @@ fn text_of(setting: &Setting, value: &Value) -> Result<String, String> {
     }
 }
 
-/// Variables that begin like ours and mean nothing. They may belong to somebody else (a cluster that names its services
-/// through the environment), so they are told and not refused.
+/// Unknown variables with our prefix. They may belong to another program (a cluster names its services through the
+/// environment), so they cause a warning and not an error.
 fn unknown_variables(variables: &[String]) -> Vec<String> {
     let known: Vec<String> =
         SETTINGS.iter().map(Setting::variable).chain(OTHER_VARIABLES.map(str::to_owned)).collect();

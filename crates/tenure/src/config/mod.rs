@@ -1,7 +1,8 @@
 //! The broker's configuration: one TOML file, the environment and the command line, in rising precedence.
 //!
-//! `settings.rs` lists every setting once; `load.rs` finds out what each is and where that was said; this file turns
-//! the texts into what the hub, the store and the doors are told.
+//! `settings.rs` lists every setting once; `load.rs` determines each value and its source; this file converts the
+//! texts to
+//! the settings of the hub, the store and the doors.
 
 pub(crate) mod access;
 pub(crate) mod flags;
@@ -49,7 +50,7 @@ pub(crate) struct Config {
     pub(crate) access: Access,
     pub(crate) majordomo: MajordomoSettings,
     pub(crate) ping_pong: PingPongSettings,
-    /// The files of TLS doors, if they speak it.
+    /// The certificate files of TLS doors, if TLS is on.
     pub(crate) tls: Option<TlsFiles>,
     /// The same for the gRPC door alone, if it has its own.
     pub(crate) grpc_tls: Option<TlsFiles>,
@@ -65,7 +66,7 @@ pub(crate) struct TlsFiles {
     pub(crate) client_authority: Option<PathBuf>,
 }
 
-/// Where each door stands. `None` is off.
+/// The address of each door. `None` is off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Doors {
     pub(crate) native: Option<String>,
@@ -181,7 +182,7 @@ fn backup_dir(said: &str, data_dir: &str) -> PathBuf {
     std::path::absolute(&directory).unwrap_or(directory)
 }
 
-/// A number nobody can guess, from the operating system's randomness behind the standard library's hash maps.
+/// An unpredictable number, from the operating system's randomness behind the standard library's hash maps.
 pub(crate) fn random_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish()

@@ -1,6 +1,6 @@
 //! "Did you mean …": the known word that is nearest to an unknown one.
 
-/// So many known words can be told.
+/// A message lists all known words if there are at most this many.
 const TOLD_MAX: usize = 20;
 
 /// Says that a word is unknown, and which one was probably meant, or which there are.

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, and where it was said.
+//! A problem in the configuration, and its source.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a setting is: its name, what it may be, and how it is spelled in the file, the environment and on the command
+//! The definition of a setting: its name, its type, and its spelling in the file, the environment and on the command
 //! line.
 
 /// One setting.

@@ -1,7 +1,7 @@
-//! Every setting of the broker, once: its name, what it may be, what it is unless told otherwise, and what it is for.
+//! Every setting of the broker, once: its name, its type, its default, and its purpose.
 //!
 //! The same name serves in all three places: `ended_kept` in the file is `TENURE_ENDED_KEPT` in the environment and
-//! `--ended-kept` on the command line. Whatever lists, checks or documents settings reads this table.
+//! `--ended-kept` on the command line. All code that lists, checks or documents settings reads this table.
 
 pub(crate) use super::setting::{Kind, Setting};
 use super::setting::{reloading, renamed, setting};

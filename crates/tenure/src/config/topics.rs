@@ -1,4 +1,4 @@
-//! What the topics are told. The names are those of the design that existing pub/sub clients come from.
+//! The settings of the topics. Their names come from the design that existing pub/sub clients use.
 
 use tenure_hub::topics::{ShardSettings, TopicLogSettings, TopicSettings};
 

@@ -1,4 +1,4 @@
-//! Reads a setting's text as what the setting may be, and says what is wrong otherwise.
+//! Parses the text of a setting by its type, and reports what is wrong.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the listener of the older message dialect is told.
+//! The settings of the listener for the older message dialect.
 
 use tenure_door_msgpack::xmessage::XmessageSettings;
 

@@ -1,4 +1,4 @@
-//! What the ZeroMQ doors are told.
+//! The settings of the ZeroMQ doors.
 
 use tenure_door_zmq::{PingPongSettings, Settings, Transport};
 use tenure_hub::words::Backoff;

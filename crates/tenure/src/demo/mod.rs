@@ -1,7 +1,7 @@
-//! `tenure demo`: a minute in which a worker and then the broker itself are killed, and nothing is lost or done twice.
+//! `tenure demo`: within a minute it kills a worker and then the broker, and shows that nothing is lost or done twice.
 //!
-//! Everything is real: processes, signals, files. `stage.rs` holds the processes, `story.rs` what the events say,
-//! `picture.rs` draws it, and `truth.rs` compares it at the end with what the commands themselves wrote down.
+//! Everything is real: processes, signals, files. `stage.rs` holds the processes, `story.rs` tracks the events,
+//! `picture.rs` draws them, and `truth.rs` compares them at the end with what the commands themselves recorded.
 
 mod picture;
 mod stage;
@@ -21,7 +21,7 @@ use stage::Stage;
 use story::Stand;
 use truth::Verdict;
 
-/// How quickly the submitter must hear of a dead worker.
+/// How quickly the submitter must learn of a dead worker.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
 /// How long anything may take before the demonstration is given up.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -92,7 +92,8 @@ impl Demo {
         conclude(&mut stage.picture, &verdicts, screen)
     }
 
-    /// Kills a worker in the middle of its work. The submitter must be told at once, and another must take over.
+    /// Kills a worker in the middle of its work. The submitter must get the event at once, and another worker must
+    /// take over.
     async fn kill_a_worker(
         &self,
         stage: &mut Stage,
@@ -129,7 +130,7 @@ impl Demo {
         Ok(Verdict { kept: delay < TOLD_WITHIN, sentence })
     }
 
-    /// Kills the broker while the long task runs, and starts it again. The task must go on as if nothing had happened.
+    /// Kills the broker while the long task runs, and restarts it. The task must continue as if nothing had happened.
     async fn kill_the_broker(
         &self,
         stage: &mut Stage,

@@ -1,6 +1,6 @@
-//! The picture below the lines: the broker, its workers and what they run, drawn anew as things happen.
+//! The picture below the lines: the broker, its workers and what they run, redrawn as things happen.
 //!
-//! Only on a terminal; elsewhere the lines alone tell the story.
+//! Only on a terminal; elsewhere there are only the lines.
 
 use std::io::{IsTerminal, Write};
 
@@ -36,11 +36,11 @@ impl Picture {
         Picture { paint, width: is_terminal.then_some(width), lines: 0 }
     }
 
-    /// A line of the story, above the picture.
+    /// Prints a line above the picture.
     pub(crate) fn line(&mut self, text: &str) {
         let text = self.width.map_or_else(|| text.to_owned(), |width| wrapped(text, width));
         let mut out = std::io::stdout().lock();
-        // If nobody looks any more, the promises are tested all the same.
+        // The demo continues even if its output is closed.
         let _ = writeln!(out, "{}{text}", self.erase());
         let _ = out.flush();
         self.lines = 0;

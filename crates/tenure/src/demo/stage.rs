@@ -1,4 +1,4 @@
-//! The stage: a real broker and real workers, each a process of its own that can be killed, and a client that watches.
+//! The processes of the demo: a real broker and real workers that can be killed, and a client that watches.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -29,7 +29,7 @@ pub(crate) struct Stage {
     client: Client,
     watcher: Watcher,
     truth: PathBuf,
-    /// Last, so that it goes after everybody who uses it.
+    /// The last field, so that it is dropped after all processes that use it.
     directory: TempDir,
 }
 
@@ -40,7 +40,7 @@ struct Actor {
 }
 
 impl Stage {
-    /// Starts everybody.
+    /// Starts all processes.
     pub(crate) async fn set(names: &[&'static str], picture: Picture) -> Result<Stage, Failure> {
         let directory = scratch("demo")?;
         let broker = Broker::start(directory.path(), &[])?;
@@ -218,7 +218,7 @@ impl Stage {
                 | Kind::QueueUnserved
                 | Kind::WorkerLeft
         );
-        // The dead worker's guard speaks in its name; that is no return.
+        // The dead worker's guard acts in its name; that is no return.
         let of_the_dead = event.kind == Kind::WorkerReturned
             && self
                 .workers
@@ -234,7 +234,7 @@ impl Stage {
         }
     }
 
-    /// The last lines of every process, for whoever must find out what went wrong.
+    /// The last lines of every process, to diagnose a failure.
     fn logs(&self) -> String {
         let mut text = String::new();
         let files = std::fs::read_dir(self.directory.path()).into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! What has happened so far, as the broker's events tell it.
+//! What has happened so far, according to the broker's events.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! What really happened: every command writes a line when it begins and one when it ends, past the broker and whatever it
-//! says. At the end both accounts are compared.
+//! An independent record: every command writes a line when it starts and one when it ends, without the broker. At the
+//! end both records are compared.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -58,7 +58,7 @@ fn judge(truth: &BTreeMap<String, Lines>, story: &Story) -> Vec<Verdict> {
         begins.sort_unstable();
         begins.dedup();
         repeated += lines.begins.len() - begins.len();
-        // Every beginning beyond the first has a crash that the submitter was told of.
+        // Every start beyond the first must have a crash event that the submitter received.
         unexplained += lines.begins.len().saturating_sub(1 + part.crashed as usize);
         disagree += usize::from(lines.ends.len() != part.completed as usize);
     }

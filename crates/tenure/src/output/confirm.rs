@@ -1,10 +1,10 @@
-//! Asking before many things are changed at once.
+//! Asks for confirmation before a change of many things.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use crate::exit::Failure;
 
-/// Goes on only if the person says yes. Without a terminal there is nobody to ask, so `--yes` is needed.
+/// Continues only if the user says yes. Without a terminal there is no user to ask, so `--yes` is required.
 pub(crate) fn confirm(question: &str) -> Result<bool, Failure> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {

@@ -147,7 +147,7 @@ fn lost(more: &Detail) -> &str {
 fn next(more: &Detail, now: u64) -> String {
     match (&more.next, more.retry_at) {
         (Some(Next::Requeued), _) => "requeued".to_owned(),
-        // Soon is not now: a delay of less than a second is told as it is.
+        // A delay of less than a second is shown as it is, because it would be rounded to "now".
         (Some(Next::Retried), Some(at)) if at.0 > now && at.0 - now < 1_000 => {
             format!("retry in {}", show_duration(Duration::from_millis(at.0 - now)))
         }

@@ -1,4 +1,4 @@
-//! The JSON that programs read: every field always there, ids as text, times in RFC 3339.
+//! The JSON output: every field always present, ids as text, times in RFC 3339.
 
 use serde_json::{Map, Value, json};
 use tenure_client::wire::queue::StateCounts;
@@ -276,7 +276,7 @@ fn names(names: &[tenure_client::Name]) -> Vec<&str> {
     names.iter().map(|name| &**name).collect()
 }
 
-/// Facts that only some kinds have: as they come, with times told like all times.
+/// Facts that only some kinds have: unchanged, with times formatted like all times.
 fn with_times(value: Value, without: &[&str]) -> Value {
     const TIMES: [&str; 6] = ["until", "since", "lease_until", "retry_at", "deadline", "at"];
     match value {

@@ -1,4 +1,4 @@
-//! What people and programs read: tables that fit the terminal, JSON that does not change with it.
+//! Output for people and programs: tables that fit the terminal, JSON that does not depend on it.
 
 pub(crate) mod confirm;
 pub(crate) mod events;
@@ -32,14 +32,14 @@ pub(crate) enum Format {
     Jsonl,
 }
 
-/// Where and how a verb speaks.
+/// Where and how a subcommand prints.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Screen {
     pub(crate) format: Format,
     pub(crate) paint: Paint,
     pub(crate) width: usize,
     is_terminal: bool,
-    /// When the program started: ages are told from here.
+    /// When the program started: ages are relative to this.
     pub(crate) now: u64,
 }
 
@@ -165,6 +165,6 @@ impl<'a> Several<'a> {
 
 /// A remark for people, apart from what programs read.
 pub(crate) fn remark(text: impl AsRef<str>) {
-    // If nobody hears it, it was only a remark.
+    // A remark that cannot be written is not an error.
     let _ = writeln!(io::stderr(), "{}", text.as_ref());
 }

@@ -1,4 +1,4 @@
-//! Colours, for terminals whose owner wants them.
+//! Colours, if the user's terminal and settings allow them.
 
 use std::borrow::Cow;
 

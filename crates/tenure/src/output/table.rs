@@ -1,5 +1,5 @@
-//! Tables for people. A table that is too wide gives way where it hurts least: columns that may shrink are cut with an
-//! ellipsis, the widest first.
+//! Tables for people. A table that is too wide is narrowed: columns that may shrink are cut with an ellipsis, the
+//! widest first.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 

@@ -1,8 +1,10 @@
-//! Text and bytes from others, made safe for a terminal.
+//! Makes untrusted text and bytes safe for a terminal.
 //!
-//! A task's output, a name or a message may hold escape sequences that move the cursor, forge lines or set the window's
-//! title, and characters that change the direction of what follows. On a terminal they are shown escaped. What goes into
-//! a file or a pipe stays as it is.
+//! A task's output, a name or a message may contain escape sequences that move the cursor, forge lines or set the
+//! window's
+//! title, and characters that change the direction of text. On a terminal they are escaped. Output to a file or a pipe
+//! stays
+//! unchanged.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -34,7 +36,7 @@ pub(crate) fn write<W: Write + IsTerminal>(out: &mut W, bytes: &[u8]) -> io::Res
     out.flush()
 }
 
-/// How a character that could do harm is shown. An empty text stands for the character itself.
+/// How a dangerous character is shown. An empty text means the character itself.
 enum Shown {
     As(&'static str),
     Escaped,

@@ -1,4 +1,4 @@
-//! Points in time: how long ago for people, RFC 3339 for programs, and both read back.
+//! Points in time: relative for people, RFC 3339 for programs, and parsing of both.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

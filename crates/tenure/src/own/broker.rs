@@ -1,4 +1,4 @@
-//! The broker's process: started on any free port, killed without warning, started again where it was.
+//! The broker's process: started on a free port, killed without warning, restarted on the same port.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

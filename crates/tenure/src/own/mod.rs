@@ -1,4 +1,4 @@
-//! A broker of one's own: a real process on a directory that is gone afterwards, for `demo` and `bench`.
+//! A temporary broker: a real process on a temporary directory, for `demo` and `bench`.
 
 mod broker;
 mod process;

@@ -1,4 +1,4 @@
-//! What the broker says at its start: one screen for people, one line of JSON for programs.
+//! The startup message: one screen for people, one line of JSON for programs.
 
 use std::io::Write;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! Everything that would keep a broker with this configuration from starting. `serve` refuses it before it opens
-//! anything, and `config check` tells it. Nothing is changed and no port is opened: only whether a port is taken shows
-//! at the start.
+//! Checks everything that would prevent a broker with this configuration from starting. `serve` refuses to start
+//! before it opens anything, and `config check` reports the problems. The check changes nothing and opens no port, so
+//! only the start detects that a port is taken.
 
 use std::fs::File;
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
@@ -160,7 +160,7 @@ fn resolve(door: &'static str, address: &str, has_keys: bool) -> Result<SocketAd
     if !has_keys && !address.ip().is_loopback() {
         return Err(Failure::usage(ListenError::NeedsKeys { door, address }.to_string()));
     }
-    // A socket that nobody can reach, on any port: whether the address is this machine's.
+    // A UDP socket on any port, which no peer can use: checks whether the address belongs to this machine.
     if UdpSocket::bind((address.ip(), 0))
         .is_err_and(|error| error.kind() == std::io::ErrorKind::AddrNotAvailable)
     {

@@ -1,4 +1,4 @@
-//! The doors: which there are, where each stands, and how it is opened. One entry each.
+//! The doors: one entry each, with its address and how it is opened.
 
 use std::fs::{DirBuilder, Permissions};
 use std::future::Future;
@@ -29,7 +29,7 @@ pub(crate) struct Door {
     pub(crate) name: &'static str,
     pub(crate) address: String,
     pub(crate) about: &'static str,
-    /// Whether other machines reach it and it speaks no TLS.
+    /// Whether other machines can reach it and it does not use TLS.
     crosses_in_clear: bool,
     serve: Box<dyn FnOnce(HubHandle) -> Serving + Send>,
 }
@@ -100,7 +100,7 @@ pub(crate) async fn open(config: &Config, has_keys: bool) -> Result<Vec<Door>, F
     Ok(opening.doors)
 }
 
-/// What the TLS doors show, if they speak it: the native and RESP doors, and the gRPC door, which may have its own.
+/// The certificates of the TLS doors: of the native and RESP doors, and of the gRPC door, which may have its own.
 pub(crate) fn tls(config: &Config) -> Result<[Option<Tls>; 2], Failure> {
     let shared = config.tls.as_ref().map(read_tls).transpose()?;
     let of_grpc = config.grpc_tls.as_ref().map(read_tls).transpose()?;
@@ -235,13 +235,13 @@ impl Opening {
     }
 }
 
-/// The socket is for the broker's user and group: without keys, whoever can connect may do everything.
+/// The socket is for the broker's user and group: without keys, every process that can connect may do everything.
 const SOCKET_MODE: u32 = 0o660;
 /// What a socket's address has room for.
 const SOCKET_PATH_MAX: usize = 107;
 
-/// A socket that nobody else can connect to, not even between its making and the change of its permissions: it is made in a
-/// directory of its own and then moved.
+/// Binds a socket that no other user can connect to, not even between its creation and the change of its permissions:
+/// it is created in a private directory and then moved.
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
     let within = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let making = within.join(format!(".tenure-socket-{}", std::process::id()));

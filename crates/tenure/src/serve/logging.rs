@@ -1,4 +1,4 @@
-//! Logs go to stderr as constant sentences with fields, and never hold bodies, results or keys.
+//! Logs go to stderr as fixed sentences with fields, and never contain bodies, results or keys.
 
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;

@@ -1,10 +1,11 @@
-//! How much memory peers may make the broker hold, if the system limits its address space.
+//! Limits the memory that peers can make the broker hold, if the system limits its address space.
 
 use rustix::process::{Resource, getrlimit};
 
 use crate::config::Config;
 
-/// Each of the two budgets gets so much of the address space at most: the rest is for tasks, topics, stacks and the program itself.
+/// Each of the two budgets gets at most the address space divided by this: the rest is for tasks, topics, stacks and
+/// the program itself.
 const SHARE: u64 = 8;
 
 /// Lowers the budgets for buffers and for what peers leave unread to what fits under `ulimit -v`, and says so.

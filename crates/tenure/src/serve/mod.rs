@@ -1,4 +1,4 @@
-//! A broker: hub and doors, from the first look at the data directory to the last snapshot.
+//! A broker: hub and doors, from the check of the data directory to the last snapshot.
 
 mod banner;
 pub(crate) mod check;
@@ -51,7 +51,7 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     outcome
 }
 
-/// All that is wrong is told at once.
+/// Reports all problems at once.
 pub(crate) fn refuse(faults: &[Failure]) -> Result<(), Failure> {
     let Some(first) = faults.first() else { return Ok(()) };
     let messages: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();

@@ -34,7 +34,7 @@ impl Reload {
             }
         };
         let keys = loaded.access.keys();
-        // Doors that stand where strangers can reach them must not lose their locks.
+        // Doors that untrusted peers can reach must not lose their authentication.
         if keys.is_empty() && hub.wants_keys() {
             tracing::error!("the new configuration has no keys: that needs a restart, the old keys stay");
             if let Some(audit) = hub.audit() {

@@ -1,4 +1,4 @@
-//! `tenure backup` and `tenure restore`: a copy of everything, made while the broker runs, and brought back while none does.
+//! `tenure backup` and `tenure restore`: copies the store of a running broker, and restores it while none runs.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `tenure cancel`: what nobody needs any more.
+//! `tenure cancel`: cancels tasks.
 
 use clap::Args;
 use tenure_client::Client;

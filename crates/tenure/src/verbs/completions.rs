@@ -1,4 +1,4 @@
-//! `tenure completions`: what a shell needs to complete what is typed.
+//! `tenure completions`: prints a shell's completion script.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! `tenure config`: is the configuration right, what holds, and where was it said?
+//! `tenure config`: checks the configuration, and shows each value and its source.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -55,7 +55,7 @@ impl Config {
     }
 }
 
-/// Loads the configuration of this process, with all that is wrong told at once.
+/// Loads the configuration of this process, and reports all problems at once.
 pub(crate) fn read(flags: &Flags) -> Result<Loaded, Failure> {
     let variables: Vec<String> =
         std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();

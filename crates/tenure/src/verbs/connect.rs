@@ -1,4 +1,4 @@
-//! Reaching the broker, and what its refusals mean for the person at the terminal.
+//! Connects to the broker, and explains its refusals to the user.
 
 use tenure_client::{Client, Code, Error, Refusal};
 
@@ -23,7 +23,7 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Res
         .build()
         .map_err(|error| Failure::internal(format!("cannot start: {error}")))?;
     let outcome = runtime.block_on(work);
-    // Reading stdin may still block a helper thread: nobody waits for it.
+    // A helper thread may still block on stdin; the program does not wait for it.
     runtime.shutdown_background();
     outcome
 }

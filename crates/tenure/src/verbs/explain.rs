@@ -1,4 +1,4 @@
-//! `tenure explain`: why is it not running?
+//! `tenure explain`: says why a task is not running.
 
 use clap::Args;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Following a task to its end: its events as they happen, then what became of it.
+//! Follows a task to its end: its events as they happen, then its outcome.
 
 use std::time::Duration;
 
@@ -35,7 +35,8 @@ pub(crate) async fn to_the_end(
     Ok(client.wait(task).await?)
 }
 
-/// The next thing that a watch brings. The watch goes on by itself when the broker was away; people are told meanwhile.
+/// The next item of a watch. The watch reconnects by itself when the broker was away; a message tells the user
+/// meanwhile.
 pub(crate) async fn next(client: &Client, watcher: &mut Watcher) -> Option<Result<Watched, Error>> {
     let mut is_away = false;
     loop {

@@ -1,4 +1,4 @@
-//! Reading the kept events of one task up to the present. A watcher goes on for ever; this one stops when it is live.
+//! Reads the kept events of one task up to the present. A watcher has no end; this one stops when it is live.
 
 use tenure_client::wire::hello::{Hello, Key};
 use tenure_client::wire::request::Watch;
@@ -8,7 +8,7 @@ use tenure_client::{Address, Connection, Error, Event, TaskId};
 use crate::args::Global;
 use crate::exit::Failure;
 
-/// Who is told what was found, in order.
+/// Receives the events in order.
 pub(crate) trait Reading {
     fn event(&mut self, event: Event);
     /// Events before `oldest` are no longer kept.

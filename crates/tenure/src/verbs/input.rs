@@ -1,4 +1,4 @@
-//! What a verb reads from a file or from stdin, up to what the broker takes.
+//! Reads a subcommand's input from a file or stdin, up to the broker's limit.
 
 use std::io::Read;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `tenure journal`: looking after the files while no broker runs.
+//! `tenure journal`: inspects and repairs the files while no broker runs.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -214,7 +214,7 @@ fn open(dir: &Path) -> Result<RealDisk, Failure> {
     RealDisk::new(dir).map_err(|error| Failure::system(format!("{} cannot be used: {error}", dir.display())))
 }
 
-/// The same for whoever changes nothing: it may lie on a file system that cannot be written to.
+/// The same for readers: the directory may be on a read-only file system.
 pub(crate) fn look_at(dir: &Path) -> Result<RealDisk, Failure> {
     let shown = dir.display();
     if !dir.is_dir() {
@@ -223,7 +223,7 @@ pub(crate) fn look_at(dir: &Path) -> Result<RealDisk, Failure> {
     RealDisk::read_only(dir).map_err(|error| Failure::system(format!("{shown} cannot be read: {error}")))
 }
 
-/// What a failing store means for whoever looks after its files.
+/// Explains a store error to the operator.
 pub(crate) fn explain(dir: &Path, error: &StoreError) -> Failure {
     let shown = dir.display();
     match error {
@@ -241,7 +241,7 @@ pub(crate) fn explain(dir: &Path, error: &StoreError) -> Failure {
     }
 }
 
-/// For `doctor`: whether somebody uses the directory.
+/// For `doctor`: whether a process uses the directory.
 pub(crate) fn holder(dir: &PathBuf) -> Option<String> {
     use tenure_hub::store::Disk;
     match RealDisk::read_only(dir).ok()?.lock() {

@@ -1,4 +1,4 @@
-//! `tenure limits`: how many tasks of one tag may be held at once.
+//! `tenure limits`: sets how many tasks of one tag workers may hold at once.
 
 use clap::{Args, Subcommand};
 use serde_json::json;

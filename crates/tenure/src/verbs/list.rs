@@ -1,4 +1,4 @@
-//! `tenure list`: tasks, without touching them.
+//! `tenure list`: lists tasks.
 
 use clap::Args;
 use tenure_client::{Client, Query, StateName, TaskInfo};
@@ -96,7 +96,7 @@ impl List {
 const FOREMOST: [&str; 9] =
     ["running", "assigned", "paused", "ready", "delayed", "created", "failed", "cancelled", "completed"];
 
-/// Reads at most so many, and says whether there are more.
+/// Reads at most this many, and returns whether there are more.
 async fn read(client: &Client, query: &Query, limit: usize) -> Result<(Vec<TaskInfo>, bool), Failure> {
     let page = limit.saturating_add(1).clamp(1, 1_000);
     let mut listing = client.list(query.clone().page(page as u32));

@@ -1,4 +1,4 @@
-//! `tenure logs`: the output that was kept of a shell task.
+//! `tenure logs`: prints the stored output of a shell task.
 
 use std::io::Write;
 

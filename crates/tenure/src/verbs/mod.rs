@@ -1,4 +1,4 @@
-//! The verbs, one file each: what can be typed after it, and what it does.
+//! The subcommands, one file each: their options and what they do.
 
 mod backup;
 mod cancel;

@@ -1,4 +1,4 @@
-//! `tenure move`: another queue, priority or tags for tasks that wait.
+//! `tenure move`: changes queue, priority or tags of waiting tasks.
 
 use clap::Args;
 use tenure_client::{Client, Move};

@@ -1,4 +1,4 @@
-//! `tenure pub`: messages to topics.
+//! `tenure pub`: publishes messages to topics.
 
 mod incoming;
 

@@ -1,4 +1,4 @@
-//! `tenure queues`: what waits where, pausing whole queues, and from where on they have a backlog.
+//! `tenure queues`: lists queues, pauses them, and sets their backlog thresholds.
 
 use std::time::Duration;
 

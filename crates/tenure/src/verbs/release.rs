@@ -1,4 +1,4 @@
-//! `tenure release`: tasks that were held back may run.
+//! `tenure release`: lets held tasks run.
 
 use clap::Args;
 use tenure_client::Client;

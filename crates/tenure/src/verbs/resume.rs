@@ -1,4 +1,4 @@
-//! `tenure resume`: paused tasks go on.
+//! `tenure resume`: lets paused tasks run again.
 
 use clap::Args;
 use tenure_client::Client;

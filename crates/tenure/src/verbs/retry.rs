@@ -1,4 +1,4 @@
-//! `tenure retry`: ended tasks once more.
+//! `tenure retry`: runs ended tasks again.
 
 use clap::Args;
 use tenure_client::Client;

@@ -41,7 +41,7 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    /// Does `act` to each task and tells what became of it.
+    /// Calls `act` for each task and reports the outcome.
     pub(crate) async fn each(
         &self,
         client: &Client,
@@ -117,7 +117,7 @@ pub(crate) struct Verb {
     pub(crate) states: &'static [&'static str],
 }
 
-/// Whether a worker still has the task. Where that cannot be told, there is nothing more to say of it.
+/// Whether a worker still has the task. If that is unknown, there is nothing more to report.
 async fn still_runs(client: &Client, task: TaskId) -> bool {
     client.show(task).await.is_ok_and(|task| task.holding.is_some())
 }
@@ -199,7 +199,8 @@ pub(crate) fn parse(pairs: &[String], now: u64) -> Result<(Query, Vec<StateName>
         })?;
         let several_count_as_either = matches!(key, "state" | "states");
         if !several_count_as_either && KEYS.contains(&key) && !seen.insert(key) {
-            // The broker looks for one of each. If only one of two counted, tasks would be acted on that nobody meant.
+            // The broker filters by one of each. If only one of two counted, the command would act on tasks that the
+            // user did not mean.
             return Err(Failure::usage(format!(
                 "`{key}` is given twice: tasks are selected by one {key} at a time"
             )));

@@ -1,4 +1,4 @@
-//! `tenure serve`: what can be typed. What it does stands in `serve/`.
+//! `tenure serve`: its options. `serve/` contains the rest.
 
 use std::path::PathBuf;
 

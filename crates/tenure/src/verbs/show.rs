@@ -1,4 +1,4 @@
-//! `tenure show`: everything about one task, with the story of its attempts.
+//! `tenure show`: shows everything about one task, with the history of its attempts.
 
 use std::time::Duration;
 

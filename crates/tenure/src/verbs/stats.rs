@@ -1,4 +1,4 @@
-//! `tenure stats`: the broker at a glance.
+//! `tenure stats`: shows the broker's main figures.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `tenure sub`: messages of topics as they come.
+//! `tenure sub`: prints messages of topics as they arrive.
 
 use clap::Args;
 use serde_json::json;
@@ -73,10 +73,11 @@ impl Sub {
             () = asked_to_stop() => Ok(OK),
         };
         if self.id.is_none() {
-            // Nobody comes back to it. If it is gone already, all the better.
+            // No process resumes this subscription. If it is already gone, all the better.
             let _ = client.unsubscribe(subscriber.id().clone()).await;
         } else {
-            // What has come and was not printed is for the next time. If the broker is gone, it knows the rest itself.
+            // Messages that arrived and were not printed come again next time. If the broker is gone, it knows the
+            // rest itself.
             let _ = subscriber.leave().await;
         }
         told
@@ -192,7 +193,7 @@ impl Sub {
     }
 }
 
-/// Somebody presses Ctrl-C, or the process is told to end.
+/// The user presses Ctrl-C, or the process gets a termination signal.
 async fn asked_to_stop() {
     #[cfg(unix)]
     {

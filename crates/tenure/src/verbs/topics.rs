@@ -1,4 +1,4 @@
-//! `tenure topics`: what is published where, and who is subscribed.
+//! `tenure topics`: lists topics and subscriptions.
 
 use clap::Args;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `tenure wait`: until tasks have ended, with their exit code.
+//! `tenure wait`: waits until tasks have ended, and exits with their exit code.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! `tenure watch`: events as they happen.
+//! `tenure watch`: prints events as they happen.
 
 use clap::Args;
 use tenure_client::{Client, EventKind, Watch as Filter};
@@ -79,8 +79,8 @@ impl Watch {
     }
 }
 
-/// Numbers go on from the newest one. Whoever asks beyond it hears nothing for long: after a backup was restored, for
-/// instance.
+/// Numbers continue from the newest one. A watch from a later number stays silent for long: after a restored backup,
+/// for instance.
 async fn tell_if_ahead(client: &Client, from: u64) -> Result<(), Failure> {
     let newest = client.counts().await?.last_event;
     if from > newest + 1 {

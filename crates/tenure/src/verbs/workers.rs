@@ -1,4 +1,4 @@
-//! `tenure workers`: who is there, who holds what, and sending them home.
+//! `tenure workers`: lists workers and what they hold, and drains them.
 
 use std::time::Duration;
 

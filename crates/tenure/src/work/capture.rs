@@ -1,4 +1,4 @@
-//! What a command writes, kept within bounds: its beginning and its end, and lines for its worker as they come.
+//! Captures a command's output within limits: its beginning and its end, and lines for its worker as they come.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Keeps at most so many bytes.
+    /// Keeps at most this many bytes.
     pub(crate) fn new(bytes_max: usize) -> Capture {
         Capture { half: bytes_max / 2, head: Vec::new(), tail: VecDeque::new(), left_out: 0 }
     }

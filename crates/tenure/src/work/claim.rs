@@ -1,7 +1,8 @@
 //! A worker's name on this machine: a locked file that one guard holds at a time.
 //!
-//! The file tells who holds the name and what for. Whoever waits for the name keeps a lock on a second file, so that
-//! the holder knows, and lets go as soon as it may.
+//! The file says which process holds the name and for which worker. A process that waits for the name locks a second
+//! file,
+//! so that the holder notices and releases the name as soon as it can.
 
 use std::fs::File;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -17,11 +18,11 @@ use crate::args::Global;
 use crate::exit::Failure;
 use crate::units::show_duration;
 
-/// After this time it is told what is waited for.
+/// After this time the program reports what it waits for.
 const TOLD_AFTER: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// The name is held as long as this stands.
+/// Holds the name until it is dropped.
 pub(crate) struct Claim {
     path: PathBuf,
     file: File,
@@ -45,8 +46,8 @@ struct Holder {
 }
 
 impl Claim {
-    /// Takes the name as soon as the one before lets go of it, within `connect_timeout`. `tell` hears what is waited
-    /// for.
+    /// Takes the name as soon as the previous holder releases it, within `connect_timeout`. `tell` gets a message
+    /// about what it waits for.
     pub(crate) fn take(
         worker: &str,
         global: &Global,
@@ -61,7 +62,7 @@ impl Claim {
         loop {
             let mut file = open(&path)?;
             let is_locked = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
-            // Whoever let go has removed the file: the lock counts only on the one that can be found.
+            // The previous holder may have removed the file: the lock counts only on the file that the path names now.
             let found = std::fs::metadata(&path).map(|found| found.ino());
             if is_locked && found.ok() == file.metadata().map(|own| own.ino()).ok() {
                 let claim = Claim { path, file, worker_pid };
@@ -97,7 +98,7 @@ impl Claim {
         self.write(Doing::Ending);
     }
 
-    /// Whether somebody waits for the name.
+    /// Whether another process waits for the name.
     pub(crate) fn is_wanted(&self) -> bool {
         let Ok(file) = File::options().read(true).open(wanted(&self.path)) else { return false };
         flock(&file, FlockOperation::NonBlockingLockExclusive).is_err()
@@ -117,7 +118,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // While it is still locked, so that nobody's but this one's is removed.
+        // Removed while it is still locked, so that this cannot remove another process's file.
         let _ = std::fs::remove_file(&self.path);
         if !self.is_wanted() {
             let _ = std::fs::remove_file(wanted(&self.path));

@@ -1,7 +1,8 @@
 //! One command, from its start to the end of everything it has started.
 //!
-//! It leads a process group of its own. Whoever wants it to end sends `TERM` to the group, and `KILL` when the grace is
-//! over; when it ends by itself, what it has left behind is ended the same way.
+//! It leads its own process group. To end it, the worker sends `TERM` to the group, and `KILL` when the grace is over.
+//! When
+//! the command ends by itself, the worker ends the processes it has left behind in the same way.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -23,7 +24,7 @@ use super::said::Said;
 
 /// How often a group whose leader has ended is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How long pipes may stay open when the group is gone: somebody who left the group may hold them.
+/// How long pipes may stay open after the group is gone: a process that left the group may hold them.
 const PIPES_AFTER: Duration = Duration::from_secs(1);
 /// How much of a step's output later steps can read.
 pub(crate) const PASSED_ON_BYTES_MAX: u64 = 1 << 30;
@@ -52,7 +53,7 @@ pub(crate) enum Input {
     File(PathBuf),
 }
 
-/// What became of it.
+/// The outcome of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) exit_code: i32,
@@ -61,11 +62,11 @@ pub(crate) struct Ran {
     pub(crate) stderr: Capture,
     pub(crate) took: Duration,
     pub(crate) timed_out: bool,
-    /// It was told to end before it had.
+    /// It got a termination request before it had ended.
     pub(crate) interrupted: bool,
 }
 
-/// How far the end of the group has come.
+/// The progress of ending the group.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Running,
@@ -186,7 +187,7 @@ impl Launch<'_> {
     }
 }
 
-/// As long as it stands, somebody looks after the group, whatever happens to this process or this future.
+/// While it exists, the guard tracks the group, whatever happens to this process or this future.
 struct Tended<'a> {
     guard: &'a Guard,
     group: Group,

@@ -1,5 +1,5 @@
-//! What a draining worker waits for, and for how long. Tasks that run may take as long as they take; a broker that does
-//! not take the last results may not.
+//! What a draining worker waits for, and for how long. Running tasks have no time limit; a broker that does not accept
+//! the last results has one.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use tenure_client::WorkerStats;
 
 /// How long results may take before it is worth a word.
 const TOLD_AFTER: Duration = Duration::from_secs(2);
-/// How often it is told again.
+/// How often the message is repeated.
 const TOLD_EVERY: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Drain {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Wait,
-    /// Say that so many results are waited with for so long still.
+    /// Report that this many results wait, and for how much longer.
     Tell {
         results: u64,
         left: Duration,

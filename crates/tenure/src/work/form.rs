@@ -1,4 +1,4 @@
-//! What a body asks for: a command, a plan of several, or a line for the shell.
+//! Parses a body: a command, a plan of several, or a line for the shell.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub(crate) struct Command {
     pub(crate) cwd: Option<PathBuf>,
     #[serde(default)]
     pub(crate) stdin: Option<String>,
-    /// How long it may run; as long as it takes, unless said.
+    /// How long it may run. Default: no limit.
     #[serde(default)]
     pub(crate) timeout_secs: Option<u64>,
 }
@@ -39,7 +39,8 @@ impl Command {
     }
 }
 
-/// Reads a body. With `shell`, what is not in the form is a line for `sh`; a mistake in the form is told all the same.
+/// Parses a body. With `shell`, a body in no known form is a line for `sh`; an error within a known form is still
+/// reported.
 pub(crate) fn parse(body: &[u8], shell: bool) -> Result<Form, String> {
     match serde_json::from_slice::<Value>(body) {
         Ok(Value::Object(fields)) if fields.contains_key("command") => {

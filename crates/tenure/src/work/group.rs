@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 pub(crate) struct Group(i32);
 
 impl Group {
-    /// The group that a process leads. Nothing for numbers that no process has: 1 would be everybody.
+    /// The group that a process leads. `None` for invalid ids: a signal to group 1 would reach every process.
     pub(crate) fn led_by(pid: u32) -> Option<Group> {
         i32::try_from(pid).ok().filter(|pid| *pid > 1).map(Group)
     }
@@ -31,7 +31,7 @@ impl Group {
 
     fn signal(self, signal: Signal) {
         if let Some(pid) = Pid::from_raw(self.0) {
-            // Whoever is gone already needs no signal.
+            // A group that is already gone needs no signal.
             let _ = kill_process_group(pid, signal);
         }
     }

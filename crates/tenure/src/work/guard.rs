@@ -1,12 +1,16 @@
-//! The guard: a small process beside the worker that outlives its `kill -9`.
+//! The guard: a small process beside the worker that survives the worker's `kill -9`.
 //!
-//! Commands lead process groups of their own, so they would go on without their worker, and run beside the next attempt.
-//! The worker tells the guard which groups there are. When the worker is gone without a goodbye, the guard kills the
-//! groups and then tells the broker, which need not wait for the lease: the tasks are certainly not running any more. The
-//! directories that the worker had made for its tasks go as well.
-//! Until the groups are dead it keeps the worker's name (`claim.rs`), so that the next worker of the same name on this
-//! machine does not begin while they still run. That worker's coming tells the broker as well that the tasks are free: if
-//! one waits for the name, the guard leaves the telling to it.
+//! Commands lead their own process groups, so without the guard they would continue without their worker, and run
+//! beside
+//! the next attempt. The worker tells the guard which groups exist. When the worker is gone without a goodbye, the
+//! guard
+//! kills the groups and then informs the broker, which need not wait for the lease, because the tasks no longer run.
+//! The
+//! guard also removes the directories that the worker created for its tasks.
+//! Until the groups are dead it holds the worker's name (`claim.rs`), so that the next worker of the same name on this
+//! machine does not start while they still run. The registration of that worker also frees the tasks: if one waits for
+//! the
+//! name, the guard leaves informing the broker to it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -31,18 +35,18 @@ use crate::args::Global;
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::remark;
 
-/// How long killed groups are waited for before the broker is told.
+/// How long the guard waits for killed groups before it informs the broker.
 const DYING: Duration = Duration::from_secs(5);
 /// How long the broker is looked for. After that the lease ends the matter.
 const TELLING: Duration = Duration::from_secs(30);
 const TELL_EVERY: Duration = Duration::from_millis(100);
-/// How long one try may take: somebody may wait for the name meanwhile.
+/// How long one attempt may take: another worker may wait for the name meanwhile.
 const TRY: Duration = Duration::from_secs(3);
-/// What the guard says while the name is still somebody else's, and whose.
+/// What the guard prints while another process holds the name, and which one.
 const WAITING: &str = "waiting";
 /// What the guard says when the name is its worker's.
 const READY: &str = "ready";
-/// What the guard says when it cannot stand beside its worker, and why.
+/// What the guard prints when it cannot guard its worker, and why.
 const FAILED: &str = "failed";
 /// The last line of a worker that leaves in peace.
 const GOODBYE: &str = "goodbye";
@@ -113,7 +117,7 @@ impl Guard {
 
     fn say_place(&self, sign: &[u8], path: &Path) {
         let path = path.as_os_str().as_bytes();
-        // A path of two lines cannot be told, and half of it would be another one.
+        // A path with a line break cannot be sent, and a part of it would be another path.
         if !path.contains(&b'\n') {
             self.say(&[sign, path].concat());
         }
@@ -154,7 +158,7 @@ pub(crate) fn stand(work: &Work, worker: &str, global: &Global) -> Outcome {
     // Beside the telling: the next attempt need not wait until a large directory is gone.
     let tidying = std::thread::spawn(move || {
         for place in places {
-            // What cannot be removed stays until somebody tidies up.
+            // What cannot be removed stays for the operator to clean up.
             let _ = std::fs::remove_dir_all(place);
         }
     });
@@ -196,7 +200,7 @@ struct Left {
     places: BTreeSet<PathBuf>,
 }
 
-/// What is left when the worker is gone; nothing if it said goodbye.
+/// The groups and directories that a dead worker has left; `None` if it said goodbye.
 fn listen(mut from: impl BufRead) -> Option<Left> {
     let mut left = Left::default();
     let group = |text: &[u8]| str::from_utf8(text).ok()?.parse().ok().and_then(Group::led_by);
@@ -204,7 +208,7 @@ fn listen(mut from: impl BufRead) -> Option<Left> {
     loop {
         let mut line = Vec::new();
         let _ = from.read_until(b'\n', &mut line);
-        // Half a line may hold half a number: somebody else's.
+        // An incomplete line may contain a part of a number, which would name another group.
         let Some(line) = line.strip_suffix(b"\n") else { return Some(left) };
         match line.split_first() {
             _ if line == GOODBYE.as_bytes() => return None,
@@ -223,12 +227,12 @@ fn listen(mut from: impl BufRead) -> Option<Left> {
     }
 }
 
-/// Registers in the worker's name with empty hands, as a new process would, and leaves.
+/// Registers under the worker's name without any attempts, as a new process would, and leaves.
 async fn tell(work: &Work, worker: &str, global: &Global) -> Result<(), Failure> {
     let queues: Vec<Name> = work.queues().iter().map(|queue| queue.as_str().into()).collect();
     let mut spec = WorkerSpec::new(worker, queues, 1);
     spec.instance = u64::from(std::process::id());
-    // Whoever fetches for itself is given nothing.
+    // A pulling worker is assigned nothing.
     spec.pulls = true;
     let hello = Hello {
         identity: Some(worker.into()),

@@ -1,10 +1,10 @@
 //! `tenure work`: a worker that runs commands.
 //!
-//! The SDK's worker talks to the broker. Each task goes through `shell.rs`: its body is read (`form.rs`, `plan.rs`), a
-//! directory is made for it (`place.rs`), an older attempt is waited for (`older.rs`), the command runs in a process
-//! group of its own (`command.rs`, `group.rs`), what it writes is kept within bounds (`capture.rs`) and becomes its
-//! result (`output.rs`). `guard.rs` is for the worker's own sudden death, `unreported.rs` for results that a broker
-//! does not take any more, `supervise.rs` for starting it again.
+//! The SDK's worker talks to the broker. `shell.rs` runs each task: it parses the body (`form.rs`), creates a
+//! directory (`place.rs`), waits for an older attempt (`older.rs`), runs the command in its own process group
+//! (`command.rs`, `group.rs`), and captures the output within limits (`capture.rs`), which becomes the result
+//! (`output.rs`). `guard.rs` handles the worker's own sudden death, `unreported.rs` results that the broker has not
+//! accepted, `supervise.rs` restarts.
 
 mod capture;
 mod claim;
@@ -51,7 +51,7 @@ const AFTER_GRACE: Duration = Duration::from_secs(10);
 
 /// How often a worker that leaves is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long a broker that is there may take to take the last reports of a worker that was told twice to end.
+/// How long a reachable broker may take to accept the last reports of a worker that got two termination signals.
 const LAST_REPORTS: Duration = Duration::from_secs(2);
 
 /// Run a worker that executes shell commands and plans

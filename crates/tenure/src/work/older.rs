@@ -1,7 +1,8 @@
-//! Older attempts: of one task, this worker never runs two attempts at once.
+//! Older attempts: this worker never runs two attempts of one task at once.
 //!
-//! The broker may have given an attempt up, because of a run limit or a lost lease, while its command still takes the time
-//! it has for ending. If the next attempt comes to the same worker, it begins when the command is gone.
+//! The broker may have ended an attempt, because of a run limit or a lost lease, while its command still uses its
+//! grace
+//! period. If the next attempt comes to the same worker, it starts when the command is gone.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +19,7 @@ impl Older {
     /// Waits until no other attempt of this task is here. It is alone as long as it keeps what is returned.
     pub(crate) async fn gone(&self, task: TaskId) -> Alone<'_> {
         let turn = Arc::clone(self.attempts().entry(task).or_default());
-        // Made before the waiting: whoever stops waiting tidies up as well.
+        // Created before the wait, so that a cancelled wait cleans up as well.
         let mut alone = Alone { older: self, task, turn: None };
         alone.turn = Some(turn.lock_owned().await);
         alone
@@ -40,7 +41,7 @@ impl Drop for Alone<'_> {
     fn drop(&mut self) {
         self.turn = None;
         let mut attempts = self.older.attempts();
-        // Whoever waits, or has its turn, holds the lock's other handle.
+        // Attempts that wait or run hold the lock's other handles.
         if attempts.get(&self.task).is_some_and(|turn| Arc::strong_count(turn) == 1) {
             attempts.remove(&self.task);
         }

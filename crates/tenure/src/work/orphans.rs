@@ -1,7 +1,8 @@
-//! Commands that nobody was told of: their worker died between starting them and saying so.
+//! Commands that the guard does not know: their worker died between starting and announcing them.
 //!
-//! Every command carries a mark of its worker's run in its environment, and the kernel shows it. The pipe between worker
-//! and guard closes only when the last process that was about to become a command has become one, so none is missed.
+//! Every command has a mark of its worker's run in its environment, which the kernel shows. The pipe between worker
+//! and
+//! guard closes only when the last forked process has become a command, so none is missed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +12,7 @@ use super::group::Group;
 /// The variable that holds the mark.
 pub(crate) const MARK: &str = "TENURE_WORKER_RUN";
 
-/// The groups of all processes of this session that carry the mark. A command that began a session of its own wanted to
+/// The groups of all processes of this session that carry the mark. A command that started its own session is meant to
 /// live on.
 pub(crate) fn find(mark: &str) -> BTreeSet<Group> {
     let wanted = format!("{MARK}={mark}");
@@ -34,7 +35,7 @@ fn carries(process: &Path, wanted: &[u8]) -> bool {
     environment.split(|byte| *byte == 0).any(|entry| entry == wanted)
 }
 
-/// Where a process stands.
+/// The group and session of a process.
 #[derive(Debug, PartialEq, Eq)]
 struct Place {
     group: u32,

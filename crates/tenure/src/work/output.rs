@@ -1,6 +1,6 @@
-//! What is kept of a shell task when it ends: its result, one JSON object. `tenure logs` and the RESP door read it back.
+//! The result of a shell task: one JSON object. `tenure logs` and the RESP door read it.
 //!
-//! `docs/guide/workers.md` shows the form. Fields may be added; those that are there keep their meaning.
+//! `docs/guide/workers.md` shows the format. Fields may be added; existing ones keep their meaning.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Where tasks run: a directory for each attempt, made for it and gone after it.
+//! Working directories: one for each attempt, created before it and removed after it.
 
 use std::path::{Path, PathBuf};
 
@@ -71,17 +71,17 @@ impl Place {
         &self.path
     }
 
-    /// Whether nobody wants to look at it should the worker die.
+    /// Whether the directory is removed if the worker dies.
     pub(crate) fn is_passing(&self) -> bool {
         !self.keep_failed
     }
 
-    /// Removes it, unless the attempt failed and somebody wants to look. Says where it is, if it is still there.
+    /// Removes the directory, unless the attempt failed and failed ones are kept. Returns its path if it still exists.
     pub(crate) fn close(self, succeeded: bool) -> Option<PathBuf> {
         if self.keep_failed && !succeeded {
             return Some(self.path);
         }
-        // What cannot be removed stays until somebody tidies up.
+        // What cannot be removed stays for the operator to clean up.
         let _ = std::fs::remove_dir_all(&self.path);
         None
     }

@@ -1,4 +1,4 @@
-//! A line on stdout by which a command tells how far it is: `::progress 42 reading`, or `tenure:progress 42 reading`.
+//! Progress lines on a command's stdout: `::progress 42 reading`, or `tenure:progress 42 reading`.
 
 const MARKS: [&str; 2] = ["::progress", "tenure:progress"];
 

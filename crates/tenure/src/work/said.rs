@@ -1,5 +1,5 @@
-//! Lines on stdout by which a command speaks to its worker: how far it is, for people, and where to go on from, for the
-//! next attempt.
+//! Lines on stdout with which a command talks to its worker: progress for people, and checkpoints for the next
+//! attempt.
 
 use super::progress::{self, Progress};
 

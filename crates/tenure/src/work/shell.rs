@@ -38,7 +38,7 @@ pub(crate) struct Shell {
     pub(crate) older: Older,
     pub(crate) places: Places,
     pub(crate) worker: String,
-    /// The mark of this worker's run, by which its guard finds commands that it was not told of.
+    /// The mark of this worker's run, by which its guard finds commands that the worker did not announce.
     pub(crate) run: String,
     pub(crate) broker: String,
     pub(crate) namespace: Option<String>,
@@ -69,7 +69,7 @@ impl Shell {
                 return Outcome::fail(Failure::new(form_error(), message).last());
             }
         };
-        // A command that was told to end has a while to do so. The next attempt may have come already: it waits.
+        // A command that must end has a grace period. The next attempt may have come already: it waits.
         let _alone = tokio::select! {
             biased;
             alone = self.older.gone(task) => alone,
@@ -192,7 +192,7 @@ impl Shell {
         };
         let tell = |said| match said {
             Said::Progress(progress) => context.progress(progress.percent, &progress.note),
-            // The command cannot be told when it is on disk; it goes before whatever the worker says next of the task.
+            // The command cannot learn when it is on disk; the worker sends it before any later report on the task.
             Said::Checkpoint(text) => drop(context.save_checkpoint(text)),
         };
         launch.run(&self.guard, interrupted, tell).await
@@ -251,7 +251,7 @@ fn conclude(context: &Context, done: &Done) -> (Outcome, String) {
                 return (Outcome::give_back("the attempt is over"), sentence);
             }
             Some(Interrupt::Leaving) => {
-                // It was cut off half-way: its own policy says whether another may try.
+                // The command was interrupted: its own policy decides about another attempt.
                 let failure =
                     Failure::new(code, "the worker was stopped while it ran").crashed().result(result);
                 return (Outcome::fail(failure), "ended with its worker".to_owned());
@@ -287,7 +287,7 @@ fn input(plan: &PlanJob, step: &PlanTask, index: usize, passed_on: impl Fn(u32) 
 
 fn output(ran: &Ran) -> Output {
     Output {
-        // A time limit is a failure even for a command that ends well when it is told to end.
+        // A time limit is a failure even for a command that exits cleanly on the signal.
         exit_code: if ran.timed_out && ran.exit_code == 0 { 124 } else { ran.exit_code },
         signal: ran.signal,
         stdout: ran.stdout.text(),

@@ -1,4 +1,4 @@
-//! Keeps a number of workers alive: each a process of its own, started again when it crashes.
+//! Keeps a number of workers alive: each is a process, restarted when it crashes.
 
 use std::ffi::OsString;
 use std::process::ExitStatus;
@@ -23,7 +23,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// A worker that lived so long is not failing at its start.
 const STABLE: Duration = Duration::from_secs(60);
 
-/// Runs so many workers with the options of this process, until all have left.
+/// Runs this many workers with the options of this process, until all have left.
 pub(crate) fn run(count: u32, id: &str, global: &Global) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -32,7 +32,7 @@ pub(crate) fn run(count: u32, id: &str, global: &Global) -> Outcome {
     let options = without_own(std::env::args_os().skip(1));
     runtime.block_on(async {
         let mut signals = Signals::catch()?;
-        // How often this process was told to end: each worker is told as often.
+        // How many termination signals this process got: each worker gets as many.
         let (told, hears) = watch::channel(0_u32);
         let mut workers = JoinSet::new();
         for number in 1..=count {
@@ -96,7 +96,7 @@ impl Kept {
         let program = std::env::current_exe()
             .map_err(|error| Failure::system(format!("cannot tell where this program is: {error}")))?;
         let mut command = Command::new(program);
-        // A group of its own: what a terminal sends reaches it through this process, and so only once.
+        // Its own process group: a terminal's signal reaches it through this process, and so only once.
         command.args(&self.options).args(["--id", &self.id]).process_group(0);
         if let Some(key) = &self.key {
             // Typed once, for all of them.

@@ -1,5 +1,7 @@
-//! Results that the broker has not taken when the worker leaves. Each is a file in the worker's directory; the next worker
-//! of the same name in the same directory reports it, and the broker takes it if the attempt is still that worker's own.
+//! Results that the broker has not accepted when the worker leaves. Each is a file in the worker's directory; the next
+//! worker
+//! of the same name in the same directory reports it, and the broker accepts it if the attempt is still that worker's
+//! own.
 //!
 //! A file holds one frame of the native protocol (`spec/native.md`): the request that would have reported the end.
 
@@ -73,7 +75,7 @@ impl Store {
         })
     }
 
-    /// The broker has answered: what it has taken goes; what came too late stays for whoever wants to look. Says where.
+    /// The broker has answered: accepted results are removed; late ones stay for inspection. Returns where.
     pub(crate) fn answered(
         &self,
         task: TaskId,

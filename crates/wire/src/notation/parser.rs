@@ -1,4 +1,4 @@
-//! Reads the notation: a small parser by hand that knows where it is.
+//! A hand-written parser for the notation that reports positions.
 
 use bytes::Bytes;
 
@@ -17,7 +17,7 @@ pub(super) fn parse(text: &str) -> Result<Pattern, NotationError> {
     Ok(pattern)
 }
 
-/// A text, or a text of which parts are left open.
+/// A text, with or without placeholders.
 fn text(text: String) -> Pattern {
     if !text.contains("${") {
         return Pattern::Exactly(Value::Text(text));

@@ -1,4 +1,4 @@
-//! Texts of which parts are left open.
+//! Texts with placeholders.
 
 use super::{Bindings, NotationError, Part};
 use crate::value::Value;
@@ -18,7 +18,7 @@ pub(super) fn build(parts: &[Part], bindings: &Bindings) -> Result<String, Notat
     Ok(text)
 }
 
-/// Compares, and learns what new names stand for. An open part ends where the text behind it begins.
+/// Compares, and binds new names. A placeholder ends where the text after it begins.
 pub(super) fn hear(parts: &[Part], text: &str, bindings: &mut Bindings) -> bool {
     let Some((first, later)) = parts.split_first() else { return text.is_empty() };
     let known = match first {

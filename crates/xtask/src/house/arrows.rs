@@ -1,11 +1,12 @@
 //! Rule: crates depend on each other only along the arrows of the architecture.
 //!
 //! ```text
-//! engine ← store ← hub ← door-kit ← door-*        topics ← hub        wire ← door-msgpack, client
+//! ngine ← store ← hub ← door-kit ← door-*        topics ← hub        wire ← door-msgpack, client
 //! ```
 //!
-//! A crate exists where the compiler keeps a promise; an arrow that is not drawn is such a promise. Tests may use
-//! whatever they like: dev-dependencies are free. So is every crate that nothing is said about here.
+//! Crates exist so that the compiler enforces their boundaries; a missing arrow is such a boundary. Tests may use any
+//! crate:
+//! dev-dependencies are free. So are crates without an entry here.
 
 use toml::{Table, Value};
 
@@ -67,7 +68,7 @@ fn dependencies(manifest: &Table) -> Vec<(String, String)> {
         for section in ["dependencies", "build-dependencies"] {
             let Some(entries) = table.get(section).and_then(Value::as_table) else { continue };
             for (key, entry) in entries {
-                // A dependency can hide behind another name.
+                // A dependency can be renamed.
                 let package = entry.get("package").and_then(Value::as_str).unwrap_or(key);
                 found.push((key.clone(), package.to_owned()));
             }

@@ -1,4 +1,4 @@
-//! Rule: no file under `crates` is too long to read.
+//! Rule: no file under `crates` is too long.
 
 use super::Breach;
 use super::tree::Tree;

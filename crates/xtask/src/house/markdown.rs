@@ -1,4 +1,4 @@
-//! As much Markdown as the rules need: the links of a page and the anchors of its headings.
+//! The part of Markdown that the rules need: the links of a page and the anchors of its headings.
 
 /// A link as it is written, with its line counted from 1.
 #[derive(Debug, PartialEq, Eq)]

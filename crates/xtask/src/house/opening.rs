@@ -1,4 +1,4 @@
-//! Rule: every source begins with a `//!` line that tells a newcomer what it is for.
+//! Rule: every source file begins with a `//!` line that says what it is for.
 
 use super::Breach;
 use super::tree::Tree;

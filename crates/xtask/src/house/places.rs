@@ -1,7 +1,6 @@
-//! Rule: the tree names no path of somebody's machine and no host of a package registry.
+//! Rule: the tree contains no path of a developer's machine and no host of a package registry.
 //!
-//! Both work for whoever wrote them and for nobody else. The words are kept in pieces here, because this file
-//! keeps the rule as well.
+//! Both work only on the author's machine. The words are split here, because this file must keep the rule as well.
 
 use super::Breach;
 use super::tree::Tree;

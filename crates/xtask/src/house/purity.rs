@@ -1,7 +1,7 @@
-//! Rule: the engine and the topics know no clock, disk, network, runtime, randomness or logging.
+//! Rule: the engine and the topics use no clock, disk, network, runtime, randomness or logging.
 //!
-//! Their dependencies are free of these because somebody chose so; the standard library is not. Time comes in as an
-//! argument there, and the same arguments always lead to the same state: replay and simulation rest on it.
+//! Their dependencies were chosen without these, but the standard library has them. Time is an argument, and the same
+//! arguments always lead to the same state: replay and simulation depend on it.
 
 use super::Breach;
 use super::rust_paths::mentions;

@@ -1,6 +1,6 @@
-//! Reads the paths that Rust code mentions, such as `std::time::Instant`, also out of a grouped `use`.
+//! Finds the paths in Rust code, such as `std::time::Instant`, also inside a grouped `use`.
 //!
-//! Comments and literals are left out: a comment may well speak of what the code does without.
+//! Comments and literals are skipped: a comment may name what the code avoids.
 
 /// A path with every prefix of it: `a::b` is found as `a` and as `a::b`. Lines count from 1.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The tree as the rules see it: the files that belong to the project, with their text.
+//! The tree for the rules: the files of the project, with their text.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ impl Tree {
     pub(super) fn read(root: &Path) -> Result<Self> {
         let mut files = BTreeMap::new();
         let mut walk = WalkBuilder::new(root);
-        // Hidden folders are ours too (.ci, .cargo). What somebody's own git setup ignores must not matter.
+        // Hidden folders belong to the project too (.ci, .cargo). A developer's own git settings must not matter.
         walk.hidden(false).git_global(false).git_exclude(false).parents(false).require_git(false);
         walk.filter_entry(|entry| entry.file_name() != ".git");
         for entry in walk.build() {

@@ -1,4 +1,4 @@
-//! What a worker hears: work, wishes, ends, and the answers to what it said.
+//! What a worker receives: tasks, requests to cancel or pause, ends of attempts, and replies.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -48,7 +48,7 @@ impl Link {
                 let interrupt = match &wanted.wanted {
                     Wanted::Cancel => Interrupt::Cancel { reason },
                     Wanted::Pause => Interrupt::Pause { reason },
-                    // A wish of a newer broker: to go on is the best that can be done.
+                    // A newer broker wants something unknown: the best answer is to continue.
                     Wanted::Other(_) => return Ok(()),
                 };
                 self.attempts.wanted(held, interrupt, wanted.wanted);
@@ -106,7 +106,7 @@ impl Link {
                 if let Some(first) = self.first.take()
                     && first.send(Ok(())).is_err()
                 {
-                    // Whoever wanted the worker has not waited for it.
+                    // The program dropped the future that started the worker.
                     self.outbox.leave(Leaving::Stop);
                 }
             }
@@ -154,7 +154,7 @@ impl Link {
         Ok(())
     }
 
-    /// What the broker does not take for held is over; any other refusal leaves it as it is.
+    /// An attempt that the broker does not count as held is over; any other refusal changes nothing.
     fn stop_each(&mut self, now: Instant, held: &[Held], code: &Code) {
         if is_over(code) {
             for held in held {

@@ -1,4 +1,4 @@
-//! What a worker says: starts, reports, progress, heartbeats, and goodbye.
+//! What a worker sends: starts, reports, progress, heartbeats, and goodbye.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,13 @@ use crate::worker::outbox::Leaving;
 use crate::worker::pending_checkpoint::over;
 use crate::worker::report::{AttemptReport, into_frames};
 
-/// Progress is told at most so often.
+/// Minimum interval between progress reports.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
-/// How long the broker may take to say goodbye.
+/// How long the broker may take to answer the goodbye.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Link {
-    /// Says everything there is to say, and begins what may begin.
+    /// Sends everything that is due, and starts the handlers that may start.
     pub(super) fn say(&mut self, now: Instant, connection: &mut Connection) -> Result<(), Error> {
         match self.standing {
             Standing::Registering(until) if now >= until => {
@@ -57,7 +57,7 @@ impl Link {
             self.ask(connection, Sent::Leave, &Request::Leave);
             self.standing = Standing::Leaving(now + LEAVE_TIMEOUT);
         } else if self.leave_by.is_some_and(|by| by <= now) {
-            // The broker does not even take the last reports: it will notice the end of the connection.
+            // The broker does not even accept the last reports: it will notice the end of the connection.
             self.standing = Standing::Left;
         }
         Ok(())
@@ -69,7 +69,7 @@ impl Link {
             self.attempts.abandon(now);
             self.leave_by = Some(now + LEAVE_TIMEOUT);
         }
-        // Only answers are missing. A broker that is there gives them at once.
+        // Only replies are missing, and a reachable broker sends them at once.
         if self.stop_at.is_some() && self.attempts.busy() == 0 && self.leave_by.is_none() {
             self.leave_by = Some(now + LEAVE_TIMEOUT);
         }
@@ -86,7 +86,7 @@ impl Link {
         }
     }
 
-    /// One checkpoint of an attempt is on its way at a time, and the latest follows; the last one goes before the end.
+    /// Each attempt has at most one checkpoint in flight, and the latest follows; the last one goes before the end.
     fn say_checkpoints(&mut self, connection: &mut Connection) {
         let Link { outbox, attempts, checkpoints_sent, .. } = self;
         let is_next = |held: Held| !checkpoints_sent.contains(&held) || !attempts.is_running(held);
@@ -116,7 +116,7 @@ impl Link {
         }
     }
 
-    /// Completions that are ready together go in one frame; everything else goes alone.
+    /// Completions that are ready together share a frame; every other report has its own.
     fn say_reports(&mut self, connection: &mut Connection) {
         let mut done = Vec::new();
         for held in std::mem::take(&mut self.attempts.unsent) {
@@ -141,7 +141,7 @@ impl Link {
         }
         self.progress_at = now + PROGRESS_EVERY;
         for (held, progress) in self.outbox.take_progress() {
-            // Of an attempt that is over nobody wants to hear.
+            // The broker ignores progress of an attempt that is over.
             if !self.attempts.is_running(held) {
                 continue;
             }
@@ -154,8 +154,8 @@ impl Link {
     pub(super) fn ask(&mut self, connection: &mut Connection, sent: Sent, request: &Request) {
         match self.sent.insert(sent) {
             Ok(number) => connection.ask_as(number, request),
-            // Reports are bounded by slots and everything else by time, so only a broker that has stopped answering
-            // gets here. The heartbeat's silence ends the connection.
+            // Slots bound the reports and time bounds everything else, so only a broker that has stopped answering
+            // gets here. The missing heartbeat replies close the connection.
             Err(sent) => tracing::error!(?sent, "too much is unanswered"),
         }
     }

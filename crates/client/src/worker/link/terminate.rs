@@ -1,8 +1,7 @@
-//! SIGTERM, for workers that drain when they are told to terminate.
+//! SIGTERM, for workers that drain on it.
 
 use crate::error::Error;
 
-/// The process is told to terminate.
 pub(super) struct Terminate(tokio::signal::unix::Signal);
 
 impl Terminate {

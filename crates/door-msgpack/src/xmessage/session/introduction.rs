@@ -1,4 +1,4 @@
-//! The handshake: a peer says who it is, and shows a key where the broker has keys.
+//! The handshake: a peer introduces itself, and sends a key if the broker requires one.
 
 use std::collections::HashMap;
 
@@ -10,12 +10,12 @@ use super::super::translate;
 use super::{Session, Who, turn_away};
 use crate::session::{ConnectionAccess, Turn};
 
-/// What a peer hears that shows no key where one is needed.
+/// The reply to a peer without a required key.
 const NEEDS_KEY: &str = "not-allowed: this broker requires a key: answer with \
     {\"HandShakeWith\": {\"role\": \"worker\" or \"actioner\", \"key\": \"…\"}}, or use a door without keys";
 
 impl Session {
-    /// Lets an untrusted peer in, or turns it away.
+    /// Admits an untrusted peer, or refuses it.
     pub(super) fn introduce(
         &mut self,
         now: Timestamp,

@@ -1,4 +1,4 @@
-//! Hashes: on stored keys, and the metadata that clients keep beside a job or a plan.
+//! Hashes: stored keys, and the metadata that clients store for a job or a plan.
 
 use bytes::Bytes;
 use tenure_hub::keyspace::{Command as KeyCommand, HashCommand, Page};
@@ -11,10 +11,10 @@ use crate::key::RespKey;
 
 type Parsed = Result<Command, CommandError>;
 
-/// How long a job's metadata is kept from its first field on, unless EXPIRE or PERSIST says otherwise. That of a plan
-/// goes with the plan.
+/// How long a job's metadata lives from its first field on, unless EXPIRE or PERSIST changes it. The metadata of a
+/// plan ends with the plan.
 const JOB_METADATA_MILLIS: u64 = 30 * 86_400 * 1000;
-/// In this field of a plan's hash its former broker kept the plan.
+/// The field of a plan's hash in which the predecessor of this broker stored the plan.
 const PLAN_FIELD: &[u8] = b"json";
 
 pub(in super::super) fn hset(arguments: &mut Arguments<'_>) -> Parsed {
@@ -117,7 +117,7 @@ fn hash(command: HashCommand) -> Parsed {
     Ok(run(KeyCommand::Hash(command)))
 }
 
-/// The hash that a command changes, and how long it lasts if the command makes it.
+/// The hash that a command changes, and its time to live if the command creates it.
 fn changed_key(arguments: &mut Arguments<'_>) -> Result<(Bytes, Option<u64>), CommandError> {
     let written = arguments.peek().unwrap_or_default();
     if is_stored(written) {

@@ -1,4 +1,4 @@
-//! Keys, whatever they hold.
+//! Commands on keys of any type.
 
 use bytes::Bytes;
 use tenure_hub::keyspace::{
@@ -11,17 +11,17 @@ use super::{KeyListing, KeyspaceCommand, deletable_key, is_stored, key, keys, ne
 
 type Parsed = Result<Command, CommandError>;
 
-/// How the names of views begin.
+/// The prefixes of views.
 const VIEWS: [&str; 7] = ["queue:", "events", "worker:", "capability:", "job:", "plan:", "action:"];
-/// Those among them beside which something may be stored.
+/// Those prefixes under which keys may also be stored.
 const HAS_STORED: [&str; 3] = ["worker:", "job:", "plan:"];
-/// In a cursor: the scan is among the stored keys, which come first.
+/// Marks a cursor that is still among the stored keys, which come first.
 pub(crate) const STORED_CURSOR: u64 = 1 << 50;
 
 pub(in super::super) fn del(arguments: &mut Arguments<'_>) -> Parsed {
     let mut keys = Vec::new();
     while arguments.left() > 0 {
-        // A view is not deleted, and so not counted.
+        // A view cannot be deleted, so it is not counted.
         match deletable_key(arguments) {
             Err(CommandError::IsView(_)) => {}
             other => keys.push(other?),
@@ -151,7 +151,7 @@ impl Whose {
     fn of(pattern: &[u8]) -> Whose {
         let prefix = literal_prefix(pattern);
         if VIEWS.iter().any(|view| prefix.starts_with(view.as_bytes())) {
-            // Workers keep keys of their own beside the views of them, and clients metadata beside jobs and plans.
+            // Workers store keys of their own beside their views, and clients store metadata of jobs and plans.
             let is_both = HAS_STORED.iter().any(|view| prefix.starts_with(view.as_bytes()));
             return if is_both { Whose::Both } else { Whose::Views };
         }

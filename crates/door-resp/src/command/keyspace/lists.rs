@@ -1,4 +1,4 @@
-//! Lists on stored keys. A list at `queue:…` is a queue of tasks and goes the other way.
+//! Lists on stored keys. A list at `queue:…` is a queue of tasks and is handled elsewhere.
 
 use bytes::Bytes;
 use tenure_hub::keyspace::{Blocking, Command as KeyCommand, Insert, ListCommand, ListEnd};
@@ -174,7 +174,7 @@ fn list(command: ListCommand) -> Parsed {
     Ok(run(KeyCommand::List(command)))
 }
 
-/// A command that a queue does not have.
+/// A command that queues do not support.
 fn no_view(arguments: &Arguments<'_>, instead: &'static str) -> Result<(), CommandError> {
     if next_is_stored(arguments) { Ok(()) } else { Err(CommandError::Instead(instead)) }
 }

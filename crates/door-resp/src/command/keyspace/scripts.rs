@@ -1,4 +1,4 @@
-//! Scripts. The few that libraries send for locks and the like are known by their SHA-1; there is no interpreter.
+//! Scripts. The few that libraries use for locks and the like are known by their SHA-1; there is no interpreter.
 
 use sha1::{Digest as _, Sha1};
 use tenure_hub::keyspace::{Command as KeyCommand, Script, ScriptCall};

@@ -62,7 +62,7 @@ pub(in super::super) fn xtrim(arguments: &mut Arguments<'_>) -> Parsed {
     stream(StreamCommand::Trim { key, trim })
 }
 
-/// The keys come last, so their kind is looked up before anything is taken.
+/// The keys come last, so their kind is checked before any argument is taken.
 pub(in super::super) fn xread(arguments: &mut Arguments<'_>) -> Parsed {
     let first = arguments.after_keyword("STREAMS");
     if !first.is_some_and(is_stored) {
@@ -99,7 +99,7 @@ fn streams(arguments: &mut Arguments<'_>) -> Result<Vec<(Bytes, StreamId)>, Comm
         keys.push(key(arguments)?);
     }
     let after = |key| match arguments.required()? {
-        // From now on: every entry that is there has a lower id than this.
+        // From now on: every existing entry has a lower id than this.
         b"$" => Ok((key, StreamId::LAST)),
         text => Ok((key, id(text, 0)?)),
     };

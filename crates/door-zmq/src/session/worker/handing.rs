@@ -1,4 +1,4 @@
-//! Handing jobs to a worker, and what becomes of jobs that are not its any more.
+//! Sends jobs to a worker, and handles jobs that it no longer holds.
 
 use bytes::Bytes;
 use tenure_door_kit::worker_actor::refused;
@@ -21,7 +21,7 @@ impl WorkerSession {
     ) {
         let held = Held { task: assignment.task, attempt: assignment.attempt };
         if !matches!(self, WorkerSession::Simple(_) | WorkerSession::Plugin(_)) {
-            // It left in the meantime, and the task went back with it.
+            // It left meanwhile, and the task went back with it.
             return;
         }
         let task_body = match task_body {
@@ -67,9 +67,9 @@ impl WorkerSession {
         }
     }
 
-    /// Somebody wants a job cancelled or paused, and Majordomo has no word for it: the attempt ends here and now. A
-    /// `_PL` worker cannot be sent away for one of its jobs, so one that is to be paused goes on until it reports; a
-    /// cancelled one is over, whatever its thread does.
+    /// A client wants a job cancelled or paused, and Majordomo has no message for it: the attempt ends at once. A
+    /// `_PL` worker cannot be disconnected for one of its jobs, so a job to be paused continues until the worker
+    /// reports; a cancelled one is over, whatever its thread does.
     pub(in crate::session) fn wanted(&mut self, held: Held, wanted: Wanted, turn: &mut SessionTurn<'_>) {
         let (is_mine, is_plugin) = match self {
             WorkerSession::Simple(simple) => (simple.job.as_ref().is_some_and(|job| job.held == held), false),
@@ -89,8 +89,8 @@ impl WorkerSession {
         }
     }
 
-    /// An attempt is over, and Majordomo has no word to stop a worker. A simple worker is sent away, or its next job
-    /// would wait behind the old one; a plugin worker's thread stays taken until it reports.
+    /// An attempt is over, and Majordomo has no message to stop a worker. A simple worker is disconnected; otherwise
+    /// its next job would wait behind the old one. A plugin worker's thread stays taken until it reports.
     pub(in crate::session) fn stopped(&mut self, held: Held, why: StopWhy, turn: &mut SessionTurn<'_>) {
         turn.drop(match why {
             StopWhy::Stale => "attempt_stale",

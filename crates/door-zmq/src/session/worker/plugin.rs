@@ -1,7 +1,7 @@
-//! A `_PL` worker: which job is in which thread, and which threads may still run what nobody waits for.
+//! A `_PL` worker: which job is in which thread, and which threads may still run attempts that are over.
 //!
-//! A `_PL` worker reports a client and a thread and no name of the job. So a job goes only into a thread that is known
-//! to be free, or the report of the job before would be taken for its own.
+//! A `_PL` worker reports a client and a thread and no job. So a job goes only to a thread that is known to be free;
+//! otherwise the report of the previous job would count as its own.
 
 use std::collections::VecDeque;
 
@@ -20,8 +20,8 @@ use crate::translate;
 pub(in crate::session) struct Plugin {
     pub(super) listing: ServiceListing,
     pub(super) threads: Threads,
-    /// Jobs that came while no thread was free: one still runs what is over. The broker takes them back in time if
-    /// somebody else can have them.
+    /// Jobs that arrived while no thread was free, because one still runs an attempt that is over. The broker takes
+    /// them back in time if another worker can have them.
     unplaced: VecDeque<Unplaced>,
     /// The last reply for each client whose job is not finished yet.
     replies: Replies,
@@ -36,17 +36,17 @@ pub(super) struct Threads {
     pub(super) strays: Strays,
 }
 
-/// Threads that compute what this connection was never given: the worker had another one before.
+/// Threads that compute jobs from an earlier connection of the worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Strays {
-    /// It has told that there are none.
+    /// The worker has reported that there are none.
     None,
-    /// It has introduced itself and not beaten yet. It may be new, or have opened a new socket while it computes.
+    /// It has registered and sent no heartbeat yet. It may be new, or have opened a new socket while it computes.
     #[default]
     Unheard,
-    /// So many, and it is not known which.
+    /// This many, in unknown threads.
     Some(u32),
-    /// It went on as if it was known, so it is not new, and has not told yet how many of its threads are free.
+    /// It continued as if it was known, so it is not new, and has not reported yet how many of its threads are free.
     Untold,
 }
 
@@ -62,7 +62,7 @@ struct Unplaced {
 #[derive(Debug)]
 enum Body {
     Here(Bytes),
-    /// It stays on disk until the start of the job is there too.
+    /// The body stays on disk until the start of the job is on disk too.
     OnDisk(Blob),
 }
 
@@ -72,12 +72,12 @@ impl Threads {
         Threads { jobs: Vec::new(), strays: Strays::None }
     }
 
-    /// Whether anything may be computed there.
+    /// Whether any thread may compute something.
     pub(super) fn may_compute(&self) -> bool {
         self.strays != Strays::None || self.jobs.iter().flatten().any(|job| job.unsent.is_none())
     }
 
-    /// What a worker that had to be asked who it is brings along. `free` is what its last heartbeat said.
+    /// The jobs of a worker that had to register again. `free` comes from its last heartbeat.
     pub(super) fn returned(jobs: Vec<Option<Running>>, free: Option<u32>, count: u32) -> Threads {
         let mut threads = Threads { jobs, strays: Strays::Untold };
         if let Some(free) = free {
@@ -86,7 +86,7 @@ impl Threads {
         threads
     }
 
-    /// The worker has told how many of its threads are free.
+    /// The worker has reported how many of its threads are free.
     pub(super) fn count_strays(&mut self, free: u32, count: u32) {
         let known = self.jobs.iter().flatten().count() as u32;
         self.strays = match count.saturating_sub(free).saturating_sub(known) {
@@ -95,7 +95,7 @@ impl Threads {
         };
     }
 
-    /// A thread has finished something that this connection was not given.
+    /// A thread has finished a job of an earlier connection.
     fn stray_finished(&mut self) {
         self.strays = match self.strays {
             Strays::None | Strays::Some(0 | 1) => Strays::None,
@@ -104,7 +104,7 @@ impl Threads {
         };
     }
 
-    /// Takes out the job that a report speaks of.
+    /// Removes the job that a report means.
     pub(super) fn finish(&mut self, client: &Bytes, thread: u32) -> Option<Running> {
         let place = self.jobs.get_mut(thread as usize)?;
         place.take_if(|job| job.client.as_bytes() == client && job.unsent.is_none())
@@ -114,12 +114,12 @@ impl Threads {
         self.jobs.iter().position(|place| place.as_ref().is_some_and(|job| job.held == held))
     }
 
-    /// What the worker holds and the broker waits for.
+    /// The attempts that the worker holds and the broker waits for.
     pub(super) fn held(&self) -> Vec<Held> {
         self.jobs.iter().flatten().filter(|job| !job.is_over).map(|job| job.held).collect()
     }
 
-    /// Nobody waits for any of it, but it is computed all the same.
+    /// The broker waits for none of these jobs, but the worker still computes them.
     pub(super) fn give_up(mut self) -> Vec<Option<Running>> {
         for place in &mut self.jobs {
             place.take_if(|job| job.unsent.is_some());
@@ -146,7 +146,7 @@ impl Plugin {
         plugin
     }
 
-    /// Tells the hub what this worker does. It gets nothing while it is not known which of its threads are free.
+    /// Registers this worker at the hub. It gets nothing while it is unknown which of its threads are free.
     fn register(&self, turn: &mut SessionTurn<'_>) {
         let registration = self.listing.registration();
         let mut spec =
@@ -155,14 +155,14 @@ impl Plugin {
         turn.command(Command::Register(Box::new(spec)), ReplyPurpose::Known);
     }
 
-    /// Another worker has its name: it works under the one that the door gave it.
+    /// Another worker has its name: it works under the name that the door assigned.
     pub(super) fn rename(&mut self, turn: &mut SessionTurn<'_>) {
         let registration = self.listing.registration().clone();
         self.listing = turn.registry.enter(turn.me.namespace(), &turn.me.name, registration);
         self.register(turn);
     }
 
-    /// A heartbeat says how many threads are free. Gives false if that had to be known and was not said.
+    /// A heartbeat says how many threads are free. Returns false if that was needed and missing.
     pub(super) fn beats(&mut self, free: Option<u32>, turn: &mut SessionTurn<'_>) -> bool {
         if self.threads.strays == Strays::None {
             return true;
@@ -185,13 +185,13 @@ impl Plugin {
         self.place(turn);
     }
 
-    /// The job of this attempt, if its message has not left yet.
+    /// The job of this attempt, if its message has not been sent yet.
     pub(super) fn unsent(&self, held: Held) -> Option<&Unsent> {
         let mut jobs = self.threads.jobs.iter().flatten();
         jobs.find(|job| job.held == held).and_then(|job| job.unsent.as_ref())
     }
 
-    /// The start of a job is on disk. If its message waited for that, it leaves now.
+    /// The start of a job is on disk. Sends its message if that waited.
     pub(super) fn started(&mut self, held: Held, body: Result<Bytes, Refusal>, turn: &mut SessionTurn<'_>) {
         let Some(thread) = self.threads.thread_of(held) else { return };
         let Some(job) = self.threads.jobs[thread].as_mut() else { return };
@@ -220,7 +220,7 @@ impl Plugin {
     }
 
     /// Kept until the job is finished, when it becomes its result. A reply names only a client, so one that may belong
-    /// to a job that is over is nobody's. Gives false if the worker has more replies unfinished than it may.
+    /// to an attempt that is over is dropped. Returns false if the worker has too many unfinished replies.
     pub(super) fn replied(&mut self, client: Bytes, reply: Vec<Bytes>, turn: &mut SessionTurn<'_>) -> bool {
         let mut jobs = self.threads.jobs.iter().flatten().filter(|job| job.client.as_bytes() == client);
         let is_certain = self.threads.strays == Strays::None && !jobs.clone().any(|job| job.is_over);
@@ -231,7 +231,7 @@ impl Plugin {
         true
     }
 
-    /// A thread is free again. Gives the job that ends with this and its result.
+    /// A thread is free again. Returns the job that ends with this and its result.
     pub(super) fn finished(
         &mut self,
         client: &Bytes,
@@ -275,7 +275,7 @@ impl Plugin {
                 Body::OnDisk(body) => job.unsent = Some(Unsent { service, body }),
             }
             self.threads.jobs[thread] = Some(job);
-            // Durable, so that the job finds its thread again after a restart of the broker.
+            // Durable, so that the job can be matched with its thread after a restart of the broker.
             let note = Some(format!("{THREAD_NOTE}{thread}").into());
             turn.command(Command::Progress { held, percent: None, note }, ReplyPurpose::Nothing);
         }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use tenure_hub::limits::BODY_BYTES_MAX;
 
-/// How many bytes of replies one worker may have waiting: a worker sends the report that ends the job right behind.
+/// Maximum size of a worker's waiting replies: a worker sends the report that ends the job right after.
 const REPLIES_BYTES_MAX: usize = 4 * BODY_BYTES_MAX;
 
 /// The last reply for each client.
@@ -16,7 +16,7 @@ pub(super) struct Replies {
 }
 
 impl Replies {
-    /// Keeps a reply in place of the one before. Gives false, and keeps nothing, if there is no room for it.
+    /// Stores a reply in place of the previous one. Returns false, and stores nothing, if there is no room.
     pub(super) fn insert(&mut self, client: Bytes, reply: Vec<Bytes>) -> bool {
         self.remove(&client);
         let bytes = size(&reply);

@@ -1,4 +1,4 @@
-//! What a worker brings: results, parts of results, and results that come late.
+//! Results of a worker: whole, in parts, and late ones.
 
 use bytes::Bytes;
 use tenure_hub::Request;
@@ -49,14 +49,14 @@ impl WorkerSession {
         }
     }
 
-    /// A result from a connection that never said READY: the worker kept its socket while the broker was restarted. Its
-    /// address says who it was and what it held, and the engine decides whether that still counts.
+    /// A result from a connection that never said READY: the worker kept its socket while the broker restarted. The
+    /// address names the worker and its attempt, and the engine decides whether that still counts.
     fn late_reply(&mut self, address: &MdpAddress, held: Held, result: &[Bytes], turn: &mut SessionTurn<'_>) {
         if !matches!(self, WorkerSession::Unknown) || !turn.me.check_work(turn.out) {
             return turn.drop("stale");
         }
         let worker: Name = address.worker.as_str().into();
-        // A name that a peer chose is that peer's, and may have a key of its own.
+        // A name that a peer chose belongs to that peer, and may have its own key.
         let is_its_own =
             if turn.me.is_chosen { worker == turn.me.name } else { translate::is_given_name(&worker) };
         if !is_its_own {
@@ -89,12 +89,12 @@ impl WorkerSession {
         let body = body::pack(&frames);
         let bytes = body.len();
         turn.ask(Request::Call { address: partial_address(&job.client), body }, ReplyPurpose::Part { bytes });
-        // A part of a result is a sign of life, whoever hears it.
+        // A part of a result is a sign of life, whether or not a client receives it.
         turn.command(Command::Heartbeat { held: None, stats: None }, ReplyPurpose::Known);
     }
 
-    /// A message that cannot be read. From a simple worker with a job it may well be the result, which will not come
-    /// again: it starts again and the job with it.
+    /// An invalid message. From a simple worker with a job it may be the result, which will not come again: the worker
+    /// and the job start again.
     pub(in crate::session) fn garbled(&mut self, turn: &mut SessionTurn<'_>) {
         if let WorkerSession::Simple(Simple { job: Some(_), dialect, .. }) = self {
             let dialect = *dialect;
@@ -102,7 +102,7 @@ impl WorkerSession {
         }
     }
 
-    /// A message that is too long. From a simple worker with a job it is the result, and the next attempt would bring
+    /// A message above the limit. From a simple worker with a job it is the result, and the next attempt would produce
     /// the same.
     pub(in crate::session) fn too_long(&mut self, turn: &mut SessionTurn<'_>) {
         if let WorkerSession::Simple(simple) = self {
@@ -137,10 +137,10 @@ impl WorkerSession {
                     Some(place) => complete(jobs.swap_remove(place).job.held, result, turn),
                     None => turn.drop("stale"),
                 }
-                // It has not told yet what it can do.
+                // It has not registered yet.
                 say(&ToWorker::TellProcesses, MdpDialect::Pl, turn);
             }
-            // Whatever it was, nobody waits for it.
+            // The broker does not wait for this job.
             WorkerSession::Asked { jobs, free } => {
                 *free = free.map(|free| free + 1);
                 let place = jobs.get_mut(thread as usize);

@@ -1,4 +1,4 @@
-//! The data directory: can it be written, how much room is there, and how fast does it sync?
+//! Checks the data directory: whether it is writable, its free space, and its sync latency.
 
 use std::fs::File;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! `tenure doctor`: is this machine fit for a broker, is the broker well, and what to do if not?
+//! `tenure doctor`: checks the machine and the broker, and suggests what to do.
 
 mod disk;
 mod system;

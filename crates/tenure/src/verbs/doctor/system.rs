@@ -1,4 +1,4 @@
-//! The machine: ports, open files, clock.
+//! Checks the machine: ports, open files, clock.
 
 use std::net::{TcpListener, ToSocketAddrs};
 

@@ -1,5 +1,5 @@
-//! Lines as they come, from a file or from a program that is still writing. A thread reads, so that a line is published when
-//! it is there and not when there are many of them.
+//! Lines from a file or from a program that is still writing. A thread reads them, so that each line is published as
+//! soon as it is complete.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -48,7 +48,7 @@ fn read(mut from: impl BufRead, lines: &Sender<Line>) {
             Err(error) => Err(error),
         };
         let is_last = line.is_err();
-        // If nobody waits for it, the program is about to end.
+        // Sending fails only if the program is about to end.
         if lines.blocking_send((number, line)).is_err() || is_last {
             return;
         }

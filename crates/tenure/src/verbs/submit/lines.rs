@@ -136,7 +136,7 @@ fn open(file: &Path) -> Result<Box<dyn BufRead>, Failure> {
     Ok(Box::new(BufReader::new(open)))
 }
 
-/// Reads up to a chunk of tasks. Says whether these were the last.
+/// Reads up to a chunk of tasks. Returns whether these were the last.
 fn fill(
     lines: &mut dyn BufRead,
     file: &Path,

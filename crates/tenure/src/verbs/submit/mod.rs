@@ -1,4 +1,4 @@
-//! `tenure submit`: give the broker work.
+//! `tenure submit`: submits tasks.
 
 mod lines;
 mod options;
@@ -83,7 +83,7 @@ impl Submit {
             screen.one(|| told(&accepted), || json::accepted(&accepted))?;
             return Ok(OK);
         }
-        // The watch stands before the task is submitted, so that nothing of its life is missed.
+        // The watch starts before the task is submitted, so that no event is missed.
         let id = match self.options.id()? {
             Some(id) => id,
             None => TaskId::new(),

@@ -1,4 +1,4 @@
-//! The options of a task, as they are typed.
+//! The command-line options of a task.
 
 use std::time::Duration;
 

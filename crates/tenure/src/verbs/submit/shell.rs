@@ -1,4 +1,4 @@
-//! The form of a shell task: what `tenure work` runs.
+//! The body of a shell task, which `tenure work` runs.
 
 use std::collections::BTreeMap;
 

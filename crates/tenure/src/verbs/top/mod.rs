@@ -1,4 +1,4 @@
-//! `tenure top`: the broker, live.
+//! `tenure top`: a live view of the broker.
 
 mod frame;
 
