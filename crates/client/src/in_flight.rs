@@ -1,10 +1,9 @@
 //! The state of a client behind its lock: requests on the wire, requests that wait for a connection, and listeners.
-//! Pure
-//! except for the reply channels; time is an argument.
+//! Pure except for the reply channels; time is an argument.
 //!
-//! This file decides which requests are repeated. When the connection breaks, a request that is safe to repeat waits
-//! for
-//! the next connection; any other fails with [`Error::UnknownOutcome`], because the broker may have executed it.
+//! This file decides which requests are repeated. When the connection breaks, a request that is safe to repeat
+//! waits for the next connection; any other fails with [`Error::UnknownOutcome`], because the broker may have
+//! executed it.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};

@@ -1,8 +1,7 @@
 //! Requests in flight, by number: a reply finds its request in one step, in any order.
 //!
 //! A number combines a count and a position. A position is reused as soon as its request is answered, with another
-//! count,
-//! so that a late or repeated reply finds nothing instead of a different request.
+//! count, so that a late or repeated reply finds nothing instead of a different request.
 
 /// Maximum number of requests in flight, given by the bits of a position.
 pub(crate) const OPEN_MAX: usize = 1 << POSITION_BITS;

@@ -1,8 +1,7 @@
 //! Watching events across lost connections: every event arrives, or a gap names those that do not.
 //!
-//! Each watcher has its own connection. If the program is slower than the broker, events wait in the socket and then
-//! at
-//! the broker, which reads the rest from its disk later. Nothing accumulates in this process.
+//! Each watcher has its own connection. If the program is slower than the broker, events wait in the socket and
+//! then at the broker, which reads the rest from its disk later. Nothing accumulates in this process.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

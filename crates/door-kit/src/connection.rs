@@ -1,10 +1,9 @@
 //! The connection loop: passes received bytes to the protocol and writes what the protocol produces.
 //!
 //! One task per connection. It reads what has arrived, hands all requests to the hub at once, delivers what the hub
-//! has
-//! put into the mailbox, and writes everything at once, without waiting if the socket accepts it. Back-pressure: the
-//! loop stops reading from a peer that does not read, or that has too many unanswered requests. A waiting connection
-//! holds no buffer.
+//! has put into the mailbox, and writes everything at once, without waiting if the socket accepts it.
+//! Back-pressure: the loop stops reading from a peer that does not read, or that has too many unanswered requests.
+//! A waiting connection holds no buffer.
 
 mod access;
 mod clock;

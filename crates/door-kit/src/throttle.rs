@@ -1,8 +1,7 @@
 //! Delays the reply to wrong keys. Valid keys are never delayed, so a misconfigured program cannot lock out others.
 //!
-//! Wrong keys are counted by address and by a short hash of the key. So the log distinguishes a program that repeats
-//! one
-//! wrong key from one that guesses; both wait longer with every attempt.
+//! Wrong keys are counted by address and by a short hash of the key. So the log distinguishes a program that
+//! repeats one wrong key from one that guesses; both wait longer with every attempt.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -1,10 +1,10 @@
 //! One peer's session, pure: frames and deliveries come in, frames and hub requests go out, time is an argument.
-//! (Topics
-//! are the exception: they are shared memory, so the session publishes and takes itself, without ever waiting.)
+//! (Topics are the exception: they are shared memory, so the session publishes and takes itself, without ever
+//! waiting.)
 //!
-//! A request of the peer becomes one or a few hub requests; the token of a reply finds the request again. Everything
-//! from
-//! one read goes to the hub at once, and deliveries that arrive together go out in as few frames as possible.
+//! A request of the peer becomes one or a few hub requests; the token of a reply finds the request again.
+//! Everything from one read goes to the hub at once, and deliveries that arrive together go out in as few frames as
+//! possible.
 
 mod bulk;
 mod expect;

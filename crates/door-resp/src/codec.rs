@@ -2,8 +2,7 @@
 //!
 //! [`Decoder`] takes whatever a socket delivers and lends complete [`RawCommand`]s. It scans each byte once and never
 //! reserves memory because an untrusted peer announced a large number. [`Reply`] covers every kind of reply and
-//! encodes
-//! itself in RESP2 and RESP3.
+//! encodes itself in RESP2 and RESP3.
 
 mod decoder;
 mod encode;

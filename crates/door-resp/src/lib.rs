@@ -1,11 +1,9 @@
 //! The RESP door: any Redis client, and the worker registration protocol.
 //!
-//! The path of a command: `codec` decodes words, `command` parses them into a typed command; `rights` names the right
-//! it
-//! needs; `translate` turns it into the first step of its flow; `flow` has the states in which it waits for the hub,
-//! the
-//! disk or a worker; `session` is one connection with its replies in order. `worker` is the state of a worker that
-//! outlives connections. All of that is pure. Only `server` reads a clock or a socket.
+//! The path of a command: `codec` decodes words, `command` parses them into a typed command; `rights` names the
+//! right it needs; `translate` turns it into the first step of its flow; `flow` has the states in which it waits
+//! for the hub, the disk or a worker; `session` is one connection with its replies in order. `worker` is the state
+//! of a worker that outlives connections. All of that is pure. Only `server` reads a clock or a socket.
 
 mod channel;
 mod codec;

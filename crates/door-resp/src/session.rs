@@ -1,8 +1,7 @@
 //! One connection's session. Pure: bytes and deliveries come in, requests and bytes go out, time is an argument.
 //!
 //! Replies leave in the order of the commands. A command that needs one request only ([`FlowStep::Last`]) does not
-//! block
-//! the next one; a longer flow does, unless both are a worker's (`overlap.rs`).
+//! block the next one; a longer flow does, unless both are a worker's (`overlap.rs`).
 
 mod about;
 mod authenticator;

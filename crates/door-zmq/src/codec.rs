@@ -1,13 +1,10 @@
 //! ZMTP 3.0 and 3.1 for a ROUTER: bytes in, multipart messages out, no I/O.
 //!
 //! A connection goes through a greeting (64 bytes that name version and security mechanism), a handshake (NULL or
-//! PLAIN,
-//! ending with the peer's socket type and identity) and then traffic (messages, and PING/PONG commands between their
-//! frames). [`ZmtpPeer`] is the whole state machine: feed it the bytes that were read, take [`ZmtpEvent`]s from it,
-//! and
-//! send what it wrote. Every length that an untrusted peer announces is checked against [`ZmtpLimits`] before memory
-//! is
-//! allocated for it.
+//! PLAIN, ending with the peer's socket type and identity) and then traffic (messages, and PING/PONG commands
+//! between their frames). [`ZmtpPeer`] is the whole state machine: feed it the bytes that were read, take
+//! [`ZmtpEvent`]s from it, and send what it wrote. Every length that an untrusted peer announces is checked against
+//! [`ZmtpLimits`] before memory is allocated for it.
 
 mod assembly;
 mod command;

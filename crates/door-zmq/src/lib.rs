@@ -1,10 +1,8 @@
 //! The ZeroMQ doors of Tenure.
 //!
 //! Two older protocols use ZeroMQ: *Majordomo* in three dialects and the small *READY/PING/PONG* protocol. ZeroMQ
-//! itself is
-//! only a way to frame messages (ZMTP). This crate has its own codec for it, because a broker must know which peer
-//! closed
-//! its connection and must limit what an untrusted peer sends.
+//! itself is only a way to frame messages (ZMTP). This crate has its own codec for it, because a broker must know
+//! which peer closed its connection and must limit what an untrusted peer sends.
 //!
 //! Reading order: [`codec`] turns bytes into multipart messages, [`mdp`] and [`pingpong`] turn messages into typed
 //! ones,

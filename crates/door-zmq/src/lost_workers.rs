@@ -1,8 +1,7 @@
 //! `_PL` workers that may still compute jobs from a connection that is gone.
 //!
-//! Such a worker opens a new socket and introduces itself like a new one, possibly with a new identity. It reports a
-//! client
-//! and a thread and no job, so it gets nothing before it has reported how many of its threads are free.
+//! Such a worker opens a new socket and introduces itself like a new one, possibly with a new identity. It reports
+//! a client and a thread and no job, so it gets nothing before it has reported how many of its threads are free.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,10 +1,8 @@
 //! Majordomo: the frames of its three dialects as typed messages, and back.
 //!
-//! All dialects arrive on one ROUTER. An empty first frame and the header distinguish them, and the door answers every
-//! peer
-//! in its own dialect. The words here are Majordomo's own (service, request, reply); `translate` converts them into
-//! the
-//! broker's.
+//! All dialects arrive on one ROUTER. An empty first frame and the header distinguish them, and the door answers
+//! every peer in its own dialect. The words here are Majordomo's own (service, request, reply); `translate`
+//! converts them into the broker's.
 
 mod address;
 mod cbor;

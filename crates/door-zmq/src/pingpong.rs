@@ -1,8 +1,7 @@
 //! READY / PING / PONG: the frames of this small protocol as typed messages, and back.
 //!
-//! Workers use one socket, clients the other. Every message begins with an empty frame. There are three commands; any
-//! other
-//! message is work or a result.
+//! Workers use one socket, clients the other. Every message begins with an empty frame. There are three commands;
+//! any other message is work or a result.
 
 use bytes::Bytes;
 

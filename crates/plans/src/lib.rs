@@ -1,11 +1,9 @@
 //! Plans and actions: the schema of stored lists of commands. Pure: no clock, no I/O.
 //!
 //! A [`Plan`] has an id and a list of [`PlanTasks`]: commands that run one after the other on one worker, each of
-//! which may
-//! read the output of an earlier one. An [`Action`] runs a stored plan once per input. [`PlanJob`] is the body of one
-//! job of
-//! a plan: a door renders it, a worker reads it. [`Document`] parses JSON field by field, and every error names the
-//! field.
+//! which may read the output of an earlier one. An [`Action`] runs a stored plan once per input. [`PlanJob`] is the
+//! body of one job of a plan: a door renders it, a worker reads it. [`Document`] parses JSON field by field, and
+//! every error names the field.
 
 mod action;
 mod document;

@@ -1,13 +1,10 @@
 //! The simulator: the real engine, the real hub logic and the real store, in a world where time, disk and network are
 //! simulated and everything follows from one seed.
 //!
-//! A world (`world.rs`) is a queue of scheduled events. Clients and workers talk to the broker over links that delay
-//! and
-//! break; the broker's process and power fail at any write; the promise checker (`promises.rs`) records what was
-//! promised
-//! and inspects the broker again and again. A seed that breaks a promise replays exactly. Topics (`topics/`) have
-//! their own
-//! world with the same seed.
+//! A world (`world.rs`) is a queue of scheduled events. Clients and workers talk to the broker over links that
+//! delay and break; the broker's process and power fail at any write; the promise checker (`promises.rs`) records
+//! what was promised and inspects the broker again and again. A seed that breaks a promise replays exactly. Topics
+//! (`topics/`) have their own world with the same seed.
 
 mod begun;
 mod broker;

@@ -1,10 +1,8 @@
 //! `tenure`: the broker and its command-line tools.
 //!
-//! `serve` joins hub and doors into a broker. Every other subcommand is a client of a running broker, or works on its
-//! files
-//! while none runs. `args.rs` defines the command line, `exit.rs` the exit codes, `config/` the broker's
-//! configuration,
-//! `output/` the output formats, and `verbs/` has one file for each subcommand.
+//! `serve` joins hub and doors into a broker. Every other subcommand is a client of a running broker, or works on
+//! its files while none runs. `args.rs` defines the command line, `exit.rs` the exit codes, `config/` the broker's
+//! configuration, `output/` the output formats, and `verbs/` has one file for each subcommand.
 
 mod args;
 mod bench;

@@ -1,8 +1,8 @@
 //! The signals that ask this program to end, and which of them are duplicates.
 //!
 //! `timeout` signals its child and then the whole process group, and a terminal signals every process of the
-//! foreground
-//! group: the program gets one request twice. A signal within [`ECHO`] of the previous one is the same request.
+//! foreground group: the program gets one request twice. A signal within [`ECHO`] of the previous one is the same
+//! request.
 
 use std::time::Duration;
 

@@ -1,8 +1,7 @@
 //! How a field is encoded: its default when absent, how it is written and how it is read.
 //!
 //! A value that equals its default is not written. So new fields with default values cost nothing, and an old peer
-//! that
-//! does not know a field behaves as if it were absent.
+//! that does not know a field behaves as if it were absent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,9 +1,8 @@
 //! A text notation for frames: JSON, with additions for what JSON lacks.
 //!
-//! `b"text"` and `x"00ff"` are bytes. `*` stands for any one value, `$name` for a value that is the same wherever the
-//! name appears, and `…` (or `...`) as the last entry of a list or map for any further entries. Inside a text, `${*}`
-//! and
-//! `${name}` stand for a part of the text.
+//! `b"text"` and `x"00ff"` are bytes. `*` stands for any one value, `$name` for a value that is the same wherever
+//! the name appears, and `…` (or `...`) as the last entry of a list or map for any further entries. Inside a text,
+//! `${*}` and `${name}` stand for a part of the text.
 
 use std::collections::BTreeMap;
 use std::fmt;

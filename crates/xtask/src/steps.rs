@@ -1,8 +1,7 @@
 //! Steps: named, timed pieces of work that say how to repeat them.
 //!
-//! A failed step does not stop the ones after it, because a long run should report everything that is wrong, not only
-//! the
-//! first thing.
+//! A failed step does not stop the ones after it, because a long run should report everything that is wrong, not
+//! only the first thing.
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -1,10 +1,9 @@
 //! Leaving a subscription that a later subscriber resumes: exactly what the program has taken counts as taken.
 //!
 //! The broker does not know which of its messages the program has read. So the subscriber first pauses the
-//! subscription;
-//! when the reply comes, everything the broker wrote has arrived. Then it acknowledges what was taken. If some
-//! messages
-//! were not taken, it subscribes again from the sequences before them and pauses again before the replay starts.
+//! subscription; when the reply comes, everything the broker wrote has arrived. Then it acknowledges what was
+//! taken. If some messages were not taken, it subscribes again from the sequences before them and pauses again
+//! before the replay starts.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,7 @@
 //! Waiting for tasks to end.
 //!
-//! A wait is a series of short requests. So the broker soon forgets a wait that the program has abandoned, and a wait
-//! of
-//! days survives any number of lost connections.
+//! A wait is a series of short requests. So the broker soon forgets a wait that the program has abandoned, and a
+//! wait of days survives any number of lost connections.
 
 use std::time::Duration;
 

@@ -100,12 +100,10 @@ impl Context {
         self.inner.checkpoint.get().filter(|checkpoint| !checkpoint.is_empty())
     }
 
-    /// Saves a checkpoint: how far the work is, in bytes that the next attempt understands. They replace the previous
-    /// checkpoint and stay with the task, whatever happens to this worker or the broker. The receipt resolves when
-    /// they are
-    /// on the broker's disk; the handler need not wait for it. If checkpoints come faster than the worker can send
-    /// them, it
-    /// sends only the latest.
+    /// Saves a checkpoint: how far the work is, in bytes that the next attempt understands. They replace the
+    /// previous checkpoint and stay with the task, whatever happens to this worker or the broker. The receipt
+    /// resolves when they are on the broker's disk; the handler need not wait for it. If checkpoints come faster
+    /// than the worker can send them, it sends only the latest.
     ///
     /// ```no_run
     /// # async fn render(_: u32) {}

@@ -1,8 +1,7 @@
 //! A subscriber's stream: messages from its queue, heartbeats while there are none, and its end.
 //!
 //! Nothing is taken before the connection has room for it, so a slow subscriber fills only its own queue. Messages
-//! that were
-//! taken and could not be sent are given back, and count as missed.
+//! that were taken and could not be sent are given back, and count as missed.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

@@ -1,8 +1,7 @@
 //! A watch: events from a number on, an explicit gap for those that are gone, and then live events.
 //!
 //! The watch sends nothing to a peer that does not read. Its mailbox fills, and the hub reads the rest from the log
-//! when
-//! there is room again, so a slow watcher misses nothing and delays no other peer.
+//! when there is room again, so a slow watcher misses nothing and delays no other peer.
 
 use std::collections::VecDeque;
 

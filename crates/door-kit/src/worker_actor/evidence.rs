@@ -1,8 +1,7 @@
 //! Evidence: what a door knows about whether its worker has a task that was sent to it.
 //!
 //! Protocols with pulling workers often have no message for "I have it". The door concludes it from what the worker
-//! sends,
-//! and from how long it is silent.
+//! sends, and from how long it is silent.
 
 use std::time::Duration;
 

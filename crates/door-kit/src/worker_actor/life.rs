@@ -1,8 +1,7 @@
 //! Signs of life, and detecting their absence.
 //!
 //! The hub decides whether a worker is dead: it knows when the broker itself was away and could not receive any. So
-//! the
-//! actor forwards signs of life, and asks the hub when the last forwarded one is old.
+//! the actor forwards signs of life, and asks the hub when the last forwarded one is old.
 
 use tenure_hub::words::{Answer as HubAnswer, Command, PresenceName, Query, Refusal, Timestamp};
 use tenure_hub::{Ask, Request, Response};

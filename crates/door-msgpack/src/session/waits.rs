@@ -1,10 +1,8 @@
 //! Waiting for tasks to end.
 //!
 //! The first wait of a session opens one watch for the ends of everything the peer has submitted. Then each task is
-//! queried
-//! once: if it has ended, that is the answer, otherwise the watch delivers it. A task of another submitter gets its
-//! own
-//! watch and is queried once more.
+//! queried once: if it has ended, that is the answer, otherwise the watch delivers it. A task of another submitter
+//! gets its own watch and is queried once more.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,9 +1,8 @@
 //! Bytes ↔ messages of the dialect. A frame is a big-endian length of four bytes and one MessagePack value: a message
 //! without fields is its name, any other a map of one entry, from its name to its fields.
 //!
-//! The codec writes fields as a list in order, as existing peers do, and also reads them as a map. Variants that the
-//! broker
-//! adds to the dialect (`HandShakeWith`, `AddTaskWith`) are read only: existing peers never receive one.
+//! The codec writes fields as a list in order, as existing peers do, and also reads them as a map. Variants that
+//! the broker adds to the dialect (`HandShakeWith`, `AddTaskWith`) are read only: existing peers never receive one.
 
 use std::fmt;
 

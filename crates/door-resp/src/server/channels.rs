@@ -1,9 +1,8 @@
 //! The topic subscriptions of one connection: one for each channel and each pattern, and the path of their messages.
 //!
 //! Each subscription has a task that forwards its messages. The queue to the connection is short on purpose: a peer
-//! that
-//! does not read fills it, the task waits, and the broker drops the oldest messages of that subscription and reports
-//! which.
+//! that does not read fills it, the task waits, and the broker drops the oldest messages of that subscription and
+//! reports which.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};

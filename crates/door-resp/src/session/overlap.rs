@@ -1,11 +1,9 @@
 //! Which commands may run at the same time.
 //!
-//! A worker reports the end of one job and asks for the next, or reports on many and takes many, in one write. These
-//! go
-//! to one actor, which keeps their order, so none of them waits for the previous reply: they share a sync. Every other
-//! command waits for the ones before it, and a pop that may block, or that takes several jobs, blocks all commands
-//! after
-//! it, as in Redis.
+//! A worker reports the end of one job and asks for the next, or reports on many and takes many, in one write.
+//! These go to one actor, which keeps their order, so none of them waits for the previous reply: they share a sync.
+//! Every other command waits for the ones before it, and a pop that may block, or that takes several jobs, blocks
+//! all commands after it, as in Redis.
 
 use crate::command::{
     ClaimCommand, Command, JobCommand, KeyspaceCommand, PopReply, RespListCommand, ViewCommand, Wait,

@@ -1,10 +1,9 @@
 //! Plans: tasks that stay held until they are deleted. So they are durable and visible through every door.
 //!
-//! A plan is two tasks: its place, which has the plan's name, and the recipe, a child of the place. Deleting cancels
-//! both.
-//! The broker remembers ended tasks, and their names, for a while. So a plan that is stored again resumes its place
-//! and
-//! adds a new recipe to it. One query finds a plan, whatever the broker has forgotten meanwhile.
+//! A plan is two tasks: its place, which has the plan's name, and the recipe, a child of the place. Deleting
+//! cancels both. The broker remembers ended tasks, and their names, for a while. So a plan that is stored again
+//! resumes its place and adds a new recipe to it. One query finds a plan, whatever the broker has forgotten
+//! meanwhile.
 
 use bytes::Bytes;
 use serde_json::{Value, json};

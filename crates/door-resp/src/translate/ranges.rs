@@ -1,8 +1,7 @@
 //! LLEN and LRANGE: reading lists without taking anything.
 //!
-//! In Redis a push goes to the head and a pop takes the last element. So index 0 is the last task in line, and a range
-//! is
-//! the queue read backwards. It is walked page by page, and only the requested part is kept.
+//! In Redis a push goes to the head and a pop takes the last element. So index 0 is the last task in line, and a
+//! range is the queue read backwards. It is walked page by page, and only the requested part is kept.
 
 use bytes::Bytes;
 use tenure_hub::words::{Answer, ListQuery, Query, Refusal, StateName, TaskInfo};

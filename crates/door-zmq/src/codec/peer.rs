@@ -10,13 +10,11 @@ use super::frame::{self, ExpectedFrame, Frame};
 use super::greeting::{self, Mechanism};
 use super::{CodecError, PeerAdmission, ZmtpEvent, ZmtpLimits, metadata};
 
-/// The state machine of one connection. It owns the bytes that were read and not yet decoded, and appends its output
-/// to
-/// the `out` argument.
+/// The state machine of one connection. It owns the bytes that were read and not yet decoded, and appends its
+/// output to the `out` argument.
 ///
 /// After an error the connection is over: `out` may hold a last ERROR command for the peer, and every later call
-/// returns
-/// the same error.
+/// returns the same error.
 #[derive(Debug)]
 pub struct ZmtpPeer {
     state: State,

@@ -4,9 +4,8 @@ use bytes::BytesMut;
 
 use super::{CodecError, PeerAdmission, ZmtpEvent, ZmtpLimits, ZmtpPeer};
 
-/// Feeds `bytes` to a connection and checks what holds for every input: no panic, the same events however the stream
-/// is
-/// split, no more memory than the limits allow, and every message decoded or refused by name.
+/// Feeds `bytes` to a connection and checks what holds for every input: no panic, the same events however the
+/// stream is split, no more memory than the limits allow, and every message decoded or refused by name.
 ///
 /// The first byte chooses the admission and the split, so that a fuzzer reaches all combinations.
 pub fn fuzz(bytes: &[u8]) {

@@ -1,8 +1,7 @@
 //! The small part of CBOR that the `_PL` dialect needs: walking over items without building them, and writing maps.
 //!
-//! Items are copied as bytes, and only what is needed is decoded, so a hostile document costs no more memory than its
-//! own
-//! length.
+//! Items are copied as bytes, and only what is needed is decoded, so a hostile document costs no more memory than
+//! its own length.
 
 use bytes::Bytes;
 use minicbor::data::Type;

@@ -1,10 +1,8 @@
 //! The parameters of a `_PL` call.
 //!
 //! A client sends a batch: a table that maps small integers to names, then one map of parameters per call that uses
-//! the
-//! integers as keys. The door puts the names back when the batch arrives, so that the body of the task is a plain map
-//! for
-//! any worker. When a call goes to a `_PL` worker, the door adds what the worker needs to answer it.
+//! the integers as keys. The door puts the names back when the batch arrives, so that the body of the task is a
+//! plain map for any worker. When a call goes to a `_PL` worker, the door adds what the worker needs to answer it.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,7 @@
 //! Whether a READY / PING / PONG worker may still compute a job from a connection that is gone.
 //!
 //! Its socket reconnects by itself, and then it cannot be distinguished from a new worker, until it says that it is
-//! free or
-//! sends a result.
+//! free or sends a result.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,5 @@
 //! `tenure bench`: measures throughput, memory and recovery on this machine, compared with what its disk allows and
-//! what
-//! Redis reaches under the same load.
+//! what Redis reaches under the same load.
 //!
 //! Every workload gets a fresh broker on a temporary directory, so that workloads do not affect each other. `load.rs`
 //! defines the load; `native.rs` and `redis.rs` apply it to each server; `figures.rs` prints the results.

@@ -1,8 +1,8 @@
 //! The same load on a temporary Redis server, as a queue is commonly built from its lists.
 //!
-//! A client pushes a task onto a list. A worker moves it to its own list, so that it is not lost with the worker, and
-//! when
-//! it is done removes it there and sets its result. The server syncs its log before it replies, as Tenure does.
+//! A client pushes a task onto a list. A worker moves it to its own list, so that it is not lost with the worker,
+//! and when it is done removes it there and sets its result. The server syncs its log before it replies, as Tenure
+//! does.
 
 use std::collections::VecDeque;
 use std::net::TcpListener;

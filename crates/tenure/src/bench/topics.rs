@@ -1,8 +1,7 @@
 //! The topic load, the same for every server: one publisher, many subscribers, no acknowledgements.
 //!
-//! The publisher is never more than a window ahead of the slowest subscriber, so that no server has to drop anything
-//! and
-//! each is measured by what it delivers. Every subscriber reads each message it gets.
+//! The publisher is never more than a window ahead of the slowest subscriber, so that no server has to drop
+//! anything and each is measured by what it delivers. Every subscriber reads each message it gets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

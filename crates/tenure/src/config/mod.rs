@@ -1,8 +1,7 @@
 //! The broker's configuration: one TOML file, the environment and the command line, in rising precedence.
 //!
 //! `settings.rs` lists every setting once; `load.rs` determines each value and its source; this file converts the
-//! texts to
-//! the settings of the hub, the store and the doors.
+//! texts to the settings of the hub, the store and the doors.
 
 pub(crate) mod access;
 pub(crate) mod flags;

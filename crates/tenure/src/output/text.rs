@@ -1,10 +1,8 @@
 //! Makes untrusted text and bytes safe for a terminal.
 //!
 //! A task's output, a name or a message may contain escape sequences that move the cursor, forge lines or set the
-//! window's
-//! title, and characters that change the direction of text. On a terminal they are escaped. Output to a file or a pipe
-//! stays
-//! unchanged.
+//! window's title, and characters that change the direction of text. On a terminal they are escaped. Output to a
+//! file or a pipe stays unchanged.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};

@@ -1,8 +1,7 @@
 //! A worker's name on this machine: a locked file that one guard holds at a time.
 //!
-//! The file says which process holds the name and for which worker. A process that waits for the name locks a second
-//! file,
-//! so that the holder notices and releases the name as soon as it can.
+//! The file says which process holds the name and for which worker. A process that waits for the name locks a
+//! second file, so that the holder notices and releases the name as soon as it can.
 
 use std::fs::File;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};

@@ -1,8 +1,7 @@
 //! One command, from its start to the end of everything it has started.
 //!
-//! It leads its own process group. To end it, the worker sends `TERM` to the group, and `KILL` when the grace is over.
-//! When
-//! the command ends by itself, the worker ends the processes it has left behind in the same way.
+//! It leads its own process group. To end it, the worker sends `TERM` to the group, and `KILL` when the grace is
+//! over. When the command ends by itself, the worker ends the processes it has left behind in the same way.
 
 use std::ffi::OsString;
 use std::fs::File;

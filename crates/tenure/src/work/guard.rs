@@ -1,16 +1,12 @@
 //! The guard: a small process beside the worker that survives the worker's `kill -9`.
 //!
 //! Commands lead their own process groups, so without the guard they would continue without their worker, and run
-//! beside
-//! the next attempt. The worker tells the guard which groups exist. When the worker is gone without a goodbye, the
-//! guard
-//! kills the groups and then informs the broker, which need not wait for the lease, because the tasks no longer run.
-//! The
-//! guard also removes the directories that the worker created for its tasks.
-//! Until the groups are dead it holds the worker's name (`claim.rs`), so that the next worker of the same name on this
-//! machine does not start while they still run. The registration of that worker also frees the tasks: if one waits for
-//! the
-//! name, the guard leaves informing the broker to it.
+//! beside the next attempt. The worker tells the guard which groups exist. When the worker is gone without a
+//! goodbye, the guard kills the groups and then informs the broker, which need not wait for the lease, because the
+//! tasks no longer run. The guard also removes the directories that the worker created for its tasks. Until the
+//! groups are dead it holds the worker's name (`claim.rs`), so that the next worker of the same name on this
+//! machine does not start while they still run. The registration of that worker also frees the tasks: if one waits
+//! for the name, the guard leaves informing the broker to it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

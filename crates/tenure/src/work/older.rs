@@ -1,8 +1,7 @@
 //! Older attempts: this worker never runs two attempts of one task at once.
 //!
 //! The broker may have ended an attempt, because of a run limit or a lost lease, while its command still uses its
-//! grace
-//! period. If the next attempt comes to the same worker, it starts when the command is gone.
+//! grace period. If the next attempt comes to the same worker, it starts when the command is gone.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

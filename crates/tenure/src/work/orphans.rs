@@ -1,8 +1,7 @@
 //! Commands that the guard does not know: their worker died between starting and announcing them.
 //!
 //! Every command has a mark of its worker's run in its environment, which the kernel shows. The pipe between worker
-//! and
-//! guard closes only when the last forked process has become a command, so none is missed.
+//! and guard closes only when the last forked process has become a command, so none is missed.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,7 +1,6 @@
-//! Results that the broker has not accepted when the worker leaves. Each is a file in the worker's directory; the next
-//! worker
-//! of the same name in the same directory reports it, and the broker accepts it if the attempt is still that worker's
-//! own.
+//! Results that the broker has not accepted when the worker leaves. Each is a file in the worker's directory; the
+//! next worker of the same name in the same directory reports it, and the broker accepts it if the attempt is still
+//! that worker's own.
 //!
 //! A file holds one frame of the native protocol (`spec/native.md`): the request that would have reported the end.
 

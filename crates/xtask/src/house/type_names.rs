@@ -1,8 +1,7 @@
 //! Rule: a type name belongs to one crate, unless the glossary lists it as shared.
 //!
-//! The rule covers types that a library crate shares between its files (`pub`, `pub(crate)`, `pub(super)`). Names that
-//! are
-//! private to a file are as local as variables, and no crate depends on the programs.
+//! The rule covers types that a library crate shares between its files (`pub`, `pub(crate)`, `pub(super)`). Names
+//! that are private to a file are as local as variables, and no crate depends on the programs.
 
 use std::collections::BTreeMap;
 
