@@ -200,7 +200,7 @@ impl Cleaning {
                 Some(from) => self.ask_for_list(segment, from, jobs),
                 None => {
                     self.events =
-                        Some(MaintenanceEvent::Cleaned { segment, blobs: self.blobs, bytes: self.bytes })
+                        Some(MaintenanceEvent::Cleaned { segment, blobs: self.blobs, bytes: self.bytes });
                 }
             },
             State::Fetching { segment, mut left, next, asked: false } => {

@@ -14,7 +14,7 @@ impl Engine {
     pub(crate) fn fire(&mut self, now: Timestamp, timer: Timer, out: &mut dyn Output) {
         match timer {
             Timer::Due(slot) => {
-                self.become_state(now, slot, TaskState::Ready { since: now }, EventData::Due, out)
+                self.become_state(now, slot, TaskState::Ready { since: now }, EventData::Due, out);
             }
             Timer::Expires(slot) => self.expire(now, slot, out),
             Timer::Held(slot) => self.check_held(now, slot, out),
