@@ -314,7 +314,7 @@ impl Session {
             (_, Err(no)) => refuse(number, &no, turn),
             (ReplyPlan::Submitted { refused }, Ok(response)) => submitted(number, &refused, response, turn),
             (ReplyPlan::Watching { from }, Ok(_)) => {
-                answer(number, &Reply::Watching(Watching { from }), turn)
+                answer(number, &Reply::Watching(Watching { from }), turn);
             }
             (ReplyPlan::Pong { now }, Ok(_)) => answer(number, &verbs::pong(now), turn),
             (ReplyPlan::Result, Ok(Response::Answer(Answer::Task(info)))) if info.state.end().is_none() => {

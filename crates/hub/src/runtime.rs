@@ -454,7 +454,7 @@ impl EventLoop {
                     "the disk has no room for a snapshot, and only a snapshot frees room: make room on this disk; it is tried again"
                 ),
                 MaintenanceEvent::Failed { doing, error } => {
-                    tracing::warn!(doing, %error, "a maintenance step of the store failed")
+                    tracing::warn!(doing, %error, "a maintenance step of the store failed");
                 }
             }
         }

@@ -329,7 +329,7 @@ async fn a_client_that_knows_its_last_number_goes_on_after_it_and_is_told_what_i
             }
             // Old events go when the store tidies up, which is not at once.
             Delivery::Message { kind: DeliveryKind::Replay, message } => {
-                assert!(message.sequence > Sequence(1))
+                assert!(message.sequence > Sequence(1));
             }
             other => panic!("{other:?}"),
         }
@@ -371,7 +371,7 @@ async fn one_number_counts_for_events_and_other_topics_if_the_subscription_is_ne
     while ends < 2 {
         match subscriber.next().await {
             Delivery::Message { kind: DeliveryKind::Replay, message } => {
-                heard.push(message.topic.to_string())
+                heard.push(message.topic.to_string());
             }
             Delivery::ReplayComplete(_) => ends += 1,
             other => panic!("{other:?}"),

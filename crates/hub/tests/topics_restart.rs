@@ -62,7 +62,7 @@ async fn after_a_clean_stop_everything_goes_on_exactly_where_it_was() {
     let mut newcomer = topics.subscribe(&default(), newcomer).unwrap().0;
     match &take(&mut newcomer).await[..] {
         [Delivery::Message { kind: DeliveryKind::Retained, message }] => {
-            assert_eq!(message.payload, "last known")
+            assert_eq!(message.payload, "last known");
         }
         other => panic!("{other:?}"),
     }
