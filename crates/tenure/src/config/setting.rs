@@ -2,7 +2,7 @@
 //! line.
 
 /// One setting.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
     pub(crate) key: &'static str,
     pub(crate) group: &'static str,
