@@ -57,6 +57,7 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::CommandExt;
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -66,7 +67,13 @@ mod tests {
         let mut command = std::process::Command::new("sleep");
         let mut child = command.arg("300").env(MARK, &mark).process_group(0).spawn().unwrap();
         let group = Group::led_by(child.id()).unwrap();
-        let found = find(&mark);
+        // The kernel shows the environment of a new program a moment after the program has started.
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let mut found = find(&mark);
+        while found.is_empty() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+            found = find(&mark);
+        }
         let others = find("nobody's");
         child.kill().unwrap();
         child.wait().unwrap();
