@@ -268,6 +268,8 @@ def test_a_broker_that_is_gone_does_not_keep_the_interpreter(tenure_broker: Brok
 def test_ctrl_c_ends_a_wait(shared_broker: Broker) -> None:
     code = """
         import os, signal, sys, threading, tenure
+        # A process that was started in the background may ignore it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         client = tenure.SyncClient(sys.argv[1])
         task = client.submit("never")
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
