@@ -51,7 +51,7 @@ impl Worker {
     ///
     /// # async fn example() -> Result<(), tenure_client::Error> {
     /// let worker = Worker::builder("127.0.0.1:7171").id("scanner-1").queues(["images"]).slots(4).handle(scan).start().await?;
-    /// Later, from anywhere:
+    /// // Later, from anywhere:
     /// worker.drain();
     /// worker.ended().await?;
     /// # Ok(()) }
