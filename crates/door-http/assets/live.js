@@ -1,0 +1,83 @@
+// The stream that every page listens to. A browser opens few connections to one server, so of all open tabs one has
+// the connection and passes on what comes; when it is closed, another one takes over.
+
+const CHANNEL = "tenure-live";
+const LAST = "tenure-last-event";
+const NAMES = ["pulse", "notice", "live", "gap"];
+
+/** Returns a target that fires `pulse`, `notice` and `state` events. */
+export function listen() {
+  const target = new EventTarget();
+  const namespace = document.querySelector("details.namespace summary")?.textContent ?? "";
+  const channel = "BroadcastChannel" in window ? new BroadcastChannel(`${CHANNEL}-${namespace}`) : null;
+  const fire = (name, data) => target.dispatchEvent(new CustomEvent(name, { detail: data }));
+  const history = [];
+
+  const state = document.getElementById("connection");
+  const show = (name, word) => {
+    if (!state || state.dataset.state === name) return;
+    state.dataset.state = name;
+    state.querySelector(".word").textContent = word;
+  };
+
+  const take = (name, data, id) => {
+    if (id) sessionStorage.setItem(`${LAST}-${namespace}`, id);
+    show("live", "live");
+    if (name === "pulse") {
+      history.push(...data.samples);
+      history.splice(0, Math.max(0, history.length - 600));
+    }
+    fire(name, data);
+  };
+
+  if (channel) {
+    channel.onmessage = ({ data }) => {
+      if (data.name === "history?") {
+        if (history.length && leads) channel.postMessage({ name: "history", samples: history });
+      } else if (data.name === "history") {
+        if (!leads && history.length < data.samples.length) {
+          history.splice(0, history.length, ...data.samples);
+          fire("history", { samples: history });
+        }
+      } else if (data.name === "lost") {
+        show("lost", "reconnecting");
+      } else {
+        take(data.name, data.data, data.id);
+      }
+    };
+    channel.postMessage({ name: "history?" });
+  }
+
+  let leads = false;
+  const open = () => {
+    leads = true;
+    const last = Number(sessionStorage.getItem(`${LAST}-${namespace}`));
+    const source = new EventSource(last > 0 ? `/live?from=${last + 1}` : "/live");
+    for (const name of NAMES) {
+      source.addEventListener(name, (event) => {
+        const data = JSON.parse(event.data);
+        channel?.postMessage({ name, data, id: event.lastEventId });
+        take(name, data, event.lastEventId);
+      });
+    }
+    source.addEventListener("end", () => source.close());
+    source.onerror = () => {
+      show("lost", "reconnecting");
+      channel?.postMessage({ name: "lost" });
+      // The browser gives up after an answer that is not a stream, for example while the broker starts.
+      if (source.readyState === EventSource.CLOSED) setTimeout(open, 3000);
+    };
+    return source;
+  };
+
+  if (channel && navigator.locks) {
+    navigator.locks.request(`${CHANNEL}-${namespace}`, () => {
+      open();
+      return new Promise(() => {});
+    });
+  } else {
+    open();
+  }
+  target.history = history;
+  return target;
+}

@@ -1,0 +1,149 @@
+//! `/live`: what every open page listens to. Each second the counts of the namespace and the figures for the charts,
+//! and at once the notices that a person should read: crashes, missing workers, queues without a worker.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::stream;
+use serde_json::{Value, json};
+use tenure_hub::words::{Answer, Event, EventData, EventFilter, Query};
+use tokio::sync::watch;
+
+use super::format::{counted, escaped, short, span};
+use super::pulse::Pulse;
+use crate::call::HttpCall;
+use crate::codec::sse;
+use crate::problem::ProblemDetails;
+use crate::reply::{self, HttpResult};
+use crate::session::{EventWatch, HubAccess, WatchItem};
+use crate::translate;
+
+/// The kinds of events that become notices.
+const KINDS: [&str; 6] =
+    ["crashed", "worker-lost", "worker-returned", "worker-quarantined", "queue-unserved", "queue-backlog"];
+
+pub(super) async fn stream(call: HttpCall) -> HttpResult {
+    call.query.only(&["from"])?;
+    let last: Option<u64> = sse::last_event_id(&call.head.headers).and_then(|id| id.parse().ok());
+    let from = last.map(|last| last.saturating_add(1)).or(call.query.number("from")?);
+    let kinds = KINDS.iter().map(|kind| (*kind).into()).collect();
+    let filter = EventFilter { kinds, ..EventFilter::default() };
+    let watching = EventWatch::begin(call.peer()?, filter, from.map(|from: u64| from.max(1))).await?;
+    let pulse = Arc::clone(&call.door.pulse);
+    let listening =
+        LiveStream { hub: call.hub()?, watching, samples: pulse.listen(&call.door.hub), pulse, sent: 0 };
+    let first = Bytes::from_static(sse::RETRY.as_bytes());
+    let parts = stream::unfold(Some(listening), |listening| async move {
+        let mut listening = listening?;
+        match listening.next().await {
+            Ok(part) => Some((part, Some(listening))),
+            Err(problem) => {
+                let mut out = String::new();
+                sse::append(&mut out, Some("end"), None, &problem.json());
+                Some((Bytes::from(out), None))
+            }
+        }
+    });
+    use futures::StreamExt as _;
+    Ok(reply::event_stream(stream::once(async { first }).chain(parts)))
+}
+
+struct LiveStream {
+    hub: HubAccess,
+    watching: EventWatch,
+    pulse: Arc<Pulse>,
+    samples: watch::Receiver<u64>,
+    /// The last sample that was sent.
+    sent: u64,
+}
+
+impl LiveStream {
+    async fn next(&mut self) -> Result<Bytes, ProblemDetails> {
+        let mut out = String::new();
+        tokio::select! {
+            watched = self.watching.next() => {
+                append(&mut out, &watched.map_err(|no| translate::problem(&no))?);
+                while out.len() < 64 << 10 && let Some(more) = self.watching.next_now() {
+                    append(&mut out, &more.map_err(|no| translate::problem(&no))?);
+                }
+            }
+            changed = self.samples.changed() => {
+                changed.map_err(|_| ProblemDetails::unexpected())?;
+                let Answer::Counts(counts) = self.hub.query(Query::Counts).await? else {
+                    return Err(ProblemDetails::unexpected());
+                };
+                let samples = self.pulse.after(self.sent);
+                self.sent = *self.samples.borrow();
+                let samples: Vec<Value> = samples.iter().map(super::pulse::Sample::json).collect();
+                let data = json!({ "counts": translate::counts(&counts), "samples": samples });
+                sse::append(&mut out, Some("pulse"), None, &data);
+            }
+        }
+        Ok(Bytes::from(out))
+    }
+}
+
+fn append(out: &mut String, watched: &WatchItem) {
+    match watched {
+        WatchItem::Event(event) => {
+            if let Some(notice) = notice(event) {
+                sse::append(out, Some("notice"), Some(&event.seq.to_string()), &notice);
+            }
+        }
+        // Notices that are gone are not missed on a page that was not open.
+        WatchItem::Gap { oldest, .. } => {
+            let id = oldest.saturating_sub(1).to_string();
+            sse::append(out, Some("gap"), Some(&id), &json!({ "oldest": oldest }));
+        }
+        WatchItem::Live { next } => {
+            sse::append(
+                out,
+                Some("live"),
+                Some(&next.saturating_sub(1).to_string()),
+                &json!({ "next": next }),
+            );
+        }
+    }
+}
+
+/// A notice as a person reads it.
+fn notice(event: &Event) -> Option<Value> {
+    let worker = event.worker().map(|worker| &**worker).unwrap_or_default();
+    let queue = event.queue().map(|queue| &**queue).unwrap_or_default();
+    let of_worker = format!("/workers/{}", escaped(worker));
+    let of_queue = format!("/queues/{}", escaped(queue));
+    let (level, title, text, path) = match &event.kind {
+        EventData::Crashed { reason, next, .. } => {
+            let task = event.task()?;
+            let title = format!("Task {} crashed", short(task));
+            let text = format!("Worker {worker}: {}. The task is {}.", reason.as_str(), next.as_str());
+            ("bad", title, text, format!("/tasks/{task}"))
+        }
+        EventData::WorkerLost { reason } => {
+            let text = format!("{}. Its tasks wait until its lease ends.", reason.as_str());
+            ("bad", format!("Worker {worker} is missing"), text, of_worker)
+        }
+        EventData::WorkerReturned => {
+            ("good", format!("Worker {worker} is back"), "It continues its tasks.".to_owned(), of_worker)
+        }
+        EventData::WorkerQuarantined { crashes, .. } => {
+            let crashes = counted(u64::from(*crashes), "crash", "crashes");
+            let text = format!("It gets no tasks after {crashes}.");
+            ("bad", format!("Worker {worker} is in quarantine"), text, of_worker)
+        }
+        EventData::QueueUnserved { .. } => {
+            let text = "Tasks wait, and no live worker can take them.".to_owned();
+            ("warn", format!("Queue {queue} has no worker"), text, of_queue)
+        }
+        EventData::QueueBacklog { depth, age, .. } => {
+            let text = format!("{} ready, the oldest for {}.", counted(*depth, "task", "tasks"), span(*age));
+            ("warn", format!("Queue {queue} has a backlog"), text, of_queue)
+        }
+        // The watch asks for no other kind.
+        _ => return None,
+    };
+    Some(json!({
+        "seq": event.seq, "at": event.at.rfc3339(), "kind": event.kind.as_str(), "level": level,
+        "title": title, "text": text, "path": path,
+    }))
+}

@@ -1,0 +1,338 @@
+//! `/openapi.json`: the description of the API (OpenAPI 3.1), made from a table with one line for each endpoint.
+//!
+//! A test compares the table with the routes, and the schemas with what the table names.
+
+use http::header::HeaderValue;
+use serde_json::{Map, Value, json};
+
+use crate::call::HttpCall;
+use crate::reply::{self, HttpResult};
+
+/// The schemas that bodies and answers have.
+const SCHEMAS: &str = include_str!("../../assets/openapi-schemas.json");
+
+/// One endpoint: method and path, what it does, its query parameters, its body, and its answers.
+///
+/// A body is the name of a schema, with `?` if it may be missing, or `bytes`. An answer is a status with a schema,
+/// `bytes`, `text`, `events` or nothing.
+struct Operation(&'static str, &'static str, &'static str, &'static str, &'static str);
+
+const OPERATIONS: &[Operation] = &[
+    Operation("GET /healthz", "Say that the process answers", "", "", "200 Health"),
+    Operation(
+        "GET /readyz",
+        "Say whether the broker takes new tasks",
+        "",
+        "",
+        "200 Readiness, 503 Readiness",
+    ),
+    Operation("GET /openapi.json", "Describe this API", "", "", "200 Anything"),
+    Operation("GET /metrics", "Show all figures for Prometheus", "", "", "200 text"),
+    Operation("POST /v1/login", "Log a browser in", "", "LoginInput", "204, 303"),
+    Operation("POST /v1/logout", "Log a browser out", "", "", "204"),
+    Operation(
+        "GET /v1/tasks",
+        "List tasks",
+        "state queue tag worker parent submitter submitted_after submitted_before cursor limit",
+        "",
+        "200 TaskPage",
+    ),
+    Operation("POST /v1/tasks", "Submit a task", "", "TaskInput", "201 Accepted, 200 Accepted"),
+    Operation("POST /v1/tasks/batch", "Submit many tasks", "", "BatchInput", "200 BatchVerdicts"),
+    Operation("GET /v1/tasks/{task}", "Show a task", "", "", "200 Task"),
+    Operation("GET /v1/tasks/{task}/explain", "Say why a task is not running", "", "", "200 Why"),
+    Operation("GET /v1/tasks/{task}/body", "Get the body of a task", "", "", "200 bytes"),
+    Operation("GET /v1/tasks/{task}/result", "Get the result of a task", "wait", "", "200 bytes"),
+    Operation("GET /v1/tasks/{task}/checkpoint", "Get the checkpoint of a task", "", "", "200 bytes"),
+    Operation("GET /v1/tasks/{task}/wait", "Wait for the end of a task", "wait", "", "200 Task, 204"),
+    Operation("POST /v1/tasks/{task}/release", "Release a held task", "", "Nothing?", "204"),
+    Operation("POST /v1/tasks/{task}/cancel", "Cancel a task", "", "ReasonInput?", "204"),
+    Operation("POST /v1/tasks/{task}/pause", "Pause a task", "", "ReasonInput?", "204"),
+    Operation("POST /v1/tasks/{task}/resume", "Resume a task", "", "Nothing?", "204"),
+    Operation("POST /v1/tasks/{task}/retry", "Retry an ended task", "", "Nothing?", "204"),
+    Operation("POST /v1/tasks/{task}/move", "Change a waiting task", "", "MoveInput", "204"),
+    Operation("POST /v1/wait", "Wait for the ends of many tasks", "", "WaitInput", "200 WaitAnswer"),
+    Operation("POST /v1/bulk/{verb}", "Act on many tasks", "", "BulkInput", "200 BulkAnswer"),
+    Operation("GET /v1/queues", "List queues", "", "", "200 QueueList"),
+    Operation("GET /v1/queues/{queue}", "Show a queue", "", "", "200 Queue"),
+    Operation(
+        "GET /v1/queues/{queue}/scaling",
+        "Say how many slots a queue needs",
+        "wait",
+        "",
+        "200 Scaling",
+    ),
+    Operation(
+        "POST /v1/queues/{queue}/tasks",
+        "Submit bytes as they are",
+        "id name priority need tag parent hold not_before expires_at on_lost crash_budget retries backoff_first_ms \
+         backoff_max_ms accept_timeout_ms run_limit_ms cancel_timeout_ms",
+        "bytes",
+        "201 Accepted, 200 Accepted",
+    ),
+    Operation("POST /v1/queues/{queue}/pause", "Pause a queue", "", "Nothing?", "204"),
+    Operation("POST /v1/queues/{queue}/resume", "Resume a queue", "", "Nothing?", "204"),
+    Operation("PUT /v1/queues/{queue}/thresholds", "Set the thresholds of a queue", "", "Thresholds", "204"),
+    Operation(
+        "DELETE /v1/queues/{queue}/thresholds",
+        "Return to the default thresholds",
+        "",
+        "Nothing?",
+        "204",
+    ),
+    Operation("GET /v1/limits", "List the limits of tags", "", "", "200 LimitList"),
+    Operation("PUT /v1/limits/{tag}", "Limit a tag", "", "LimitInput", "204"),
+    Operation("DELETE /v1/limits/{tag}", "Remove the limit of a tag", "", "", "204"),
+    Operation("GET /v1/workers", "List workers", "", "", "200 WorkerList"),
+    Operation("GET /v1/workers/{worker}", "Show a worker", "", "", "200 Worker"),
+    Operation("POST /v1/workers/{worker}/drain", "Drain a worker", "", "Nothing?", "204"),
+    Operation("POST /v1/workers/{worker}/clear", "Lift the quarantine of a worker", "", "Nothing?", "204"),
+    Operation("PUT /v1/work/{worker}", "Register as a worker", "", "WorkerInput", "200 Registered"),
+    Operation("DELETE /v1/work/{worker}", "Leave as a worker", "", "", "204"),
+    Operation(
+        "POST /v1/work/{worker}/heartbeat",
+        "Send a sign of life",
+        "",
+        "HeartbeatInput?",
+        "200 WorkerNews",
+    ),
+    Operation("POST /v1/work/{worker}/fetch", "Fetch a task", "wait", "Nothing?", "200 Assignment, 204"),
+    Operation("POST /v1/work/{worker}/drain", "Take nothing new", "", "Nothing?", "204"),
+    Operation(
+        "POST /v1/work/{worker}/tasks/{task}/{attempt}/start",
+        "Start an attempt",
+        "",
+        "Nothing?",
+        "200 Continues",
+    ),
+    Operation(
+        "POST /v1/work/{worker}/tasks/{task}/{attempt}/progress",
+        "Report progress",
+        "",
+        "ProgressInput?",
+        "200 Continues",
+    ),
+    Operation(
+        "POST /v1/work/{worker}/tasks/{task}/{attempt}/checkpoint",
+        "Save a checkpoint",
+        "",
+        "bytes",
+        "200 Continues",
+    ),
+    Operation(
+        "POST /v1/work/{worker}/tasks/{task}/{attempt}/complete",
+        "Complete a task",
+        "",
+        "bytes",
+        "204",
+    ),
+    Operation(
+        "POST /v1/work/{worker}/tasks/{task}/{attempt}/fail",
+        "Report a failure",
+        "",
+        "FailInput?",
+        "204",
+    ),
+    Operation(
+        "POST /v1/work/{worker}/tasks/{task}/{attempt}/confirm",
+        "Confirm that a task was stopped",
+        "",
+        "ConfirmInput",
+        "204",
+    ),
+    Operation(
+        "POST /v1/work/{worker}/tasks/{task}/{attempt}/give-back",
+        "Give a task back",
+        "",
+        "ReasonInput?",
+        "204",
+    ),
+    Operation("GET /v1/topics", "List topics", "match next limit", "", "200 TopicPage"),
+    Operation("GET /v1/topics/{topic}", "Show a topic", "", "", "200 Topic"),
+    Operation(
+        "POST /v1/topics/{topic}",
+        "Publish a message",
+        "retain ttl_ms correlation source",
+        "bytes",
+        "200 Published",
+    ),
+    Operation(
+        "POST /v1/topics/{topic}/request",
+        "Publish a request and wait for its answer",
+        "correlation source wait",
+        "bytes",
+        "200 bytes",
+    ),
+    Operation(
+        "GET /v1/messages",
+        "Follow messages",
+        "topic subscription group policy retained queue_limit",
+        "",
+        "200 events",
+    ),
+    Operation("GET /v1/subscriptions", "List subscriptions", "next limit", "", "200 SubscriptionPage"),
+    Operation("DELETE /v1/subscriptions/{subscription}", "End a subscription", "", "", "204"),
+    Operation(
+        "GET /v1/events",
+        "Read or follow events",
+        "task queue submitter worker kind from limit wait",
+        "",
+        "200 EventPage, 200 events",
+    ),
+    Operation("GET /v1/counts", "Count the tasks of the namespace", "", "", "200 Counts"),
+    Operation("GET /v1/stats", "Show the figures of the broker", "", "", "200 Figures"),
+];
+
+pub(crate) async fn openapi(call: HttpCall) -> HttpResult {
+    call.query.only(&[])?;
+    Ok(reply::text(document().to_string(), HeaderValue::from_static("application/json")))
+}
+
+/// The whole document.
+fn document() -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    for operation in OPERATIONS {
+        let (method, path) = operation.0.split_once(' ').unwrap_or_default();
+        let methods = paths.entry(path).or_insert_with(|| json!({}));
+        methods[method.to_ascii_lowercase()] = operation.json();
+    }
+    let schemas: Value = serde_json::from_str(SCHEMAS).unwrap_or_default();
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Tenure",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Tasks, workers, queues and topics of a Tenure broker. See spec/http.md.",
+            "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
+        },
+        "servers": [{ "url": "/" }],
+        "security": [{ "key": [] }, { "login": [] }, {}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {
+                "key": { "type": "http", "scheme": "bearer" },
+                "login": { "type": "apiKey", "in": "cookie", "name": "tenure-login" },
+            },
+        },
+    })
+}
+
+impl Operation {
+    fn json(&self) -> Value {
+        let Operation(line, summary, query, body, answers) = self;
+        let path = line.split_once(' ').map_or("", |(_, path)| path);
+        let in_path = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+        let in_path = in_path.map(|name| {
+            let schema = match name {
+                "attempt" => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
+                "verb" => json!({ "enum": ["cancel", "pause", "resume", "retry", "release", "move"] }),
+                _ => json!({ "type": "string", "minLength": 1 }),
+            };
+            json!({ "name": name, "in": "path", "required": true, "schema": schema })
+        });
+        let in_query = query.split_whitespace().map(parameter);
+        let mut operation = json!({
+            "summary": summary,
+            "operationId": operation_id(line),
+            "parameters": in_path.chain(in_query).collect::<Vec<_>>(),
+            "responses": responses(answers),
+        });
+        if !body.is_empty() {
+            operation["requestBody"] = request_body(body);
+        }
+        operation
+    }
+}
+
+fn parameter(name: &str) -> Value {
+    let number = |minimum: u64| json!({ "type": "integer", "minimum": minimum });
+    let schema = match name {
+        "state" | "kind" | "tag" | "need" | "topic" => {
+            json!({ "type": "array", "items": { "type": "string" } })
+        }
+        "from" | "next" | "limit" | "crash_budget" | "retries" | "queue_limit" => number(0),
+        "priority" => json!({ "type": "integer" }),
+        "wait" => json!({ "type": "number", "minimum": 0 }),
+        "hold" | "retain" | "retained" => json!({ "type": "boolean" }),
+        name if name.ends_with("_ms") => number(0),
+        _ => json!({ "type": "string" }),
+    };
+    json!({ "name": name, "in": "query", "schema": schema })
+}
+
+fn operation_id(line: &str) -> String {
+    let words = line.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("_")
+}
+
+fn request_body(body: &str) -> Value {
+    let (name, is_optional) = body.strip_suffix('?').map_or((body, false), |name| (name, true));
+    let content = if name == "bytes" {
+        json!({ "application/octet-stream": {} })
+    } else {
+        json!({ "application/json": { "schema": reference(name) } })
+    };
+    json!({ "required": !is_optional && name != "bytes", "content": content })
+}
+
+fn responses(answers: &str) -> Value {
+    let mut responses = json!({
+        "default": {
+            "description": "A problem",
+            "content": { "application/problem+json": { "schema": reference("Problem") } },
+        },
+    });
+    for answer in answers.split(", ") {
+        let (status, kind) = answer.split_once(' ').unwrap_or((answer, ""));
+        let response = &mut responses[status];
+        if response.is_null() {
+            *response = json!({ "description": if kind.is_empty() { "Done" } else { kind } });
+        }
+        let (media_type, schema) = match kind {
+            "" => continue,
+            "bytes" => ("application/octet-stream", json!({})),
+            "text" => ("text/plain", json!({ "type": "string" })),
+            "events" => ("text/event-stream", json!({ "type": "string" })),
+            name => ("application/json", reference(name)),
+        };
+        response["content"][media_type] = json!({ "schema": schema });
+    }
+    responses
+}
+
+fn reference(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::routes::{Endpoint, endpoints};
+
+    #[test]
+    fn the_description_has_every_endpoint_and_no_other() {
+        let routes = endpoints().into_iter().filter(Endpoint::is_api);
+        let routes: BTreeSet<String> =
+            routes.map(|endpoint| format!("{} {}", endpoint.method, endpoint.path)).collect();
+        let described: BTreeSet<String> = OPERATIONS.iter().map(|operation| operation.0.to_owned()).collect();
+        assert_eq!(described, routes);
+        assert_eq!(OPERATIONS.len(), described.len(), "an endpoint is described once");
+    }
+
+    #[test]
+    fn every_schema_that_is_named_exists_and_every_one_that_exists_is_named() {
+        let document = document();
+        let text = document.to_string();
+        let named: BTreeSet<&str> = text
+            .split("#/components/schemas/")
+            .skip(1)
+            .map(|rest| rest.split('"').next().unwrap_or_default())
+            .collect();
+        let schemas = document["components"]["schemas"].as_object().expect("schemas");
+        let exist: BTreeSet<&str> = schemas.keys().map(String::as_str).collect();
+        assert_eq!(named, exist);
+    }
+}

@@ -1,0 +1,23 @@
+//! Converts between the JSON of the API and the hub's types. Every field is always present, ids and times are text.
+
+mod broker;
+mod event;
+mod refusal;
+mod submission;
+mod task;
+mod topic;
+mod why;
+mod word;
+mod work;
+
+pub(crate) use broker::{counts, figures, limit, queue, worker};
+pub(crate) use event::{KINDS_OF_ENDS, check_kinds, event, gap};
+pub(crate) use refusal::problem;
+pub(crate) use submission::{AfterInput, MoveInput, TaskInput, TimeInput};
+pub(crate) use task::{accepted, task};
+pub(crate) use topic::{delivery, published, subscription, topic, topic_end, topic_problem};
+pub(crate) use why::why;
+pub(crate) use word::{from_wanted, state, task_id, wanted};
+pub(crate) use work::{
+    HeartbeatInput, WorkerInput, assignment, held_verdicts, registered, result_bytes, worker_news,
+};

@@ -1,0 +1,167 @@
+//! An event as JSON.
+
+use serde_json::{Map, Value, json};
+use tenure_hub::words::{Event, EventData, EventFilter, EventSubject, LostReason, Next, Refusal};
+
+use super::why::why;
+use super::word::{millis, some_millis, texts, time, wanted};
+
+/// The kinds of events with which a task may end.
+pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
+
+/// All kinds of events there are.
+pub(super) const KINDS: [&str; 38] = [
+    "submitted",
+    "released",
+    "due",
+    "assigned",
+    "started",
+    "progress",
+    "checkpoint",
+    "given-back",
+    "taken-back",
+    "holder-lost",
+    "holder-returned",
+    "crashed",
+    "cancel-requested",
+    "pause-requested",
+    "intent-delivered",
+    "paused",
+    "resumed",
+    "retried",
+    "moved",
+    "completed",
+    "failed",
+    "expired",
+    "cancelled",
+    "worker-registered",
+    "worker-lost",
+    "worker-returned",
+    "worker-left",
+    "worker-draining",
+    "worker-quarantined",
+    "worker-cleared",
+    "queue-paused",
+    "queue-resumed",
+    "queue-unserved",
+    "queue-served",
+    "queue-backlog",
+    "queue-backlog-cleared",
+    "queue-thresholds-set",
+    "limit-set",
+];
+
+/// Refuses kinds of events that this broker does not have: the client would wait without end.
+pub(crate) fn check_kinds(filter: &EventFilter) -> Result<(), Refusal> {
+    if filter.kinds.iter().all(|kind| KINDS.contains(&&**kind)) {
+        return Ok(());
+    }
+    Err(Refusal::BadValue { what: "kind", why: "contains an unknown kind of event" })
+}
+
+pub(crate) fn event(event: &Event) -> Value {
+    let (task, attempt, tag) = match &event.about {
+        EventSubject::Task { id, attempt, terms: _ } => (Some(id.to_string()), Some(*attempt), None),
+        EventSubject::Worker { .. } | EventSubject::Queue { .. } => (None, None, None),
+        EventSubject::Tag { tag, .. } => (None, None, Some(&**tag)),
+    };
+    json!({
+        "seq": event.seq,
+        "at": time(event.at),
+        "kind": event.kind.as_str(),
+        "task": task,
+        "attempt": attempt,
+        "queue": event.queue().map(|queue| &**queue),
+        "submitter": event.submitter().map(|submitter| &**submitter),
+        "worker": event.worker().map(|worker| &**worker),
+        "tag": tag,
+        "more": more(&event.kind),
+    })
+}
+
+/// Events from `from` on are gone; `oldest` is the first that is kept.
+pub(crate) fn gap(from: u64, oldest: u64) -> Value {
+    json!({ "from": from, "to": oldest.saturating_sub(1), "oldest": oldest })
+}
+
+/// What an event says beside its subject.
+fn more(kind: &EventData) -> Value {
+    match kind {
+        EventData::Submitted { unserved } => json!({ "unserved": unserved.as_ref().map(why) }),
+        EventData::Progress { percent, note } => json!({ "percent": percent, "note": note }),
+        EventData::Checkpoint { bytes } => json!({ "bytes": bytes }),
+        EventData::GivenBack { worker: _, reason }
+        | EventData::CancelRequested { reason }
+        | EventData::PauseRequested { reason }
+        | EventData::Paused { reason } => json!({ "reason": reason }),
+        EventData::HolderLost { worker: _, reason, lease_until } => {
+            json!({ "lost": reason.as_str(), "lease_until": time(*lease_until) })
+        }
+        EventData::Crashed { worker: _, reason, next, budget_left } => {
+            let mut more = then(*next);
+            more.insert("lost".to_owned(), reason.as_str().into());
+            more.insert("budget_left".to_owned(), (*budget_left).into());
+            more.into()
+        }
+        EventData::IntentDelivered { wanted: what, worker: _ } => json!({ "wanted": wanted(*what) }),
+        EventData::Completed { worker: _, result } => json!({ "result_bytes": result.bytes() }),
+        EventData::Failed { worker: _, exit_code, message, next, result } => {
+            let mut more = then(*next);
+            more.insert("exit_code".to_owned(), (*exit_code).into());
+            more.insert("message".to_owned(), message.as_deref().into());
+            more.insert("result_bytes".to_owned(), result.bytes().into());
+            more.into()
+        }
+        EventData::Cancelled { reason, forced } => json!({ "reason": reason, "forced": forced }),
+        EventData::WorkerLost { reason } => lost(*reason),
+        EventData::WorkerQuarantined { until, crashes } => {
+            json!({ "until": time(*until), "crashes": crashes })
+        }
+        EventData::QueueUnserved { needs } | EventData::QueueServed { needs } => {
+            json!({ "needs": texts(needs) })
+        }
+        EventData::QueueBacklog { threshold, depth, age }
+        | EventData::QueueBacklogCleared { threshold, depth, age } => {
+            json!({ "threshold": threshold.as_str(), "depth": depth, "age_ms": millis(*age) })
+        }
+        EventData::QueueThresholdsSet { depth, age } => {
+            json!({ "depth": depth, "age_ms": some_millis(*age) })
+        }
+        EventData::LimitSet { limit } => json!({ "limit": limit }),
+        EventData::Released
+        | EventData::DependenciesMet
+        | EventData::Due
+        | EventData::Assigned { .. }
+        | EventData::Started { .. }
+        | EventData::TakenBack { .. }
+        | EventData::HolderReturned { .. }
+        | EventData::Resumed
+        | EventData::Retried
+        | EventData::Moved
+        | EventData::Expired
+        | EventData::WorkerRegistered
+        | EventData::WorkerReturned
+        | EventData::WorkerLeft
+        | EventData::WorkerDraining
+        | EventData::WorkerCleared
+        | EventData::QueuePaused
+        | EventData::QueueResumed => json!({}),
+    }
+}
+
+fn lost(reason: LostReason) -> Value {
+    json!({ "lost": reason.as_str() })
+}
+
+/// What becomes of a task whose attempt is over.
+fn then(next: Next) -> Map<String, Value> {
+    let mut more = Map::new();
+    more.insert("next".to_owned(), next.as_str().into());
+    match next {
+        Next::RetriedAt(at) => {
+            more.insert("retry_at".to_owned(), time(at));
+        }
+        Next::Requeued | Next::Paused | Next::Failed | Next::Cancelled => {}
+    }
+    more
+}

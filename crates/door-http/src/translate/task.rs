@@ -1,0 +1,103 @@
+//! A task as JSON.
+
+use serde_json::{Value, json};
+use tenure_hub::words::{Accepted, DependencyInfo, End, Holding, PauseInfo, StateName, TaskInfo, TaskState};
+
+use super::why::why;
+use super::word::{millis, on_lost, pause_cause, some_millis, some_time, texts, time, wanted};
+
+pub(crate) fn task(task: &TaskInfo) -> Value {
+    let terms = &task.terms;
+    let (since, until, paused) = match &task.state {
+        TaskState::Created | TaskState::Waiting { .. } | TaskState::Assigned(_) | TaskState::Running(_) => {
+            (None, None, None)
+        }
+        TaskState::Delayed { until } => (None, Some(*until), None),
+        TaskState::Ready { since } => (Some(*since), None, None),
+        TaskState::Paused(info) => (None, None, Some(pause(info))),
+        TaskState::Completed(_) | TaskState::Failed(_) | TaskState::Cancelled(_) => (None, None, None),
+    };
+    json!({
+        "id": task.id.to_string(),
+        "name": task.name.as_deref(),
+        "state": task.state.name().as_str(),
+        "priority": task.priority,
+        "attempt": task.attempt,
+        "crashes": task.crashes,
+        "failures": task.failures,
+        "crashed_on": texts(&task.crashed_on),
+        "parent": task.parent.map(|parent| parent.to_string()),
+        "children": task.children,
+        "after": task.after.iter().map(dependency).collect::<Vec<_>>(),
+        "submitted_at": time(task.submitted_at),
+        "not_before": some_time(task.not_before),
+        "expires_at": some_time(task.expires_at),
+        "body_bytes": task.body.bytes(),
+        "checkpoint": task.checkpoint.as_ref().map(|checkpoint| json!({
+            "attempt": checkpoint.attempt, "at": time(checkpoint.at), "bytes": checkpoint.blob.bytes(),
+        })),
+        "ready_since": some_time(since),
+        "until": some_time(until),
+        "holding": task.state.holding().map(holding),
+        "pause": paused,
+        "end": task.state.end().map(end),
+        "queue": &*terms.queue,
+        "needs": texts(&terms.needs),
+        "tags": texts(&terms.tags),
+        "submitter": &*terms.submitter,
+        "on_lost": on_lost(terms.on_lost),
+        "crash_budget": terms.crash_budget,
+        "retries": terms.retries,
+        "backoff_first_ms": millis(terms.backoff.first),
+        "backoff_max_ms": millis(terms.backoff.max),
+        "accept_timeout_ms": some_millis(terms.accept_timeout),
+        "run_limit_ms": some_millis(terms.run_limit),
+        "cancel_timeout_ms": some_millis(terms.cancel_timeout),
+        "on_broken": terms.on_broken.as_str(),
+    })
+}
+
+/// A task that another one waits or waited for.
+fn dependency(info: &DependencyInfo) -> Value {
+    json!({
+        "task": info.task.to_string(), "name": info.name.as_deref(), "condition": info.condition.as_str(),
+        "progress": info.progress.as_str(), "state": info.state.map(StateName::as_str),
+        "result_bytes": info.result_bytes,
+    })
+}
+
+/// The worker that holds a task.
+fn holding(holding: &Holding) -> Value {
+    json!({
+        "worker": &*holding.worker,
+        "since": time(holding.since),
+        "started_at": some_time(holding.started_at),
+        "wanted": holding.intent.as_ref().map(|intent| json!({
+            "wanted": wanted(intent.wanted), "reason": intent.reason, "delivered": intent.delivered,
+        })),
+        "progress": holding.progress.as_ref().map(|progress| json!({
+            "percent": progress.percent, "note": progress.note, "at": time(progress.at),
+        })),
+    })
+}
+
+fn pause(pause: &PauseInfo) -> Value {
+    json!({ "since": time(pause.since), "why": pause_cause(pause.why), "reason": pause.reason })
+}
+
+/// How a task ended.
+fn end(end: &End) -> Value {
+    json!({
+        "at": time(end.at), "event": end.event, "exit_code": end.exit_code, "message": end.message,
+        "worker": end.worker.as_deref(), "result_bytes": end.result.bytes(),
+    })
+}
+
+pub(crate) fn accepted(accepted: &Accepted) -> Value {
+    json!({
+        "task": accepted.task.to_string(),
+        "state": accepted.state.as_str(),
+        "known": accepted.known,
+        "unserved": accepted.unserved.as_ref().map(why),
+    })
+}

@@ -1,0 +1,37 @@
+//! Why a task is not running, as JSON.
+
+use serde_json::{Value, json};
+use tenure_hub::words::{WaitedFor, Why};
+
+use super::word::{texts, time};
+
+pub(crate) fn why(why: &Why) -> Value {
+    json!({ "code": why.code(), "message": why.to_string(), "facts": facts(why) })
+}
+
+fn facts(why: &Why) -> Value {
+    match why {
+        Why::NotWaiting { state } => json!({ "state": state.as_str() }),
+        Why::Held | Why::Paused | Why::AwaitingDisk => json!({}),
+        Why::Dependencies { open, some } => json!({
+            "open": open,
+            "some": some.iter().map(waited_for).collect::<Vec<_>>(),
+        }),
+        Why::NotBefore { until } => json!({ "until": time(*until) }),
+        Why::QueuePaused { queue } | Why::NoWorkerEver { queue } => json!({ "queue": &**queue }),
+        Why::AllLost { queue, since } => json!({ "queue": &**queue, "since": time(*since) }),
+        Why::NeedsUnmet { missing } => json!({ "missing": texts(missing) }),
+        Why::Quarantined { worker, until } => json!({ "worker": &**worker, "until": time(*until) }),
+        Why::Draining { workers } | Why::NoWorkerAsks { workers } => json!({ "workers": workers }),
+        Why::TagLimit { tag, limit, in_use } => json!({ "tag": &**tag, "limit": limit, "in_use": in_use }),
+        Why::AllFull { workers, slots } => json!({ "workers": workers, "slots": slots }),
+        Why::AwaitingAcceptance { worker, since } => json!({ "worker": &**worker, "since": time(*since) }),
+    }
+}
+
+fn waited_for(one: &WaitedFor) -> Value {
+    json!({
+        "task": one.task.to_string(), "name": one.name.as_deref(), "condition": one.condition.as_str(),
+        "state": one.state.as_str(),
+    })
+}

@@ -1,0 +1,204 @@
+//! What workers send and get, as JSON.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tenure_hub::words::{Assignment, Held, Name, Refusal, WorkerAbout, WorkerSpec, WorkerStats};
+
+use super::broker::held;
+use super::refusal::problem;
+use super::submission::{check_size, from_base64};
+use super::word::{millis, names, on_lost, some_millis, task_id, texts, time, wanted};
+use crate::session::WorkerNews;
+
+/// A worker that is driven by requests is slower to answer than one with a connection of its own.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+const LOST_AFTER: Duration = Duration::from_secs(60);
+const LEASE: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HeldInput {
+    task: String,
+    attempt: u32,
+}
+
+impl HeldInput {
+    fn held(&self) -> Result<Held, Refusal> {
+        Ok(Held { task: task_id("held", &self.task)?, attempt: self.attempt })
+    }
+}
+
+/// A registration.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct WorkerInput {
+    queues: Vec<String>,
+    capabilities: Vec<String>,
+    slots: Option<u32>,
+    instance: u64,
+    heartbeat_ms: Option<u64>,
+    lost_after_ms: Option<u64>,
+    busy_lost_after_ms: Option<u64>,
+    lease_ms: Option<u64>,
+    held: Vec<HeldInput>,
+    host: Option<String>,
+    platform: Option<String>,
+    version: Option<String>,
+}
+
+impl WorkerInput {
+    pub(crate) fn spec(self, worker: Name) -> Result<WorkerSpec, Refusal> {
+        if self.heartbeat_ms == Some(0) {
+            return Err(Refusal::BadValue {
+                what: "heartbeat_ms",
+                why: "is 0: leave it out for the default",
+            });
+        }
+        let span = |span: Option<u64>, default| span.map_or(default, Duration::from_millis);
+        let text = |text: Option<String>| text.map(Into::into);
+        Ok(WorkerSpec {
+            instance: self.instance,
+            capabilities: names(self.capabilities),
+            pulls: true,
+            heartbeat: span(self.heartbeat_ms, HEARTBEAT),
+            lost_after: span(self.lost_after_ms, LOST_AFTER),
+            busy_lost_after: self.busy_lost_after_ms.map(Duration::from_millis),
+            lease: span(self.lease_ms, LEASE),
+            held: self.held.iter().map(HeldInput::held).collect::<Result<_, _>>()?,
+            about: WorkerAbout {
+                host: text(self.host),
+                platform: text(self.platform),
+                version: text(self.version),
+                door: Some("http"),
+            },
+            ..WorkerSpec::new(worker, names(self.queues), self.slots.unwrap_or(1))
+        })
+    }
+}
+
+/// The terms of a worker.
+pub(crate) fn registered(spec: &WorkerSpec) -> Value {
+    json!({
+        "worker": &*spec.worker,
+        "queues": texts(&spec.queues),
+        "slots": spec.slots,
+        "heartbeat_ms": millis(spec.heartbeat),
+        "lost_after_ms": millis(spec.lost_after),
+        "busy_lost_after_ms": some_millis(spec.busy_lost_after),
+        "lease_ms": millis(spec.lease),
+    })
+}
+
+/// For each attempt that a worker named: whether it continues.
+pub(crate) fn held_verdicts(named: &[Held], each: &[Result<(), Refusal>]) -> Value {
+    let verdicts = named.iter().zip(each).map(|(attempt, verdict)| {
+        let mut value = held(attempt);
+        value["continue"] = verdict.is_ok().into();
+        value["problem"] = verdict.as_ref().err().map(|no| problem(no).json()).into();
+        value
+    });
+    verdicts.collect::<Vec<_>>().into()
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct HeartbeatInput {
+    held: Option<Vec<HeldInput>>,
+    cpu_percent: Option<f32>,
+    memory_used: Option<u64>,
+    memory_total: Option<u64>,
+    more: Map<String, Value>,
+}
+
+impl HeartbeatInput {
+    #[expect(clippy::type_complexity, reason = "the two parts of the hub's command")]
+    pub(crate) fn parts(self) -> Result<(Option<Vec<Held>>, Option<Box<WorkerStats>>), Refusal> {
+        let held = self.held.map(|held| held.iter().map(HeldInput::held).collect()).transpose()?;
+        if self.cpu_percent.is_some_and(|percent| !percent.is_finite()) {
+            return Err(Refusal::BadValue { what: "cpu_percent", why: "is not a number" });
+        }
+        let more = self.more.into_iter().map(|(name, value)| {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            (name.into(), value.into())
+        });
+        let stats = WorkerStats {
+            cpu_percent: self.cpu_percent,
+            memory_used: self.memory_used,
+            memory_total: self.memory_total,
+            more: more.collect(),
+        };
+        let stats = (stats != WorkerStats::default()).then(|| Box::new(stats));
+        Ok((held, stats))
+    }
+}
+
+/// What a worker should know.
+pub(crate) fn worker_news(news: &WorkerNews) -> Value {
+    let wanted_of = news.wanted.iter().map(|(attempt, notice)| {
+        let mut value = held(attempt);
+        value["wanted"] = wanted(notice.wanted).into();
+        value["reason"] = notice.reason.as_deref().into();
+        value
+    });
+    let stopped = news.stopped.iter().map(|(attempt, why)| {
+        let mut value = held(attempt);
+        value["why"] = why.as_str().into();
+        value
+    });
+    json!({
+        "wanted": wanted_of.collect::<Vec<_>>(),
+        "stop": stopped.collect::<Vec<_>>(),
+        "drain": news.is_draining,
+    })
+}
+
+/// A task for a worker.
+pub(crate) fn assignment(assignment: &Assignment, body: &Bytes, checkpoint: &Bytes) -> Value {
+    let terms = &assignment.terms;
+    let mut value = json!({
+        "task": assignment.task.to_string(),
+        "attempt": assignment.attempt,
+        "name": assignment.name.as_deref(),
+        "queue": &*terms.queue,
+        "priority": assignment.priority,
+        "needs": texts(&terms.needs),
+        "tags": texts(&terms.tags),
+        "submitter": &*terms.submitter,
+        "parent": assignment.parent.map(|parent| parent.to_string()),
+        "submitted_at": time(assignment.submitted_at),
+        "crashes": assignment.crashes,
+        "failures": assignment.failures,
+        "on_lost": on_lost(terms.on_lost),
+        "run_limit_ms": some_millis(terms.run_limit),
+    });
+    for (field, field_base64, bytes) in
+        [("body", "body_base64", body), ("checkpoint", "checkpoint_base64", checkpoint)]
+    {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => (value[field], value[field_base64]) = (text.into(), Value::Null),
+            Err(_) => (value[field], value[field_base64]) = (Value::Null, STANDARD.encode(bytes).into()),
+        }
+    }
+    value
+}
+
+/// A result among other fields: as a text, as any JSON value, or in base64.
+pub(crate) fn result_bytes(result: Option<Value>, base64: Option<String>) -> Result<Bytes, Refusal> {
+    let bytes = match (result, base64) {
+        (Some(_), Some(_)) => {
+            let why = "is there twice: as result and result_base64";
+            return Err(Refusal::BadValue { what: "result", why });
+        }
+        (Some(Value::String(text)), None) => Bytes::from(text),
+        (Some(value), None) => Bytes::from(value.to_string()),
+        (None, Some(text)) => from_base64("result_base64", &text)?,
+        (None, None) => Bytes::new(),
+    };
+    check_size("bytes of result", bytes.len())?;
+    Ok(bytes)
+}

@@ -1,0 +1,224 @@
+//! The first requests: health, submitting, listing, showing, and what is refused at the entrance.
+
+mod support;
+
+use serde_json::json;
+use support::{Broker, Client};
+use tenure_door_http::Settings;
+use tenure_hub::Keys;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_is_submitted_listed_and_shown() {
+    let broker = Broker::start().await;
+    let mut client = broker.client().await;
+    let body =
+        json!({ "queue": "images", "name": "scan-7", "body": { "command": ["date"] }, "tags": ["gpu"] });
+    let answer = client.post("/v1/tasks", &body).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let task = answer.json()["task"].as_str().expect("an id").to_owned();
+    assert_eq!(answer.field("location"), Some(&*format!("/v1/tasks/{task}")));
+    assert_eq!(answer.json()["unserved"]["code"], "no-worker-ever");
+
+    let again = client.post("/v1/tasks", &body).await;
+    assert_eq!((again.status, &again.json()["known"]), (200, &json!(true)));
+    let other = json!({ "queue": "images", "body": "other" });
+    let fields = [("content-type", "application/json"), ("idempotency-key", "scan-7")];
+    let other = client.ask("POST", "/v1/tasks", &fields, other.to_string().as_bytes()).await;
+    assert_eq!((other.status, &*other.code()), (409, "name-taken"));
+
+    let shown = client.get("/v1/tasks/name:scan-7").await.json();
+    assert_eq!(
+        (&shown["id"], &shown["state"], &shown["body_bytes"]),
+        (&json!(task), &json!("ready"), &json!(20))
+    );
+    assert_eq!(client.get(&format!("/v1/tasks/{task}")).await.json(), shown);
+    let listed = client.get("/v1/tasks?state=ready,created&tag=gpu").await.json();
+    assert_eq!(listed, json!({ "tasks": [shown], "next": null }));
+    assert_eq!(client.get("/v1/tasks?queue=other").await.json()["tasks"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_list_has_pages() {
+    let broker = Broker::start().await;
+    let mut client = broker.client().await;
+    for _ in 0..5 {
+        assert_eq!(client.post("/v1/tasks", &json!({})).await.status, 201);
+    }
+    let (mut path, mut ids) = ("/v1/tasks?limit=2".to_owned(), Vec::new());
+    loop {
+        let page = client.get(&path).await.json();
+        ids.extend(page["tasks"].as_array().unwrap().iter().map(|task| task["id"].to_string()));
+        let Some(next) = page["next"].as_str() else { break };
+        path = format!("/v1/tasks?limit=2&cursor={next}");
+    }
+    assert_eq!(ids.len(), 5);
+    ids.dedup();
+    assert_eq!(ids.len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_a_request_is_said() {
+    let broker = Broker::start().await;
+    let mut client = broker.client().await;
+    for (path, status, code) in [
+        ("/v1/nothing", 404, "not-found"),
+        ("/v1/tasks/0190b5a2-77f0-7cc3-98b4-dc0c0c07398f", 404, "unknown-task"),
+        ("/v1/tasks/name:nobody", 404, "unknown-name"),
+        ("/v1/tasks/7", 400, "bad-value"),
+        ("/v1/tasks?stat=ready", 400, "bad-value"),
+        ("/v1/tasks?state=redy", 400, "bad-value"),
+        ("/v1/tasks?queue=a&queue=b", 400, "bad-value"),
+        ("/v1/tasks?cursor=x", 400, "bad-value"),
+        ("/v1/tasks?limit=many", 400, "bad-value"),
+    ] {
+        let answer = client.get(path).await;
+        assert_eq!((answer.status, &*answer.code()), (status, code), "{path}");
+        let problem = answer.json();
+        assert_eq!(problem["type"], format!("urn:tenure:problem:{code}"));
+        assert!(
+            !problem["detail"].as_str().unwrap().is_empty()
+                && !problem["action"].as_str().unwrap().is_empty()
+        );
+    }
+    let answer = client.act("DELETE", "/v1/tasks").await;
+    assert_eq!(
+        (answer.status, &*answer.code(), answer.field("allow")),
+        (405, "method-not-allowed", Some("GET, POST"))
+    );
+    let plain = client.ask("POST", "/v1/tasks", &[("content-type", "text/plain")], b"{}").await;
+    assert_eq!((plain.status, &*plain.code()), (415, "not-json"));
+    for list in [json!([]), json!([null, "x"]), json!("x")] {
+        let answer = client.post("/v1/tasks", &list).await;
+        assert_eq!((answer.status, &*answer.code()), (400, "bad-value"), "{list}");
+        let answer = client.post("/v1/tasks/batch", &json!({ "tasks": [list] })).await;
+        assert_eq!((answer.status, &*answer.code()), (400, "bad-value"), "{list}");
+    }
+    assert_eq!(client.get("/v1/tasks").await.json()["tasks"], json!([]));
+    let typo = client.post("/v1/tasks", &json!({ "queu": "x" })).await;
+    assert_eq!((typo.status, &*typo.code()), (400, "bad-value"));
+    assert!(typo.json()["detail"].as_str().unwrap().contains("queu"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_a_page_of_this_broker_gets_anything_from_it() {
+    let broker = Broker::start().await;
+    let mut rebound = broker.client().await.with("host", "evil.example");
+    let answer = rebound.get("/v1/tasks").await;
+    assert_eq!((answer.status, &*answer.code()), (421, "bad-host"));
+    let mut page = broker.client().await.with("sec-fetch-site", "cross-site");
+    let answer = page.post("/v1/tasks", &json!({})).await;
+    assert_eq!((answer.status, &*answer.code()), (403, "cross-site"));
+    let settings = Settings { hosts: vec!["broker.example".to_owned()], ..Settings::default() };
+    let named = Broker::with(settings, Keys::default()).await;
+    assert_eq!(named.client().await.with("host", "broker.example:80").get("/healthz").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_opens_its_namespace_and_nothing_without_one() {
+    let broker = Broker::with_keys().await;
+    let mut nobody = broker.client().await;
+    let answer = nobody.get("/v1/tasks").await;
+    assert_eq!((answer.status, &*answer.code()), (401, "not-allowed"));
+    assert!(answer.field("www-authenticate").is_some());
+    assert_eq!(nobody.get("/healthz").await.status, 200);
+    assert_eq!(nobody.get("/readyz").await.json(), json!({ "ready": true, "reasons": [] }));
+    let mut wrong = broker.client().await.with("authorization", "Bearer nonsense");
+    assert_eq!(wrong.get("/v1/tasks").await.status, 401);
+
+    let mut looker = broker.client().await.with("authorization", "Bearer looker");
+    assert_eq!(looker.get("/v1/tasks").await.status, 200);
+    let answer = looker.post("/v1/tasks", &json!({})).await;
+    assert_eq!((answer.status, &*answer.code()), (403, "not-allowed"));
+
+    let mut lab = broker.client().await.with("authorization", "Bearer lab-key");
+    assert_eq!(lab.post("/v1/tasks", &json!({})).await.status, 201);
+    assert_eq!(lab.get("/v1/tasks").await.json()["tasks"].as_array().unwrap().len(), 1);
+    assert_eq!(looker.get("/v1/tasks").await.json()["tasks"], json!([]));
+    let mut stray =
+        broker.client().await.with("authorization", "Bearer lab-key").with("tenure-namespace", "default");
+    assert_eq!(stray.get("/v1/tasks").await.status, 403);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopping_broker_finishes_its_requests_and_closes() {
+    let broker = Broker::start().await;
+    let mut client = broker.client().await;
+    assert_eq!(client.get("/healthz").await.status, 200);
+    let address = broker.address;
+    broker.stop().await;
+    assert!(client.is_closed().await);
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_request_leaves_its_connection_usable() {
+    let broker = Broker::start().await;
+    let mut client = broker.client().await;
+    for _ in 0..3 {
+        let head =
+            format!("POST /v1/nothing HTTP/1.1\r\nhost: {}\r\ncontent-length: 4\r\n\r\n", broker.address);
+        client.raw(head.as_bytes()).await;
+        client.raw(b"body").await;
+        assert_eq!(client.answer("POST").await.status, 404);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_too_long_is_refused_before_it_is_sent() {
+    let broker =
+        Broker::with(Settings { request_bytes_max: 1000, ..Settings::default() }, Keys::default()).await;
+    let mut client = broker.client().await;
+    let head = format!(
+        "POST /v1/tasks HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: 1001\r\n\r\n",
+        broker.address
+    );
+    client.raw(head.as_bytes()).await;
+    let answer = client.answer("POST").await;
+    assert_eq!((answer.status, &*answer.code()), (413, "too-many"));
+    // Without a length, it is counted as it comes.
+    let mut chunked = Client::connect(broker.address).await;
+    let head = format!(
+        "POST /v1/tasks HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n",
+        broker.address
+    );
+    chunked.raw(head.as_bytes()).await;
+    chunked.raw(format!("3e9\r\n{}\r\n", "x".repeat(1001)).as_bytes()).await;
+    assert_eq!(chunked.answer("POST").await.status, 413);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_logs_in_with_a_key_and_out_again() {
+    let broker = Broker::with_keys().await;
+    let mut browser = broker.client().await;
+    assert_eq!(browser.post("/v1/login", &json!({ "key": "nonsense" })).await.status, 401);
+    let other = browser.post("/v1/login", &json!({ "key": "lab-key", "namespace": "default" })).await;
+    assert_eq!((other.status, &*other.code()), (403, "not-allowed"));
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    let answer = browser.ask("POST", "/v1/login", &form, b"key=looker").await;
+    assert_eq!((answer.status, answer.field("location")), (303, Some("/")));
+    let cookie = answer.field("set-cookie").unwrap();
+    assert!(cookie.contains("HttpOnly; SameSite=Strict") && !cookie.contains("looker"), "{cookie}");
+    let cookie = cookie.split(';').next().unwrap().to_owned();
+    let mut browser = broker.client().await.with("cookie", &cookie);
+    assert_eq!(browser.get("/v1/tasks?namespace=elsewhere").await.status, 200);
+    assert_eq!(browser.post("/v1/tasks", &json!({})).await.code(), "not-allowed", "it may only look");
+    // A page of another site does not even send the cookie; if it could, it would be refused all the same.
+    let mut page = broker.client().await.with("cookie", &cookie).with("origin", "http://evil.example");
+    assert_eq!(page.act("POST", "/v1/queues/q/pause").await.code(), "cross-site");
+    assert_eq!(browser.act("POST", "/v1/logout").await.status, 204);
+    assert_eq!(browser.get("/v1/tasks").await.status, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_ends_with_its_key() {
+    let broker = Broker::with_keys().await;
+    let answer = broker.client().await.post("/v1/login", &json!({ "key": "looker" })).await;
+    assert_eq!(answer.status, 204);
+    let cookie = answer.field("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    let mut browser = broker.client().await.with("cookie", &cookie);
+    assert_eq!(browser.get("/v1/tasks").await.status, 200);
+    let mut keys = Keys::default();
+    keys.add(b"other", tenure_hub::Grant { name: "other".into(), ..tenure_hub::Grant::everything() });
+    broker.hub.set_keys(keys);
+    assert_eq!(browser.get("/v1/tasks").await.status, 401);
+}
