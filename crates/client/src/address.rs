@@ -44,7 +44,7 @@ impl Address {
     pub fn parse_many(text: &str) -> Result<Vec<Address>, Error> {
         let addresses: Vec<Address> = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
         if addresses.len() > ADDRESSES_MAX {
-            return Err(Error::bad_address(text, "has too many addresses, at most 64 are taken"));
+            return Err(Error::bad_address(text, "has too many addresses: at most 64 are allowed"));
         }
         Ok(addresses)
     }
@@ -102,7 +102,11 @@ impl TlsAddress {
                 "ca" => &mut ca,
                 "cert" => &mut cert,
                 "key" => &mut key,
-                _ => return Err(bad("knows ca=FILE, cert=FILE and key=FILE after the question mark")),
+                _ => {
+                    return Err(bad(
+                        "has an unknown option after the question mark: use ca=FILE, cert=FILE and key=FILE",
+                    ));
+                }
             };
             *place = Some(PathBuf::from(path)).filter(|path| !path.as_os_str().is_empty());
         }

@@ -55,12 +55,6 @@ impl ClientBuilder {
         self
     }
 
-    /// The old name of [`connect_timeout`](Self::connect_timeout).
-    #[deprecated(note = "call `connect_timeout`")]
-    pub fn patience(self, connect_timeout: Duration) -> ClientBuilder {
-        self.connect_timeout(connect_timeout)
-    }
-
     /// Connects. Fails at once if the broker refuses, and with [`Error::Unreachable`] if no broker answers in time.
     /// Call it inside a tokio runtime: a task on that runtime drives the connection.
     pub async fn connect(self) -> Result<Client, Error> {

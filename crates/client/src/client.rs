@@ -80,6 +80,7 @@ impl Client {
         self.welcome().identity.clone()
     }
 
+    /// The namespace of this connection, as the broker confirmed it.
     pub fn namespace(&self) -> Name {
         self.welcome().namespace.clone()
     }

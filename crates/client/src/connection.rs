@@ -4,6 +4,7 @@
 //! returns all replies and notices that have arrived. There is no task and no channel in between, and no reconnection.
 
 use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use tenure_wire::{FromBroker, Notice, Reply, Request, decode_from_broker, encode
 
 use crate::address::Address;
 use crate::error::Error;
+use crate::inherited::ListedSocket;
 use crate::socket::Socket;
 
 /// Maximum time for connecting and the handshake together.
@@ -39,6 +41,8 @@ const OUT_KEPT_BYTES: usize = 1 << 20;
 /// ```
 #[derive(Debug)]
 pub struct Connection {
+    // Before the socket: fields are dropped in this order.
+    _listed: ListedSocket,
     socket: Socket,
     out: BytesMut,
     arrived: BytesMut,
@@ -49,16 +53,22 @@ pub struct Connection {
 impl Connection {
     /// Connects and performs the handshake within [`DIAL_TIMEOUT`]. Sets the protocol version in `hello`.
     pub async fn open(address: &Address, hello: Hello) -> Result<Connection, Error> {
-        let opened = tokio::time::timeout(DIAL_TIMEOUT, Connection::open_patiently(address, hello));
+        let opened = tokio::time::timeout(DIAL_TIMEOUT, Connection::open_until_ready(address, hello));
         opened.await.unwrap_or_else(|_| Err(Error::lost("no welcome within 10 s")))
     }
 
-    async fn open_patiently(address: &Address, mut hello: Hello) -> Result<Connection, Error> {
+    async fn open_until_ready(address: &Address, mut hello: Hello) -> Result<Connection, Error> {
         hello.version = tenure_wire::VERSION;
-        let socket = Socket::connect(address).await.map_err(lost)?;
-        let welcome = Arc::new(nobody());
-        let mut connection =
-            Connection { socket, out: BytesMut::new(), arrived: BytesMut::new(), asked: 0, welcome };
+        let socket = Socket::connect(address).await.map_err(not_connected)?;
+        let welcome = Arc::new(placeholder_welcome());
+        let mut connection = Connection {
+            _listed: ListedSocket::new(&socket),
+            socket,
+            out: BytesMut::new(),
+            arrived: BytesMut::new(),
+            asked: 0,
+            welcome,
+        };
         connection.ask(&Request::Hello(Box::new(hello)));
         let mut arrived = Vec::new();
         loop {
@@ -75,7 +85,10 @@ impl Connection {
                     return Err(refusal.into());
                 }
                 Some(other) => {
-                    return Err(Error::protocol(format!("{} instead of a welcome", kind_of(&other))));
+                    return Err(Error::protocol(format!(
+                        "received {} instead of a welcome",
+                        kind_of(&other)
+                    )));
                 }
                 None => {}
             }
@@ -100,7 +113,7 @@ impl Connection {
     }
 
     /// Adds a request that needs no reply. A refusal still comes, with the number 0.
-    pub fn tell(&mut self, request: &Request) {
+    pub fn send_without_reply(&mut self, request: &Request) {
         encode_request(&mut self.out, 0, request);
     }
 
@@ -170,6 +183,15 @@ impl Connection {
     }
 }
 
+fn not_connected(error: std::io::Error) -> Error {
+    match error.kind() {
+        ErrorKind::ConnectionRefused | ErrorKind::NotFound => {
+            Error::NotListening { why: error.to_string().into() }
+        }
+        _ => lost(error),
+    }
+}
+
 #[allow(clippy::needless_pass_by_value)]
 fn lost(error: std::io::Error) -> Error {
     Error::lost(&error.to_string())
@@ -183,7 +205,7 @@ fn kind_of(message: &FromBroker) -> &str {
 }
 
 /// Placeholder until the broker's welcome arrives.
-fn nobody() -> Welcome {
+fn placeholder_welcome() -> Welcome {
     let limits =
         tenure_wire::hello::PeerLimits { frame_bytes: 0, entries: 0, body_bytes: 0, open_requests: 0 };
     Welcome {

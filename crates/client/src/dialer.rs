@@ -4,12 +4,14 @@
 use std::time::Duration;
 
 use tenure_wire::Code;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::connection::Connection;
 use crate::error::Error;
 use crate::peer::PeerOptions;
 use crate::schedule::Schedule;
+use crate::worker::{ClockTime, LeaseClock};
 
 /// A connection that ends sooner than this counts as a failed attempt.
 const LIVED: Duration = Duration::from_secs(1);
@@ -22,22 +24,48 @@ pub(crate) struct Dialer {
     schedule: Schedule,
     /// When and at which address the last connection was opened.
     opened: Option<(Instant, usize)>,
+    /// For a worker that dies with its lease.
+    absence: Option<Absence>,
+}
+
+/// Proof that no broker runs: nothing listens at the only address. A broker that starts later gives its workers time to
+/// return, so the lease cannot end soon after.
+#[derive(Debug)]
+struct Absence {
+    clock: LeaseClock,
+    seen: watch::Sender<ClockTime>,
+    /// How often the dialer looks at least.
+    every: Duration,
 }
 
 impl Dialer {
     pub(crate) fn new(peer: PeerOptions) -> Dialer {
         let schedule = Schedule::new(peer.addresses.len());
-        Dialer { peer, schedule, opened: None }
+        Dialer { peer, schedule, opened: None, absence: None }
+    }
+
+    /// Reports each time at which no broker ran, and tries at least this often.
+    pub(crate) fn report_absence(
+        &mut self,
+        clock: LeaseClock,
+        every: Duration,
+    ) -> watch::Receiver<ClockTime> {
+        let (seen, receiver) = watch::channel(ClockTime::default());
+        self.absence = Some(Absence { clock, seen, every });
+        receiver
     }
 
     /// Tries until it has a connection, the deadline has passed, or the broker refuses for a reason that waiting does
     /// not change.
     pub(crate) async fn dial(&mut self, deadline: Option<Instant>) -> Result<Connection, Error> {
         let begun = Instant::now();
-        self.look_back(begun);
+        self.classify_ended_connection(begun);
         let mut last = Error::lost("not tried yet");
         loop {
-            let next = self.schedule.next(random());
+            let mut next = self.schedule.next(random());
+            if let Some(absence) = &self.absence {
+                next.after = next.after.min(absence.every);
+            }
             let Some(start) = beginning(Instant::now(), next.after, deadline) else {
                 // The caller set the timeout, so the error comes only when it is over.
                 if let Some(deadline) = deadline {
@@ -47,6 +75,8 @@ impl Dialer {
             };
             tokio::time::sleep_until(start).await;
             let address = &self.peer.addresses[next.address];
+            // Before the attempt: the broker may start right after it.
+            let before = self.absence.as_ref().map(|absence| absence.clock.now());
             let opening = Connection::open(address, self.peer.hello());
             let opened = match deadline {
                 Some(deadline) => tokio::time::timeout_at(deadline, opening).await,
@@ -57,7 +87,13 @@ impl Dialer {
                     self.opened = Some((Instant::now(), next.address));
                     return Ok(connection);
                 }
-                Ok(Err(error)) if is_passing(&error) => {
+                Ok(Err(error)) if is_temporary(&error) => {
+                    if let (Error::NotListening { .. }, Some(absence), Some(before)) =
+                        (&error, &self.absence, before)
+                        && self.peer.addresses.len() == 1
+                    {
+                        absence.seen.send_replace(before);
+                    }
                     tracing::debug!(%address, %error, "no connection yet");
                     last = error;
                 }
@@ -71,7 +107,7 @@ impl Dialer {
     }
 
     /// Decides whether the connection that has just ended counts as lost or as a failed attempt.
-    fn look_back(&mut self, now: Instant) {
+    fn classify_ended_connection(&mut self, now: Instant) {
         match self.opened.take() {
             Some((since, address)) if now.duration_since(since) >= LIVED => self.schedule.lost(address),
             Some(_) => self.schedule.rejected(),
@@ -82,7 +118,7 @@ impl Dialer {
     fn unreachable(&self, begun: Instant, last: &Error) -> Error {
         Error::Unreachable {
             addresses: self.peer.names().into(),
-            waited: in_tenths(begun.elapsed()),
+            waited: round_to_tenths(begun.elapsed()),
             last: last.to_string().into(),
         }
     }
@@ -100,14 +136,14 @@ fn beginning(now: Instant, after: Duration, deadline: Option<Instant>) -> Option
 }
 
 /// Rounds to tenths of a second, for messages.
-fn in_tenths(span: Duration) -> Duration {
+fn round_to_tenths(span: Duration) -> Duration {
     Duration::from_millis(u64::try_from(span.as_millis() / 100 * 100).unwrap_or(u64::MAX))
 }
 
 /// Whether a retry can succeed without a change of the request.
-pub(crate) fn is_passing(error: &Error) -> bool {
+pub(crate) fn is_temporary(error: &Error) -> bool {
     match error {
-        Error::Lost { .. } => true,
+        Error::Lost { .. } | Error::NotListening { .. } => true,
         Error::Refused(refusal) => {
             matches!(refusal.code, Code::Draining | Code::Full | Code::TooSlow | Code::DiskFull)
         }
@@ -143,7 +179,7 @@ mod tests {
 
     #[test]
     fn spans_are_told_as_people_do() {
-        assert_eq!(in_tenths(Duration::from_nanos(5_017_015_600)).as_secs_f64().to_string(), "5");
-        assert_eq!(in_tenths(Duration::from_millis(299)).as_secs_f64().to_string(), "0.2");
+        assert_eq!(round_to_tenths(Duration::from_nanos(5_017_015_600)).as_secs_f64().to_string(), "5");
+        assert_eq!(round_to_tenths(Duration::from_millis(299)).as_secs_f64().to_string(), "0.2");
     }
 }

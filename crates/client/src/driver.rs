@@ -81,15 +81,16 @@ fn notified(in_flight: &mut InFlightTable, notice: Notice) {
     match notice {
         Notice::Call(called) => {
             if let Err(Called { call, .. }) = in_flight.listeners.called(called) {
-                let body = Bytes::from_static(b"the listener has too many calls waiting, or has just gone");
+                let body =
+                    Bytes::from_static(b"the listener has too many waiting calls, or has just stopped");
                 let answer = Answer { call, outcome: Outcome::Error, body };
-                in_flight.tell(&Request::Answer(answer));
+                in_flight.send_without_reply(&Request::Answer(answer));
             }
         }
         Notice::CallGivenUp(CallGivenUp { call }) => in_flight.listeners.given_up(call),
         Notice::Broadcast(broadcast) => in_flight.listeners.broadcast(&broadcast),
         // A client is not a worker, and its watches have their own connections.
-        other => tracing::debug!(kind = other.kind(), "a notice that concerns nobody here"),
+        other => tracing::debug!(kind = other.kind(), "notice ignored: this client has no use for its kind"),
     }
 }
 
@@ -123,7 +124,7 @@ async fn connect_again(shared: &ClientShared, dialer: &mut Dialer) -> Option<Con
                 }
             }
         };
-        tracing::warn!(error = %refused, "the broker does not take this client back");
+        tracing::warn!(error = %refused, "the broker refused this client's reconnection");
         shared.in_flight().fail_waiting(&refused);
         last = refused;
     }
@@ -155,7 +156,7 @@ impl Liveness {
                 connection.ask_as(u64::MAX, &Request::Ping);
                 Ok(())
             }
-            Verdict::Dead => Err(Error::lost("the broker has not even answered a ping for 10 s")),
+            Verdict::Dead => Err(Error::lost("the broker has not answered a ping for 10 s")),
         }
     }
 

@@ -20,6 +20,7 @@ pub enum Error {
     Unreachable {
         /// All addresses that were tried.
         addresses: Box<str>,
+        /// How long the client tried.
         waited: Duration,
         /// The error of the last attempt.
         last: Box<str>,
@@ -28,38 +29,69 @@ pub enum Error {
     /// The connection was lost after the request was sent and before the reply came, and the request is not safe to
     /// repeat. The broker may or may not have executed it.
     #[error(
-        "the connection was lost before `{verb}` was answered ({why}): it may have been done or not, so look before you repeat it{}",
-        if *verb == "submit" { " (tasks that carry a name are repeated safely)" } else { "" }
+        "the connection was lost before the broker answered `{verb}` ({why}); the broker may have executed it: check before you retry{}",
+        if *verb == "submit" { " (submitting a task that has a name again is safe)" } else { "" }
     )]
     UnknownOutcome {
         /// The kind of the request.
         verb: &'static str,
+        /// How the connection was lost.
         why: Box<str>,
     },
 
     /// The connection broke. Only users of [`Connection`](crate::Connection) see this error.
     #[error("the connection was lost ({why})")]
-    Lost { why: Box<str> },
+    Lost {
+        /// How it was lost.
+        why: Box<str>,
+    },
+
+    /// Nothing listens at the address, so no broker runs there. Only users of [`Connection`](crate::Connection) see this
+    /// error.
+    #[error("no broker runs there ({why})")]
+    NotListening {
+        /// Why the listener ended.
+        why: Box<str>,
+    },
 
     /// The peer does not speak the protocol as this client knows it.
-    #[error(
-        "the other side does not speak Tenure's protocol as this client does ({what}): check the address and both versions"
-    )]
-    Protocol { what: Box<str> },
+    #[error("protocol error ({what}): check the address, and the versions of client and broker")]
+    Protocol {
+        /// What the client could not understand.
+        what: Box<str>,
+    },
 
+    /// An address that cannot be used. Nothing was sent.
     #[error("`{address}` {why}: write host:port, host, or unix:/path")]
-    BadAddress { address: Box<str>, why: Box<str> },
+    BadAddress {
+        /// The address as it was given.
+        address: Box<str>,
+        /// What is wrong with it.
+        why: Box<str>,
+    },
 
     /// Refused by the client before it sent anything.
-    #[error("{what} has {bytes} bytes, the broker takes at most {limit}")]
-    TooLarge { what: &'static str, bytes: usize, limit: usize },
+    #[error("{what} has {bytes} bytes; the broker accepts at most {limit}")]
+    TooLarge {
+        /// What is too large, such as a body.
+        what: &'static str,
+        /// Its size.
+        bytes: usize,
+        /// The size that the broker accepts.
+        limit: usize,
+    },
 
     /// Refused by the client before it sent anything.
     #[error("{what} {why}")]
-    BadSetting { what: &'static str, why: Box<str> },
+    BadSetting {
+        /// The setting or argument.
+        what: &'static str,
+        /// What is wrong with it.
+        why: Box<str>,
+    },
 
     /// The program itself closed the client or the worker.
-    #[error("it was closed by this program")]
+    #[error("this program closed it")]
     Closed,
 }
 
@@ -69,6 +101,7 @@ impl Error {
         self.refusal().map(|refusal| &refusal.code)
     }
 
+    /// The whole refusal with its details, if the broker refused.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Error::Refused(refusal) => Some(refusal),
@@ -113,10 +146,10 @@ mod tests {
     #[test]
     fn every_error_says_what_to_do() {
         let lost = Error::UnknownOutcome { verb: "submit", why: "connection reset".into() };
-        assert!(lost.to_string().contains("carry a name"), "{lost}");
+        assert!(lost.to_string().contains("that has a name"), "{lost}");
         let lost = Error::UnknownOutcome { verb: "cancel", why: "connection reset".into() };
         assert!(
-            lost.to_string().contains("look before you repeat") && !lost.to_string().contains("name"),
+            lost.to_string().contains("check before you retry") && !lost.to_string().contains("name"),
             "{lost}"
         );
         let gone = Error::Unreachable {

@@ -102,7 +102,7 @@ impl InFlightTable {
     }
 
     /// Sends a request that needs no reply. Does nothing without a connection.
-    pub(crate) fn tell(&mut self, request: &Request) {
+    pub(crate) fn send_without_reply(&mut self, request: &Request) {
         if self.connected {
             encode_request(&mut self.out, 0, request);
         }
@@ -112,8 +112,8 @@ impl InFlightTable {
     pub(crate) fn connected(&mut self) {
         self.connected = true;
         self.out.clear();
-        for request in self.listeners.say_again() {
-            self.tell(&request);
+        for request in self.listeners.restore_requests() {
+            self.send_without_reply(&request);
         }
         for waiting in std::mem::take(&mut self.waiting) {
             self.send(waiting);
@@ -158,7 +158,7 @@ impl InFlightTable {
         }
         let Some(open) = self.open.remove(number) else {
             if let Reply::Refused(refusal) = reply {
-                tracing::warn!(%refusal, "the broker refused something that wanted no answer");
+                tracing::warn!(%refusal, "the broker refused a request that expects no reply");
             }
             return;
         };
@@ -220,8 +220,8 @@ impl InFlightTable {
             }
             Err(open) => {
                 let _ = open.answer.send(Err(Error::BadSetting {
-                    what: "requests under way",
-                    why: "are too many: wait for some to be answered".into(),
+                    what: "requests in flight",
+                    why: "are too many: wait for replies".into(),
                 }));
                 None
             }
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_line_answers_everybody_and_takes_nothing_more() {
+    fn a_closed_in_flight_table_answers_all_requests_and_takes_no_more() {
         let now = Instant::now();
         let mut in_flight = InFlightTable::default();
         in_flight.connected();

@@ -32,7 +32,7 @@ impl Keepalive {
             () = tokio::time::sleep(PING_EVERY) => {
                 self.unanswered += 1;
                 if self.unanswered > PINGS_MAX {
-                    return Err(Error::lost("the broker does not answer any more"));
+                    return Err(Error::lost("the broker has stopped answering"));
                 }
                 connection.ask(&Request::Ping);
             }

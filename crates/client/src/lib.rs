@@ -11,6 +11,8 @@
 //! Reading order: [`client`](Client) and `verbs/` are the API, `in_flight.rs` holds the requests in flight, and
 //! `driver.rs` moves them; `worker/` is the same for workers.
 
+#![warn(missing_docs)]
+
 mod address;
 mod builder;
 mod client;
@@ -19,8 +21,10 @@ mod dialer;
 mod driver;
 mod error;
 mod in_flight;
+mod inherited;
 mod keepalive;
 mod listeners;
+mod log;
 mod peer;
 mod reconnection;
 mod resume;
@@ -41,16 +45,18 @@ pub use builder::{CONNECT_TIMEOUT, ClientBuilder};
 pub use client::{Client, REQUESTS_MAX, UNSENT_BYTES_MAX};
 pub use connection::{Connection, DIAL_TIMEOUT};
 pub use error::Error;
+pub use inherited::take_inherited_sockets;
 pub use listeners::{BROADCASTS_WAITING_MAX, CALLS_WAITING_MAX};
+pub use log::{LogChunk, LogChunks, LogStream};
 pub use reconnection::ReconnectionPolicy;
-pub use submission::{Submission, When};
+pub use submission::{After, Submission, When};
 pub use subscribe::{ConnectionState, Subscribe};
 pub use subscriber::{Received, Subscriber, SubscriberStats};
-pub use verbs::{BroadcastReceiver, Heard, IncomingCall, Listener, Listing, Move, Query, Waited};
+pub use verbs::{BroadcastReceiver, IncomingCall, Listener, Listing, Move, Query, ReceivedBroadcast, Waited};
 pub use watch::{Watch, Watched, Watcher};
 pub use worker::{
-    Context, Failure, Finish, Interrupt, IntoOutcome, MESSAGE_BYTES_MAX, NOTE_BYTES_MAX, Outcome, Receipt,
-    Unreported, Worker, WorkerBuilder, WorkerHandle, WorkerStats,
+    Context, Failure, Finish, Interrupt, IntoOutcome, LeaseClock, MESSAGE_BYTES_MAX, NOTE_BYTES_MAX, Outcome,
+    Receipt, Unreported, Worker, WorkerBuilder, WorkerHandle, WorkerStats,
 };
 
 pub use tenure_wire as wire;
@@ -59,12 +65,15 @@ pub use tenure_wire::event::{Event, EventKind};
 pub use tenure_wire::hello::Welcome;
 pub use tenure_wire::queue::{Counts, LimitInfo, QueueInfo, StateCounts, Thresholds};
 pub use tenure_wire::reply::Figure;
-pub use tenure_wire::task::{Accepted, Ended, TaskInfo, Terms};
+pub use tenure_wire::task::{Accepted, DependencyInfo, Ended, TaskInfo, Terms};
 pub use tenure_wire::topic::{
     EndedWhy, GapReason, Message, MessageKind, NewMessage, Policy, Published, Recovery, Response,
     SubscriptionInfo, TopicGap, TopicInfo,
 };
 pub use tenure_wire::why::{Why, WhyCode};
-pub use tenure_wire::words::{OnClose, OnLost, Outcome as CallOutcome, StateName, StopWhy, Threshold};
+pub use tenure_wire::words::{
+    Condition, DependencyProgress, OnBroken, OnClose, OnLost, Outcome as CallOutcome, StateName, StopWhy,
+    Threshold,
+};
 pub use tenure_wire::worker::WorkerInfo;
 pub use tenure_wire::{Code, Name, Refusal, TaskId, Timestamp};

@@ -49,7 +49,7 @@ impl Listeners {
         arrived
     }
 
-    pub(crate) fn hear(&mut self, hear: Hear) -> (mpsc::Receiver<Broadcast>, Arc<AtomicU64>) {
+    pub(crate) fn add_receiver(&mut self, hear: Hear) -> (mpsc::Receiver<Broadcast>, Arc<AtomicU64>) {
         let (heard, hearing) = mpsc::channel(BROADCASTS_WAITING_MAX);
         let missed = Arc::new(AtomicU64::new(0));
         self.receivers.push(BroadcastEntry { hear, heard, missed: Arc::clone(&missed) });
@@ -77,7 +77,7 @@ impl Listeners {
     }
 
     /// The requests that register all listeners on a new connection.
-    pub(crate) fn say_again(&mut self) -> Vec<Request> {
+    pub(crate) fn restore_requests(&mut self) -> Vec<Request> {
         self.unlisten();
         let listens =
             self.listeners.iter().map(|entry| Request::Listen(Listen { addresses: entry.addresses.clone() }));
@@ -183,9 +183,9 @@ mod tests {
         let mut listeners = Listeners::default();
         let gone = listeners.listen(vec!["gone".into()]);
         let _here = listeners.listen(vec!["here".into()]);
-        let (_ear, _) = listeners.hear(Hear::default());
+        let (_receiver, _) = listeners.add_receiver(Hear::default());
         drop(gone);
-        let again = listeners.say_again();
+        let again = listeners.restore_requests();
         assert_eq!(
             again,
             [Request::Listen(Listen { addresses: vec!["here".into()] }), Request::Hear(Hear::default())]
@@ -193,20 +193,21 @@ mod tests {
     }
 
     #[test]
-    fn when_one_ear_goes_the_others_still_hear() {
+    fn when_one_receiver_is_dropped_the_others_still_receive() {
         let mut listeners = Listeners::default();
         let weather = Hear { subject: Some("weather".into()), sender: None };
-        let (gone, _) = listeners.hear(Hear::default());
-        let (_ear, _) = listeners.hear(weather.clone());
+        let (gone, _) = listeners.add_receiver(Hear::default());
+        let (_receiver, _) = listeners.add_receiver(weather.clone());
         drop(gone);
         assert_eq!(listeners.unlisten(), [Request::Unhear, Request::Hear(weather)]);
         assert_eq!(listeners.unlisten(), []);
     }
 
     #[test]
-    fn a_slow_ear_knows_how_much_it_missed() {
+    fn a_slow_receiver_knows_how_much_it_missed() {
         let mut listeners = Listeners::default();
-        let (mut receiver, missed) = listeners.hear(Hear { subject: Some("weather".into()), sender: None });
+        let (mut receiver, missed) =
+            listeners.add_receiver(Hear { subject: Some("weather".into()), sender: None });
         let said = |subject: &str| Broadcast {
             subject: Some(subject.into()),
             body: Bytes::new(),

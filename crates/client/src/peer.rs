@@ -38,7 +38,7 @@ impl PeerOptions {
             return Err(Error::bad_address("", "is empty"));
         }
         if self.addresses.len() > ADDRESSES_MAX {
-            return Err(Error::bad_address(&self.names(), "has too many addresses, at most 64 are taken"));
+            return Err(Error::bad_address(&self.names(), "has too many addresses: at most 64 are allowed"));
         }
         Ok(())
     }

@@ -11,7 +11,9 @@ use std::time::Duration;
 pub struct ReconnectionPolicy {
     /// How many attempts may fail in a row before the subscription gives up; 0 for no limit.
     pub max_retries: u32,
+    /// Delay before the first retry after a failure.
     pub initial_delay: Duration,
+    /// Upper bound of the growing delay.
     pub max_delay: Duration,
     /// Whether the delay doubles with every attempt; if not, every delay is the initial one.
     pub exponential_backoff: bool,

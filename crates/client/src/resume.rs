@@ -23,7 +23,7 @@ impl WatchPosition {
     }
 
     /// Whether the position is known.
-    pub(crate) fn stands(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         self.next.is_some()
     }
 
@@ -84,9 +84,9 @@ mod tests {
     fn a_watch_from_now_on_resumes_where_it_began_even_if_nothing_happened() {
         let mut resume = WatchPosition::new(WatchRequest::default());
         assert_eq!(resume.request().from, None);
-        assert!(!resume.stands());
+        assert!(!resume.is_known());
         resume.live(41);
-        assert!(resume.stands());
+        assert!(resume.is_known());
         assert_eq!(resume.request().from, Some(41));
     }
 

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_loss_the_same_address_is_tried_soon_but_not_by_everybody_at_once() {
+    fn after_a_loss_the_same_address_is_tried_soon_with_jitter() {
         let mut schedule = Schedule::new(2);
         for _ in 0..7 {
             schedule.next(MOST);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_turned_away_waits_before_asking_again() {
+    fn a_rejected_client_waits_before_it_retries() {
         let mut schedule = Schedule::new(2);
         schedule.next(MOST);
         schedule.rejected();

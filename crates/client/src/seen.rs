@@ -51,7 +51,7 @@ impl Seen {
     }
 
     /// The broker has reported a gap.
-    pub(crate) fn told(&mut self, gap: &TopicGap) {
+    pub(crate) fn note_gap(&mut self, gap: &TopicGap) {
         if let Some(last) = self.topics.get_mut(&gap.topic) {
             last.sequence = last.sequence.max(gap.last_missed);
             last.unsure = false;
@@ -140,7 +140,7 @@ mod tests {
             oldest_kept: 7,
             reason: None,
         };
-        seen.told(&told);
+        seen.note_gap(&told);
         assert_eq!(gap(&mut seen, "b", 7), None);
     }
 

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
@@ -19,6 +20,16 @@ pub(crate) enum Socket {
     Tcp(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
     Unix(UnixStream),
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Socket::Tcp(stream) => stream.as_fd(),
+            Socket::Tls(stream) => stream.get_ref().0.as_fd(),
+            Socket::Unix(stream) => stream.as_fd(),
+        }
+    }
 }
 
 impl Socket {

@@ -3,9 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use tenure_wire::task::{NewTask, Terms};
+use tenure_wire::task::{self, NewTask, Terms};
 use tenure_wire::time::millis;
-use tenure_wire::words::OnLost;
+use tenure_wire::words::{Condition, OnBroken, OnLost};
 use tenure_wire::{Name, TaskId, Timestamp};
 
 /// A task to submit. Only the queue is required.
@@ -83,6 +83,29 @@ impl Submission {
     #[must_use]
     pub fn parent(mut self, parent: TaskId) -> Submission {
         self.task.parent = Some(parent);
+        self
+    }
+
+    /// Adds a task that has to end before this one may run: its id, its name, or an [`After`] that says more.
+    ///
+    /// ```
+    /// use tenure_client::{After, OnBroken, Submission};
+    ///
+    /// let report = Submission::to("reports")
+    ///     .after("scan-7")
+    ///     .after(After::name("clean-up").ended())
+    ///     .on_broken(OnBroken::Hold);
+    /// ```
+    #[must_use]
+    pub fn after(mut self, task: impl Into<After>) -> Submission {
+        self.task.after.push(task.into().0);
+        self
+    }
+
+    /// Sets what happens if one of those tasks ends otherwise than it should. Default: the task is cancelled.
+    #[must_use]
+    pub fn on_broken(mut self, policy: OnBroken) -> Submission {
+        self.terms.on_broken = policy;
         self
     }
 
@@ -179,7 +202,64 @@ impl Submission {
             + self.terms.queue.len()
             + names(&self.terms.needs)
             + names(&self.terms.tags)
+            + self
+                .task
+                .after
+                .iter()
+                .map(|after| 48 + after.name.as_ref().map_or(0, |name| name.len()))
+                .sum::<usize>()
             + 384
+    }
+}
+
+/// A task to wait for. It has to be completed, unless another end is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct After(pub(crate) task::After);
+
+impl After {
+    /// Waits for the task of this id.
+    pub fn task(task: TaskId) -> After {
+        After(task::After { task: Some(task), ..After::nothing() })
+    }
+
+    /// Waits for the task of this name.
+    pub fn name(name: impl Into<Name>) -> After {
+        After(task::After { name: Some(name.into()), ..After::nothing() })
+    }
+
+    /// Waits for an earlier task of the same [`submit_many`](crate::Client::submit_many), counted from 0.
+    pub fn index(index: u32) -> After {
+        After(task::After { index: Some(index), ..After::nothing() })
+    }
+
+    /// The task may end in any way.
+    #[must_use]
+    pub fn ended(mut self) -> After {
+        self.0.condition = Condition::Ended;
+        self
+    }
+
+    /// The task has to fail.
+    #[must_use]
+    pub fn failed(mut self) -> After {
+        self.0.condition = Condition::Failed;
+        self
+    }
+
+    fn nothing() -> task::After {
+        task::After { task: None, condition: Condition::Completed, name: None, index: None }
+    }
+}
+
+impl From<TaskId> for After {
+    fn from(task: TaskId) -> After {
+        After::task(task)
+    }
+}
+
+impl From<&str> for After {
+    fn from(name: &str) -> After {
+        After::name(name)
     }
 }
 

@@ -12,7 +12,9 @@ use crate::reconnection::ReconnectionPolicy;
 /// The state of a subscriber's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionState {
+    /// The first connection is being made.
     Connecting,
+    /// Messages arrive.
     Connected,
     /// The connection was lost, and the subscriber reconnects.
     Reconnecting,
@@ -107,6 +109,7 @@ impl Subscribe {
         self
     }
 
+    /// Sets how often and how fast to reconnect after a lost connection.
     #[must_use]
     pub fn reconnection(mut self, policy: ReconnectionPolicy) -> Subscribe {
         self.policy = policy;

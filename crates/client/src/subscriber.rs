@@ -26,7 +26,7 @@ use tokio::time::Instant;
 
 use crate::client::{Client, unexpected};
 use crate::connection::{Connection, DIAL_TIMEOUT};
-use crate::dialer::{is_passing, random};
+use crate::dialer::{is_temporary, random};
 use crate::error::Error;
 use crate::keepalive::Keepalive;
 use crate::peer::PeerOptions;
@@ -42,8 +42,11 @@ const FRAMES_WAITING_MAX: usize = 16;
 /// What a subscriber receives.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Received {
+    /// A message of one of the topics.
     Message {
+        /// Live, retained or replayed.
         kind: MessageKind,
+        /// The message itself, with its topic and sequence number.
         message: Message,
     },
     /// Messages that the broker will not deliver.
@@ -55,6 +58,7 @@ pub enum Received {
     /// The subscriber has reconnected. `missed` messages were published meanwhile, if that is known; the recovery
     /// setting decides whether they are replayed.
     Back {
+        /// How many messages were published meanwhile; `None` if the broker does not know.
         missed: Option<u64>,
         /// Messages may be lost because the broker restarted.
         restarted: bool,
@@ -66,9 +70,13 @@ pub enum Received {
 /// The counters of a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubscriberStats {
+    /// State of the connection now.
     pub state: ConnectionState,
+    /// Successful reconnections so far.
     pub reconnections: u64,
+    /// Gaps that the broker or this client has reported.
     pub gaps: u64,
+    /// Messages received so far.
     pub messages: u64,
 }
 
@@ -85,7 +93,7 @@ impl Client {
             next: subscribe.first(),
             wanted: subscribe,
             seen: Seen::default(),
-            news: Vec::new(),
+            undelivered: Vec::new(),
             number: 0,
             counters: Arc::clone(&counters),
             state,
@@ -93,7 +101,7 @@ impl Client {
         };
         let taken_frames = subscribing.acknowledgement.taken();
         let deadline = Instant::now() + self.shared().connect_timeout;
-        let (connection, subscribed) = match subscribing.stand(Some(deadline)).await {
+        let (connection, subscribed) = match subscribing.establish(Some(deadline)).await {
             Ok(standing) => standing,
             Err(error) => return Err(error),
         };
@@ -172,6 +180,7 @@ impl Subscriber {
         self.missed
     }
 
+    /// Counters of this subscription since it was made.
     pub fn stats(&self) -> SubscriberStats {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         SubscriberStats {
@@ -216,7 +225,7 @@ struct Subscribing {
     next: SubscribeRequest,
     seen: Seen,
     /// Received, not yet passed to the program.
-    news: Vec<Received>,
+    undelivered: Vec<Received>,
     /// The number under which messages arrive.
     number: u64,
     counters: Arc<Counters>,
@@ -254,7 +263,7 @@ impl Subscribing {
                 self.become_state(ConnectionState::Reconnecting, Some(&error));
                 self.next.last_seen = self.seen.last_seen();
                 let standing = tokio::select! {
-                    standing = self.stand(None) => standing,
+                    standing = self.establish(None) => standing,
                     () = frames.closed() => return None,
                     () = leaving.notified() => return None,
                 };
@@ -283,7 +292,7 @@ impl Subscribing {
             topics = ?self.next.topics,
             last_sequence_number = self.seen.highest(),
             %error,
-            "the subscription is given up"
+            "subscription ended: reconnecting failed"
         );
         self.become_state(ConnectionState::Disconnected, Some(&error));
         // Sending fails only if the program has dropped the subscriber.
@@ -292,7 +301,7 @@ impl Subscribing {
     }
 
     /// Connects until the subscription is active. The first time a deadline applies, later the reconnection policy.
-    async fn stand(&mut self, deadline: Option<Instant>) -> Result<(Connection, Subscribed), Error> {
+    async fn establish(&mut self, deadline: Option<Instant>) -> Result<(Connection, Subscribed), Error> {
         let begun = Instant::now();
         let mut failed = 0;
         let is_first = deadline.is_some();
@@ -307,7 +316,7 @@ impl Subscribing {
                     attempt = failed + 1,
                     delay_ms = delay.as_millis() as u64,
                     error = %last,
-                    "the subscription tries to come back"
+                    "reconnecting the subscription"
                 );
                 if deadline.is_some_and(|deadline| Instant::now() + delay >= deadline) {
                     return Err(self.unreachable(begun, &last));
@@ -336,7 +345,9 @@ impl Subscribing {
             match Connection::open(&address, self.peer.hello()).await {
                 Ok(mut connection) => {
                     let asked = tokio::time::timeout(DIAL_TIMEOUT, self.ask(&mut connection)).await;
-                    match asked.unwrap_or_else(|_| Err(Error::lost("the subscription was not answered"))) {
+                    match asked
+                        .unwrap_or_else(|_| Err(Error::lost("the broker did not answer the subscription")))
+                    {
                         Ok(subscribed) => return Ok((connection, subscribed)),
                         Err(error) => last = error,
                     }
@@ -356,7 +367,7 @@ impl Subscribing {
             // From the first message on, the broker gives what this member has not acknowledged to another member.
             let number = Some(self.number);
             let acknowledge = WireAcknowledge { number, id: None, last_seen: Vec::new() };
-            connection.tell(&Request::Acknowledge(acknowledge));
+            connection.send_without_reply(&Request::Acknowledge(acknowledge));
         }
         let mut arrived = Vec::new();
         let mut answer = None;
@@ -376,7 +387,7 @@ impl Subscribing {
                 }
             }
         }
-        answer.ok_or_else(|| Error::lost("the subscription was not answered"))
+        answer.ok_or_else(|| Error::lost("the broker did not answer the subscription"))
     }
 
     /// Later requests resume this subscription.
@@ -408,7 +419,8 @@ impl Subscribing {
             );
         }
         // Precedes what has arrived with the reply.
-        self.news.insert(0, Received::Back { missed: subscribed.missed, restarted: subscribed.restarted });
+        self.undelivered
+            .insert(0, Received::Back { missed: subscribed.missed, restarted: subscribed.restarted });
     }
 
     /// Passes items to the program until the connection breaks, the subscription ends, or the program drops the
@@ -423,7 +435,7 @@ impl Subscribing {
         let mut keepalive = Keepalive::default();
         let mut ended = false;
         loop {
-            if !self.news.is_empty() && frames.send(Ok(self.next_frame())).await.is_err() {
+            if !self.undelivered.is_empty() && frames.send(Ok(self.next_frame())).await.is_err() {
                 return Ok(Over::Ended);
             }
             if ended {
@@ -446,8 +458,8 @@ impl Subscribing {
 
     /// The next frame for the program, recorded until the program has taken it.
     fn next_frame(&mut self) -> Vec<Received> {
-        let frame = std::mem::take(&mut self.news);
-        self.acknowledgement.hand_on(&frame);
+        let frame = std::mem::take(&mut self.undelivered);
+        self.acknowledgement.hand_over_frame(&frame);
         frame
     }
 
@@ -457,7 +469,7 @@ impl Subscribing {
         if !read.is_empty() && takes_acknowledgements(connection) {
             let (number, last_seen) = (None, read);
             let acknowledge = WireAcknowledge { number, id: self.next.id.clone(), last_seen };
-            connection.tell(&Request::Acknowledge(acknowledge));
+            connection.send_without_reply(&Request::Acknowledge(acknowledge));
         }
     }
 
@@ -467,30 +479,30 @@ impl Subscribing {
             Notice::Messages(messages) if messages.subscription == self.number => {
                 self.counters.messages.fetch_add(messages.messages.len() as u64, Ordering::Relaxed);
                 for message in messages.messages {
-                    tracing::debug!(topic = %message.topic, sequence = message.sequence, "a message has come");
+                    tracing::debug!(topic = %message.topic, sequence = message.sequence, "message received");
                     if let Some(gap) = self.seen.message(&message, &messages.kind) {
                         self.gap(gap);
                     }
-                    self.news.push(Received::Message { kind: messages.kind.clone(), message });
+                    self.undelivered.push(Received::Message { kind: messages.kind.clone(), message });
                 }
             }
             Notice::TopicGap(gap) if gap.subscription == self.number => {
-                self.seen.told(&gap);
+                self.seen.note_gap(&gap);
                 self.gap(gap);
             }
             Notice::ReplayComplete(complete) if complete.subscription == self.number => {
                 self.seen.complete(&complete.topic, complete.latest);
-                self.news.push(Received::ReplayComplete(complete));
+                self.undelivered.push(Received::ReplayComplete(complete));
             }
             Notice::Warning(warning) if warning.subscription == self.number => {
-                self.news.push(Received::Warning(warning));
+                self.undelivered.push(Received::Warning(warning));
             }
             Notice::SubscriptionEnded(ended) if ended.subscription == self.number => {
                 if ended.why == EndedWhy::Stopping {
                     return Err(Error::lost("the broker is stopping"));
                 }
                 tracing::info!(subscription_id = self.id(), why = %ended.why, "the subscription has ended");
-                self.news.push(Received::Ended(ended.why));
+                self.undelivered.push(Received::Ended(ended.why));
                 return Ok(true);
             }
             Notice::Bye(refusal) => return Err(refusal.into()),
@@ -506,19 +518,19 @@ impl Subscribing {
             topic = %gap.topic,
             gap = gap.last_missed + 1 - gap.first_missed,
             last_sequence_number = gap.last_missed,
-            "messages will not come"
+            "messages lost"
         );
         if let Some(told) = &self.wanted.on_gap {
             told(&gap);
         }
-        self.news.push(Received::Gap(gap));
+        self.undelivered.push(Received::Gap(gap));
     }
 
     fn become_state(&self, state: ConnectionState, error: Option<&Error>) {
         if self.state.send_replace(state) == state {
             return;
         }
-        tracing::info!(subscription_id = self.id(), ?state, "the connection of a subscription has changed");
+        tracing::info!(subscription_id = self.id(), ?state, "the subscription's connection changed state");
         if let Some(told) = &self.wanted.on_state {
             told(state, error);
         }
@@ -539,8 +551,8 @@ impl Subscribing {
 
 /// Whether a retry can succeed: no broker answered, or it refused for now. A refusal of this request is final.
 fn is_transient(error: &Error) -> bool {
-    let passing_code = |code: &Code| matches!(code.as_str(), "stopping" | "not-written");
-    is_passing(error) || error.code().is_some_and(passing_code)
+    let is_temporary_code = |code: &Code| matches!(code.as_str(), "stopping" | "not-written");
+    is_temporary(error) || error.code().is_some_and(is_temporary_code)
 }
 
 fn takes_acknowledgements(connection: &Connection) -> bool {

@@ -41,7 +41,7 @@ fn certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     let read: Result<Vec<_>, _> =
         CertificateDer::pem_file_iter(file).map_err(|error| bad(file, error))?.collect();
     let read = read.map_err(|error| bad(file, error))?;
-    if read.is_empty() { Err(bad(file, "holds no certificate in PEM")) } else { Ok(read) }
+    if read.is_empty() { Err(bad(file, "contains no PEM certificate")) } else { Ok(read) }
 }
 
 fn bad(file: &Path, why: impl std::fmt::Display) -> io::Error {

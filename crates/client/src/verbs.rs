@@ -2,13 +2,13 @@
 
 mod calls;
 mod list;
-mod look;
+mod queries;
 mod steer;
 mod submit;
 mod topics;
 mod wait;
 
-pub use calls::{BroadcastReceiver, Heard, IncomingCall, Listener};
+pub use calls::{BroadcastReceiver, IncomingCall, Listener, ReceivedBroadcast};
 pub use list::{Listing, Query};
 pub use steer::Move;
 pub use wait::Waited;

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::client::{Client, unexpected};
 use crate::connection::{Connection, DIAL_TIMEOUT};
-use crate::dialer::{Dialer, is_passing};
+use crate::dialer::{Dialer, is_temporary};
 use crate::error::Error;
 use crate::keepalive::Keepalive;
 use crate::resume::WatchPosition;
@@ -36,12 +36,14 @@ impl Watch {
         self
     }
 
+    /// Restricts the watch to one task.
     #[must_use]
     pub fn task(mut self, task: TaskId) -> Watch {
         self.0.task = Some(task);
         self
     }
 
+    /// Restricts the watch to one queue and its tasks.
     #[must_use]
     pub fn queue(mut self, queue: impl Into<Name>) -> Watch {
         self.0.queue = Some(queue.into());
@@ -55,12 +57,14 @@ impl Watch {
         self
     }
 
+    /// Restricts the watch to events of one worker.
     #[must_use]
     pub fn worker(mut self, worker: impl Into<Name>) -> Watch {
         self.0.worker = Some(worker.into());
         self
     }
 
+    /// Restricts the watch to these kinds of events.
     #[must_use]
     pub fn kinds(mut self, kinds: impl IntoIterator<Item = EventKind>) -> Watch {
         self.0.kinds = kinds.into_iter().collect();
@@ -71,10 +75,13 @@ impl Watch {
 /// What a watcher receives.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Watched {
+    /// The next event.
     Event(Event),
     /// Events that the broker no longer keeps: these numbers, both included, were missed.
     Gap {
+        /// Number of the first missing event.
         from: u64,
+        /// Number of the last missing event.
         to: u64,
     },
 }
@@ -100,8 +107,11 @@ impl Client {
         let mut peer = self.shared().peer.clone();
         peer.identity = Some(self.identity());
         let deadline = Instant::now() + self.shared().connect_timeout;
-        let mut watching =
-            Watching { dialer: Dialer::new(peer), resume: WatchPosition::new(watch.0), news: Vec::new() };
+        let mut watching = Watching {
+            dialer: Dialer::new(peer),
+            resume: WatchPosition::new(watch.0),
+            undelivered: Vec::new(),
+        };
         let connection = watching.begin(Some(deadline)).await?;
         let position = watching.resume.request().from.unwrap_or(0);
         let (frames, taken) = mpsc::channel(FRAMES_WAITING_MAX);
@@ -161,7 +171,7 @@ struct Watching {
     dialer: Dialer,
     resume: WatchPosition,
     /// Received, not yet passed to the program.
-    news: Vec<Watched>,
+    undelivered: Vec<Watched>,
 }
 
 type Frames = mpsc::Sender<Result<Vec<Watched>, Error>>;
@@ -171,7 +181,7 @@ impl Watching {
     async fn run(mut self, mut connection: Connection, frames: Frames) {
         loop {
             let Err(error) = self.follow(&mut connection, &frames).await else { return };
-            tracing::debug!(%error, "the watch is interrupted");
+            tracing::debug!(%error, "watch interrupted, reconnecting");
             let begun = tokio::select! {
                 begun = self.begin_again(error) => begun,
                 () = frames.closed() => return,
@@ -180,7 +190,7 @@ impl Watching {
                 Ok(next) => connection = next,
                 Err(error) => {
                     // Sending fails only if the program has dropped the watcher.
-                    let _ = frames.send(Ok(std::mem::take(&mut self.news))).await;
+                    let _ = frames.send(Ok(std::mem::take(&mut self.undelivered))).await;
                     let _ = frames.send(Err(error)).await;
                     return;
                 }
@@ -189,28 +199,28 @@ impl Watching {
     }
 
     async fn begin_again(&mut self, error: Error) -> Result<Connection, Error> {
-        if is_passing(&error) { self.begin(None).await } else { Err(error) }
+        if is_temporary(&error) { self.begin(None).await } else { Err(error) }
     }
 
     /// Connects until the watch is active.
     async fn begin(&mut self, deadline: Option<Instant>) -> Result<Connection, Error> {
         loop {
             let mut connection = self.dialer.dial(deadline).await?;
-            let standing = tokio::time::timeout(DIAL_TIMEOUT, self.stand(&mut connection)).await;
+            let standing = tokio::time::timeout(DIAL_TIMEOUT, self.establish(&mut connection)).await;
             match standing {
                 Ok(Ok(())) => return Ok(connection),
-                Ok(Err(error)) if !is_passing(&error) => return Err(error),
+                Ok(Err(error)) if !is_temporary(&error) => return Err(error),
                 Ok(Err(_)) | Err(_) => {}
             }
         }
     }
 
     /// Asks for the watch and waits for the reply and the number to continue from.
-    async fn stand(&mut self, connection: &mut Connection) -> Result<(), Error> {
+    async fn establish(&mut self, connection: &mut Connection) -> Result<(), Error> {
         let number = connection.ask(&Request::Watch(Box::new(self.resume.request())));
         let mut arrived = Vec::new();
         let mut answered = false;
-        while !answered || !self.resume.stands() {
+        while !answered || !self.resume.is_known() {
             connection.turn(&mut arrived).await?;
             for message in arrived.drain(..) {
                 match message {
@@ -232,7 +242,9 @@ impl Watching {
         let mut arrived = Vec::new();
         let mut keepalive = Keepalive::default();
         loop {
-            if !self.news.is_empty() && frames.send(Ok(std::mem::take(&mut self.news))).await.is_err() {
+            if !self.undelivered.is_empty()
+                && frames.send(Ok(std::mem::take(&mut self.undelivered))).await.is_err()
+            {
                 return Ok(());
             }
             tokio::select! {
@@ -250,11 +262,11 @@ impl Watching {
     fn understand(&mut self, notice: Notice) -> Result<(), Error> {
         match notice {
             Notice::Events(events) => {
-                self.news.extend(self.resume.events(events.events).into_iter().map(Watched::Event));
+                self.undelivered.extend(self.resume.events(events.events).into_iter().map(Watched::Event));
             }
             Notice::Gap(gap) => {
                 let gap = self.resume.gap(gap.from, gap.to);
-                self.news.extend(gap.map(|(from, to)| Watched::Gap { from, to }));
+                self.undelivered.extend(gap.map(|(from, to)| Watched::Gap { from, to }));
             }
             Notice::Live(live) => self.resume.live(live.next),
             Notice::Bye(refusal) => return Err(refusal.into()),

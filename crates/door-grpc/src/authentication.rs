@@ -7,7 +7,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tenure_door_kit::{Door, LoginError};
 use tenure_hub::words::{Name, Refusal};
-use tenure_hub::{Grant, HubHandle, Needs, Principal, Right, Session, TopicAct, wall_clock};
+use tenure_hub::{ClockReading, Grant, HubHandle, Needs, Principal, Right, Session, TopicAct};
 use tonic::Status;
 use tonic::codegen::http::HeaderMap;
 
@@ -37,10 +37,10 @@ impl AuthenticatedPeer {
         flow: Flow,
     ) -> Result<AuthenticatedPeer, (Status, Duration)> {
         let key = bearer(metadata).map_err(at_once)?;
-        let login = door.authenticator.login(wall_clock(), flow.address, key.map(str::as_bytes));
+        let login = door.authenticator.login(ClockReading::now(), flow.address, key.map(str::as_bytes));
         let principal = login.map_err(|no| match no {
             LoginError::NoKey => at_once(translate::unauthenticated()),
-            LoginError::WrongKey { wait } => (translate::unknown_key(), wait),
+            LoginError::WrongKey { wait, .. } => (translate::unknown_key(), wait),
         })?;
         let asked = text(metadata, NAMESPACE_KEY).map_err(at_once)?;
         let namespace = principal.grant.namespace_for(asked.map(Into::into));
@@ -117,7 +117,7 @@ fn bearer(metadata: &HeaderMap) -> Result<Option<&str>, Status> {
 fn text<'a>(metadata: &'a HeaderMap, key: &'static str) -> Result<Option<&'a str>, Status> {
     let Some(value) = metadata.get(key) else { return Ok(None) };
     let why = match value.to_str() {
-        Err(_) => "holds other than visible ASCII characters",
+        Err(_) => "contains characters other than visible ASCII",
         Ok("") => "is empty",
         Ok(long) if long.len() > 255 => "is longer than 255 bytes",
         Ok(text) => return Ok(Some(text)),

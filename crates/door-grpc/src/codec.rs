@@ -81,7 +81,7 @@ pub fn decode<U: Message + Shaped + Default>(bytes: Bytes) -> Result<U, Status> 
             "the message has more than {FIELDS_MAX} parts: send several smaller ones"
         )));
     }
-    U::decode(bytes).map_err(|error| Status::invalid_argument(format!("this is not the message: {error}")))
+    U::decode(bytes).map_err(|error| Status::invalid_argument(format!("cannot decode the message: {error}")))
 }
 
 fn fits(bytes: &[u8], shape: &MessageSchema) -> bool {

@@ -51,7 +51,7 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
     let health_service = health_service.max_decoding_message_size(QUESTION_BYTES_MAX);
     let counters = Arc::new(Counters::new("grpc"));
     hub.show(Arc::clone(&counters)).await;
-    let tls = settings.door.tls.as_ref().map(|tls| tls.with_protocol(b"h2"));
+    let tls = settings.door.tls.as_ref().map(|tls| tls.with_protocols(&[b"h2"]));
     let for_door = DoorSettings { tls, ..settings.door.clone() };
     let door = Arc::new(Door::new("grpc", hub.clone(), for_door, counters));
     let router = server(&settings).add_routes(with_services(Routes::new(health_service), &door, &settings)?);

@@ -59,7 +59,7 @@ async fn garbage_ends_its_own_connection_only() {
 }
 
 #[tokio::test]
-async fn whoever_says_nothing_is_shown_out() {
+async fn a_silent_peer_is_disconnected() {
     let settings =
         with_door(DoorSettings { login_within: Duration::from_millis(200), ..DoorSettings::default() });
     let broker = Broker::with(settings, Keys::default()).await;
@@ -130,7 +130,7 @@ fn a_message_of_countless_empty_parts_is_refused_before_it_takes_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_that_does_not_read_slows_nobody_and_hears_what_it_missed() {
+async fn a_reader_that_does_not_read_slows_no_other_and_learns_what_it_missed() {
     const COUNT: i64 = 40_000;
     let broker = Broker::start().await;
     let mut slow = SidecarServiceClient::new(broker.channel().await);
@@ -183,7 +183,7 @@ async fn a_reader_that_does_not_read_slows_nobody_and_hears_what_it_missed() {
 }
 
 #[tokio::test]
-async fn a_stranger_is_refused_before_anything_of_its_message_is_read() {
+async fn an_unauthenticated_peer_is_refused_before_its_message_is_read() {
     let broker = Broker::with_keys().await;
     for path in ["/tenure.v1.Tasks/Submit", "/nexusd.sidecar.SidecarService/Publish"] {
         // It never says what it wants to submit.

@@ -5,7 +5,7 @@ mod support;
 use support::{python, succeeds};
 
 #[tokio::test]
-async fn kill_9_and_everybody_comes_back() {
+async fn after_kill_9_all_subscribers_resume() {
     let (Some(python), Some(binary)) = (python(), std::env::var_os("TENURE_BINARY")) else {
         eprintln!("TENURE_BINARY or TENURE_THIRD_PARTY_PYTHON is not set, so nothing is killed");
         return;

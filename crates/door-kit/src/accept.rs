@@ -70,19 +70,20 @@ impl Door {
                 Ok((stream, address)) => match self.place_for(address) {
                     Some(place) => {
                         let (door, serve) = (Arc::clone(self), serve.clone());
+                        let connected = self.counters.connected();
                         connections.spawn(async move {
                             if let Some(stream) = door.secure(stream).await {
                                 serve(stream, address).await;
                             }
-                            drop(place);
+                            drop((place, connected));
                         });
                     }
-                    None => self.turn_away(&stream, &mut log),
+                    None => self.reject_connection(&stream, &mut log),
                 },
                 Err(error) => {
                     self.counters.count("not_accepted");
                     if log.is_due() {
-                        tracing::warn!(door = self.name, %error, "connections cannot be accepted");
+                        tracing::warn!(door = self.name, %error, "cannot accept connections");
                     }
                     sleep(ACCEPT_PAUSE).await;
                 }
@@ -97,7 +98,7 @@ impl Door {
         connections.take_place(self.name, address, *connections_max, *connections_per_address_max)
     }
 
-    fn turn_away(&self, stream: &DoorStream, log: &mut LogInterval) {
+    fn reject_connection(&self, stream: &DoorStream, log: &mut LogInterval) {
         self.counters.count("turned_away");
         // A new socket has buffer space for one line; if not, it is just closed.
         if let (DoorStream::Tcp(stream), None) = (stream, &self.settings.tls) {
@@ -105,7 +106,7 @@ impl Door {
         }
         if log.is_due() {
             let (of_door, in_all) = (self.settings.connections_max, self.settings.connections.max());
-            tracing::warn!(door = self.name, of_door, in_all, "too many connections, some are turned away");
+            tracing::warn!(door = self.name, of_door, in_all, "too many connections, new ones are rejected");
         }
     }
 

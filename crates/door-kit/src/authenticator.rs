@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tenure_hub::words::Timestamp;
-use tenure_hub::{Counters, HubHandle, NotAdmitted, Principal};
+use tenure_hub::{ClockReading, Counters, HubHandle, NotAdmitted, Principal};
 
 use crate::throttle::Throttle;
 
@@ -24,11 +24,12 @@ pub struct Authenticator {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoginError {
-    #[error("a key is needed, and none was shown")]
+    #[error("a key is required")]
     NoKey,
-    /// The door sends its refusal after this wait.
+    /// The door sends its refusal after this wait. If `ends`, too many others wait already: the door refuses at once
+    /// and ends the connection.
     #[error("invalid key")]
-    WrongKey { wait: Duration },
+    WrongKey { wait: Duration, ends: bool },
 }
 
 impl Authenticator {
@@ -50,7 +51,7 @@ impl Authenticator {
     /// Checks the key first: a valid key is never delayed, whatever other peers of its address have sent.
     pub fn login(
         &self,
-        now: Timestamp,
+        now: ClockReading,
         address: Option<IpAddr>,
         key: Option<&[u8]>,
     ) -> Result<Principal, LoginError> {
@@ -59,20 +60,20 @@ impl Authenticator {
         }
         let Some(key) = key else {
             self.counters.count("no_key");
-            self.note(now, address, NotAdmitted::NoKey);
+            self.note(now.wall, address, NotAdmitted::NoKey);
             return Err(LoginError::NoKey);
         };
         self.counters.count("wrong_key");
-        self.note(now, address, NotAdmitted::WrongKey);
+        self.note(now.wall, address, NotAdmitted::WrongKey);
         let hash = self.hasher.hash_one(key);
         let mut throttle = self.throttle.lock().unwrap_or_else(PoisonError::into_inner);
-        let verdict = throttle.wrong(now, address, hash);
+        let verdict = throttle.wrong(now.steady, address, hash);
         drop(throttle);
         if verdict.is_news {
             let from = address.map_or_else(|| "a local socket".to_owned(), |address| address.to_string());
-            tracing::warn!(door = self.door, from, tries = verdict.tries, "a peer showed a wrong key");
+            tracing::warn!(door = self.door, from, tries = verdict.tries, "login refused: invalid key");
         }
-        Err(LoginError::WrongKey { wait: verdict.wait })
+        Err(LoginError::WrongKey { wait: verdict.wait, ends: verdict.ends })
     }
 
     fn note(&self, now: Timestamp, address: Option<IpAddr>, no: NotAdmitted) {

@@ -14,7 +14,7 @@ pub struct ByteBudget {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the broker's connections hold {limit} bytes together, which is all they may")]
+#[error("the buffers of all connections have reached their limit of {limit} bytes")]
 pub struct Exhausted {
     pub limit: usize,
 }

@@ -20,18 +20,18 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf as _, BytesMut};
 use tenure_hub::limits::UNSENT_BYTES_MAX;
-use tenure_hub::{Delivery, wall_clock};
+use tenure_hub::{ClockReading, Delivery, monotonic_clock};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep_until};
 
 use crate::accept::Door;
 use crate::budget::Charge;
 use crate::read_sizer::ReadSizer;
-use crate::stream::{is_flushed, read_into, send};
+use crate::stream::{is_flushed, read_into, read_secret_into, send, wipe_taken};
 
 pub use protocol::{ConnectionAccess, Protocol, Turn};
 
-use access::{Dismissal, DoorAccess};
+use access::{DisconnectReason, DoorAccess};
 use clock::{ConnectionClock, Due, GOODBYE};
 use fetched::Fetched;
 
@@ -75,7 +75,7 @@ impl<P: Protocol> Connection<P> {
             turn: Turn::default(),
             arrived: BytesMut::new(),
             charge: door.settings.budget.charge(),
-            clock: ConnectionClock::new(&door.settings, wall_clock()),
+            clock: ConnectionClock::new(&door.settings, monotonic_clock()),
             access: DoorAccess::new(door, address),
             sizer: ReadSizer::between(READ_BYTES_MIN, READ_BYTES_MAX),
             deliveries: VecDeque::new(),
@@ -116,23 +116,24 @@ impl<P: Protocol> Connection<P> {
                 return write.shutdown().await;
             }
             let may_read = self.may_read();
-            self.look(may_read);
+            self.note_expectations(may_read);
             let deadline = self.clock.next_deadline(self.protocol.next_deadline());
             if deadline != alarm_at {
                 alarm_at = deadline;
                 if let Some(deadline) = deadline {
-                    alarm.as_mut().reset(Instant::now() + deadline.since(wall_clock()));
+                    alarm.as_mut().reset(Instant::now() + deadline.since(monotonic_clock()));
                 }
             }
             let may_write = self.has_unsent() && !self.clock.is_held();
             let may_take = !self.mail_is_over && self.deliveries.is_empty() && self.has_room();
             let has_topic_room = self.has_topic_room();
+            let is_stranger = !self.protocol.is_known();
             // A peer with a session learns from its mailbox that it has to go.
-            let is_leaving = self.turn.close || self.clock.has_said_goodbye();
+            let is_leaving = self.turn.close || self.clock.is_closing();
             if is_leaving || self.access.session.is_some() {
                 dismissed = None;
             } else if dismissed.is_none() || self.access.takes_new_grant() {
-                dismissed = Some(self.access.dismissed());
+                dismissed = Some(self.access.wait_for_disconnect());
             }
             tokio::select! {
                 biased;
@@ -141,11 +142,11 @@ impl<P: Protocol> Connection<P> {
                     self.has_sent();
                 }
                 () = self.access.mail_arrived(), if may_take => self.take_mail(),
-                count = read_into(read, &mut self.arrived, self.sizer.bytes()), if may_read => {
+                count = read_from(read, &mut self.arrived, self.sizer.bytes(), is_stranger), if may_read => {
                     self.has_read(count?);
                 }
                 event = self.protocol.happens(has_topic_room), if !self.turn.close => {
-                    self.protocol.happened(wall_clock(), event, &mut self.turn).await;
+                    self.protocol.happened(ClockReading::now(), event, &mut self.turn).await;
                     continue;
                 }
                 () = &mut alarm, if alarm_at.is_some() => {
@@ -153,15 +154,15 @@ impl<P: Protocol> Connection<P> {
                     self.ring()?;
                 }
                 why = wait_for(&mut dismissed) => match why {
-                    Dismissal::Stopped => self.clock.says_goodbye(wall_clock()),
-                    Dismissal::Revoked => self.turn.close = true,
+                    DisconnectReason::Stopped => self.clock.start_closing(monotonic_clock()),
+                    DisconnectReason::Revoked => self.turn.close = true,
                 },
             }
             self.deliver().await;
             if !self.turn.close
                 && let Some(event) = self.protocol.has_happened(self.has_topic_room())
             {
-                self.protocol.happened(wall_clock(), event, &mut self.turn).await;
+                self.protocol.happened(ClockReading::now(), event, &mut self.turn).await;
             }
         }
     }
@@ -171,7 +172,12 @@ impl<P: Protocol> Connection<P> {
         loop {
             if self.may_receive() {
                 let Connection { protocol, arrived, access, turn, .. } = self;
-                protocol.receive(wall_clock(), arrived, access, turn);
+                let is_stranger = !protocol.is_known();
+                let capacity = arrived.capacity();
+                protocol.receive(ClockReading::now(), arrived, access, turn);
+                if is_stranger {
+                    wipe_taken(arrived, capacity);
+                }
                 if self.arrived.is_empty() {
                     self.arrived = BytesMut::new();
                 }
@@ -195,7 +201,7 @@ impl<P: Protocol> Connection<P> {
         if self.heard_all && self.protocol.is_blocked() {
             return true;
         }
-        let will_go = self.heard_all || (self.clock.has_said_goodbye() && self.access.session.is_none());
+        let will_go = self.heard_all || (self.clock.is_closing() && self.access.session.is_none());
         let is_done = self.turn.close || self.mail_is_over || (will_go && !self.protocol.owes_answers());
         is_done && !self.has_unsent() && self.deliveries.is_empty()
     }
@@ -208,7 +214,7 @@ impl<P: Protocol> Connection<P> {
         !self.heard_all
             && !self.turn.close
             && !self.clock.is_held()
-            && !self.clock.has_said_goodbye()
+            && !self.clock.is_closing()
             && self.has_room()
             && self.protocol.may_read(self.arrived.len(), self.turn.out.len())
     }
@@ -237,7 +243,7 @@ impl<P: Protocol> Connection<P> {
 
     fn has_sent(&mut self) {
         if self.has_unsent() {
-            self.clock.has_read_some(wall_clock());
+            self.clock.has_read_some(monotonic_clock());
         } else {
             self.clock.has_read_all();
         }
@@ -260,9 +266,9 @@ impl<P: Protocol> Connection<P> {
                 Poll::Ready(count) => self.turn.out.advance(count?),
                 Poll::Pending => {
                     if self.turn.out.len() < unsent {
-                        self.clock.has_read_some(wall_clock());
+                        self.clock.has_read_some(monotonic_clock());
                     } else {
-                        self.clock.has_unsent(wall_clock);
+                        self.clock.has_unsent(monotonic_clock);
                     }
                     return Ok(false);
                 }
@@ -271,7 +277,7 @@ impl<P: Protocol> Connection<P> {
         self.turn.out = BytesMut::new();
         self.unflushed = !is_flushed(to)?;
         if self.unflushed {
-            self.clock.has_read_some(wall_clock());
+            self.clock.has_read_some(monotonic_clock());
         } else {
             self.clock.has_read_all();
         }
@@ -281,11 +287,11 @@ impl<P: Protocol> Connection<P> {
     /// Updates the budget after this turn.
     fn settle(&mut self) -> io::Result<()> {
         if let Some(wait) = self.turn.hold.take() {
-            self.clock.hold(wall_clock(), wait);
+            self.clock.hold(monotonic_clock(), wait);
         }
         self.charge.set(self.arrived.capacity() + self.turn.out.capacity()).map_err(|exhausted| {
             self.access.door.counters.count("no_memory");
-            tracing::warn!(door = self.access.door.name, %exhausted, "a connection is closed to free memory");
+            tracing::warn!(door = self.access.door.name, %exhausted, "connection closed to free memory");
             io::Error::from(io::ErrorKind::OutOfMemory)
         })
     }
@@ -302,24 +308,24 @@ impl<P: Protocol> Connection<P> {
         if self.deliveries.is_empty() {
             return;
         }
-        let mut is_first = true;
-        while !self.deliveries.is_empty() && self.has_room() {
-            if !std::mem::take(&mut is_first) {
-                // Encoding a full mailbox takes long. Other connections of this thread get a turn in between.
-                tokio::task::yield_now().await;
-            }
+        while self.has_room() {
             let (count, mut fetched) = self.fetch().await;
             if count > 1 {
                 self.turn.out.reserve((count * DELIVERY_BYTES).min(READ_BYTES_MAX));
             }
-            let now = wall_clock();
+            let now = ClockReading::now();
             for (place, delivery) in self.deliveries.drain(..count).enumerate() {
                 let bytes = fetched.take(place);
                 if matches!(delivery, Delivery::Goodbye | Delivery::Ended(_)) {
-                    self.clock.says_goodbye(now);
+                    self.clock.start_closing(now.steady);
                 }
                 self.protocol.deliver(now, delivery, bytes, &mut self.turn);
             }
+            if self.deliveries.is_empty() {
+                break;
+            }
+            // Encoding a full mailbox takes long. Other connections of this thread get a turn in between.
+            tokio::task::yield_now().await;
         }
         self.protocol.flush(&mut self.turn);
     }
@@ -359,16 +365,16 @@ impl<P: Protocol> Connection<P> {
     }
 
     /// Records what the peer is expected to do, for the deadlines.
-    fn look(&mut self, may_read: bool) {
+    fn note_expectations(&mut self, may_read: bool) {
         let is_halfway = may_read && self.protocol.is_halfway(self.arrived.len(), self.turn.out.len());
         let is_known = self.turn.close || self.protocol.is_known();
-        self.clock.look(is_halfway, is_known, wall_clock);
+        self.clock.note_expectations(is_halfway, is_known, monotonic_clock);
     }
 
     /// Handles a deadline that has passed.
     fn ring(&mut self) -> io::Result<()> {
-        let now = wall_clock();
-        match self.clock.ring(now) {
+        let now = ClockReading::now();
+        match self.clock.ring(now.steady) {
             Some(Due::End) => return Err(io::ErrorKind::TimedOut.into()),
             Some(Due::Login) => {
                 self.protocol.login_is_late(&mut self.turn);
@@ -381,8 +387,22 @@ impl<P: Protocol> Connection<P> {
     }
 }
 
+/// Reads what has arrived; a peer that has not logged in may send its key.
+async fn read_from(
+    stream: &mut (impl AsyncRead + Unpin),
+    input: &mut BytesMut,
+    most: usize,
+    is_stranger: bool,
+) -> io::Result<usize> {
+    if is_stranger {
+        read_secret_into(stream, input, most).await
+    } else {
+        read_into(stream, input, most).await
+    }
+}
+
 /// Sends what is left before the connection is closed, as far as the peer reads it within the goodbye timeout.
-pub async fn send_last(write: &mut (impl AsyncWrite + Unpin), out: &mut BytesMut) {
+pub async fn flush_before_close(write: &mut (impl AsyncWrite + Unpin), out: &mut BytesMut) {
     let _ = tokio::time::timeout(GOODBYE, write.write_all_buf(out)).await;
 }
 
@@ -400,7 +420,7 @@ mod tests {
 
     use bytes::Bytes;
     use tenure_hub::store::{MemoryDisk, StoreSettings};
-    use tenure_hub::words::{Refusal, Timestamp};
+    use tenure_hub::words::Refusal;
     use tenure_hub::{Counters, Hub, Keys};
 
     use super::*;
@@ -411,8 +431,10 @@ mod tests {
     impl Protocol for Silent {
         type Event = ();
 
-        fn receive(&mut self, _: Timestamp, _: &mut BytesMut, _: &mut dyn ConnectionAccess, _: &mut Turn) {}
-        fn deliver(&mut self, _: Timestamp, _: Delivery, _: Option<Result<Bytes, Refusal>>, _: &mut Turn) {}
+        fn receive(&mut self, _: ClockReading, _: &mut BytesMut, _: &mut dyn ConnectionAccess, _: &mut Turn) {
+        }
+        fn deliver(&mut self, _: ClockReading, _: Delivery, _: Option<Result<Bytes, Refusal>>, _: &mut Turn) {
+        }
         fn is_known(&self) -> bool {
             true
         }

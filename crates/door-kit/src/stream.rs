@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 #[cfg(unix)]
 use tokio::net::UnixStream;
 use tokio_rustls::server::TlsStream;
+use zeroize::{Zeroize as _, Zeroizing};
 
 /// Maximum size of one read.
 const SCRATCH_BYTES: usize = 32 << 10;
@@ -38,6 +39,39 @@ pub async fn read_into(
         Poll::Ready(Ok(buffer.filled().len()))
     })
     .await
+}
+
+/// The same for a peer that may send a key: leaves no copy of it on the stack.
+pub async fn read_secret_into(
+    stream: &mut (impl AsyncRead + Unpin),
+    input: &mut BytesMut,
+    most: usize,
+) -> io::Result<usize> {
+    std::future::poll_fn(|context| {
+        let mut scratch = [0; SCRATCH_BYTES];
+        let mut buffer = ReadBuf::new(&mut scratch[..most.min(SCRATCH_BYTES)]);
+        ready!(Pin::new(&mut *stream).poll_read(context, &mut buffer))?;
+        input.extend_from_slice(buffer.filled());
+        let count = buffer.filled().len();
+        scratch[..count].zeroize();
+        Poll::Ready(Ok(count))
+    })
+    .await
+}
+
+/// Overwrites what has been taken out of a receive buffer, which may be a key, and keeps the rest. `capacity` is what
+/// the buffer had before anything was taken out. Returns false, and wipes nothing, if a part of it is still in use.
+pub fn wipe_taken(input: &mut BytesMut, capacity: usize) -> bool {
+    let rest = Zeroizing::new(input.to_vec());
+    input.clear();
+    let is_whole = input.try_reclaim(capacity);
+    if is_whole {
+        input.resize(capacity, 0);
+        input.zeroize();
+        input.clear();
+    }
+    input.extend_from_slice(&rest);
+    is_whole
 }
 
 /// Writes what the stream accepts, or flushes what it has buffered. Returns how many bytes it accepted.
@@ -109,5 +143,27 @@ impl AsyncWrite for DoorStream {
             #[cfg(unix)]
             DoorStream::Unix(stream) => Pin::new(stream).poll_shutdown(context),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_out_is_overwritten_and_the_rest_stays() {
+        let mut input = BytesMut::from(&b"AUTH secret\r\nPING"[..]);
+        let capacity = input.capacity();
+        let taken = input.split_to(13).freeze();
+        assert!(!wipe_taken(&mut input, capacity), "the command is still in use");
+        assert_eq!(&input[..], b"PING");
+        drop(taken);
+
+        let mut input = BytesMut::from(&b"AUTH secret\r\nPING"[..]);
+        let (capacity, begin) = (input.capacity(), input.as_ptr());
+        drop(input.split_to(13));
+        assert!(wipe_taken(&mut input, capacity));
+        assert_eq!(&input[..], b"PING");
+        assert_eq!(input.as_ptr(), begin, "the same memory, from its beginning");
     }
 }

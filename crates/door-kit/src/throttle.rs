@@ -21,10 +21,16 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 const ADDRESSES_MAX: usize = 10_000;
 /// How many different wrong keys are tracked for one address.
 const KEYS_MAX: usize = 16;
+/// How many connections are held back at the same time, of one address and of all. A connection that waits for its
+/// refusal takes the place of another peer, so a storm of wrong keys is refused at once beyond this.
+const HELD_PER_ADDRESS_MAX: usize = 16;
+const HELD_MAX: usize = 256;
 
 #[derive(Debug, Default)]
 pub(crate) struct Throttle {
     addresses: HashMap<Option<IpAddr>, Record>,
+    /// Until when connections are held back, with their addresses.
+    held: Vec<(Timestamp, Option<IpAddr>)>,
 }
 
 #[derive(Debug, Default)]
@@ -40,6 +46,8 @@ struct Record {
 pub(crate) struct ThrottleVerdict {
     /// Delay of the refusal.
     pub(crate) wait: Duration,
+    /// The refusal is not delayed, because too many others are: the connection has to end instead.
+    pub(crate) ends: bool,
     /// Recent wrong keys of this address.
     pub(crate) tries: u32,
     /// Whether to log it.
@@ -56,7 +64,8 @@ impl Throttle {
         }
         record.last = now;
         record.tries = record.tries.saturating_add(1);
-        let wait = match record.tries.checked_sub(FREE_TRIES + 1) {
+        let tries = record.tries;
+        let wait = match tries.checked_sub(FREE_TRIES + 1) {
             None => Duration::ZERO,
             Some(more) => WAIT_MIN.saturating_mul(1 << more.min(16)).min(WAIT_MAX),
         };
@@ -67,7 +76,22 @@ impl Throttle {
         if is_news {
             record.logged.insert(key, now);
         }
-        ThrottleVerdict { wait, tries: record.tries, is_news }
+        if wait.is_zero() || self.may_hold(now, address, wait) {
+            ThrottleVerdict { wait, ends: false, tries, is_news }
+        } else {
+            ThrottleVerdict { wait: Duration::ZERO, ends: true, tries, is_news }
+        }
+    }
+
+    /// Whether one more connection may be held back; if so, it counts from now on.
+    fn may_hold(&mut self, now: Timestamp, address: Option<IpAddr>, wait: Duration) -> bool {
+        self.held.retain(|(until, _)| *until > now);
+        let of_address = self.held.iter().filter(|(_, held)| *held == address).count();
+        let may_hold = of_address < HELD_PER_ADDRESS_MAX && self.held.len() < HELD_MAX;
+        if may_hold {
+            self.held.push((now + wait, address));
+        }
+        may_hold
     }
 
     fn make_room(&mut self, now: Timestamp) {
@@ -99,6 +123,29 @@ mod tests {
         assert_eq!(waits, [0, 0, 0, 250, 500, 1000, 2000, 4000, 8000, 8000, 8000]);
         let later = now + FORGET_AFTER + Duration::from_millis(1);
         assert_eq!(throttle.wrong(later, HERE, 1).wait, Duration::ZERO, "it starts afresh");
+    }
+
+    #[test]
+    fn a_storm_of_wrong_keys_is_refused_at_once_when_enough_connections_are_held_back() {
+        let mut throttle = Throttle::default();
+        let now = Timestamp(1_000_000);
+        let held = |throttle: &mut Throttle, now, address| {
+            let verdicts: Vec<ThrottleVerdict> =
+                (0..1_000).map(|_| throttle.wrong(now, address, 1)).collect();
+            assert!(verdicts.iter().all(|verdict| !verdict.ends || verdict.wait.is_zero()));
+            verdicts.iter().filter(|verdict| !verdict.wait.is_zero()).count()
+        };
+        assert_eq!(held(&mut throttle, now, HERE), HELD_PER_ADDRESS_MAX);
+        assert_eq!(held(&mut throttle, now, None), HELD_PER_ADDRESS_MAX, "another address");
+        let all: usize = (0..100_u32)
+            .map(|number| held(&mut throttle, now, Some(IpAddr::from(number.to_be_bytes()))))
+            .sum();
+        assert_eq!(all, HELD_MAX - 2 * HELD_PER_ADDRESS_MAX);
+        assert_eq!(
+            held(&mut throttle, now + WAIT_MAX, HERE),
+            HELD_PER_ADDRESS_MAX,
+            "they have been answered"
+        );
     }
 
     #[test]

@@ -18,11 +18,11 @@ pub struct Tls {
 /// What is wrong with the files of a TLS door.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TlsFault {
-    #[error("holds no certificate in PEM")]
+    #[error("contains no PEM certificate")]
     Certificate,
-    #[error("holds no private key in PEM")]
+    #[error("contains no PEM private key")]
     Key,
-    #[error("holds no certificate in PEM that can verify clients: {0}")]
+    #[error("contains no PEM certificate that can verify clients: {0}")]
     ClientAuthority(String),
     #[error("the certificate cannot be used with the key: {0}")]
     Pair(String),
@@ -57,11 +57,12 @@ impl Tls {
         Ok(Tls { config: Arc::new(config) })
     }
 
-    /// The same certificate for a door that negotiates its protocol inside TLS, such as HTTP/2.
+    /// The same certificate for a door that negotiates its protocol inside TLS, such as HTTP/2; the preferred protocol
+    /// comes first.
     #[must_use]
-    pub fn with_protocol(&self, protocol: &[u8]) -> Tls {
+    pub fn with_protocols(&self, protocols: &[&[u8]]) -> Tls {
         let mut config = (*self.config).clone();
-        config.alpn_protocols = vec![protocol.to_vec()];
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         Tls { config: Arc::new(config) }
     }
 

@@ -23,7 +23,7 @@ use bytes::{Bytes, BytesMut};
 use foldhash::fast::RandomState;
 use tenure_hub::topics::Topics;
 use tenure_hub::words::{Answer, Blob, Name, Notice, Refusal, TaskId, Timestamp};
-use tenure_hub::{Ask, Delivery, Grant, Request, Response};
+use tenure_hub::{Ask, ClockReading, Delivery, Grant, Request, Response};
 use tenure_wire::address::{Broadcast, CallGivenUp, Called, Hear};
 use tenure_wire::envelope::NO_NUMBER;
 use tenure_wire::notice::{Gap, Live, Replaced};
@@ -98,7 +98,7 @@ impl Protocol for Session {
 
     fn receive(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         arrived: &mut BytesMut,
         access: &mut dyn ConnectionAccess,
         turn: &mut Turn,
@@ -117,7 +117,7 @@ impl Protocol for Session {
                 limit: Some(limit as u64),
                 ..tenure_wire::Refusal::new(Code::TooLong, error.to_string())
             };
-            farewell(refusal, turn);
+            close_with_refusal(refusal, turn);
         }
     }
 
@@ -135,7 +135,7 @@ impl Protocol for Session {
                     _ => None,
                 }
             }
-            Delivery::Event { watch, event } if waits::is_ours(*watch) => {
+            Delivery::Event { watch, event } if waits::is_own_watch(*watch) => {
                 let (_, result) = translate::ended_by(event)?;
                 if self.waits_for_result(event.task()?) { some(result) } else { None }
             }
@@ -145,7 +145,7 @@ impl Protocol for Session {
 
     fn deliver(
         &mut self,
-        _now: Timestamp,
+        _now: ClockReading,
         delivery: Delivery,
         bytes: Option<Result<Bytes, Refusal>>,
         turn: &mut Turn,
@@ -153,19 +153,19 @@ impl Protocol for Session {
         match delivery {
             Delivery::Reply { token, reply } => self.reply(token, reply, bytes, turn),
             Delivery::Notice(notice) => self.notice(notice, bytes, turn),
-            Delivery::Event { watch, event } if waits::is_ours(watch) => {
-                self.heard_of_end(&event, bytes, turn);
+            Delivery::Event { watch, event } if waits::is_own_watch(watch) => {
+                self.handle_end(&event, bytes, turn);
             }
             Delivery::Event { watch, event } => {
                 self.bulk.event(watch, translate::event(&event), &mut turn.out);
             }
-            Delivery::Gap { watch, .. } if waits::is_ours(watch) => self.look_again(turn),
+            Delivery::Gap { watch, .. } if waits::is_own_watch(watch) => self.look_again(turn),
             Delivery::Gap { watch, from, oldest } => {
                 self.bulk.flush(&mut turn.out);
                 let gap = Gap { watch, from, to: oldest.saturating_sub(1) };
                 encode_notice(&mut turn.out, &tenure_wire::Notice::Gap(gap));
             }
-            Delivery::Live { watch, .. } if waits::is_ours(watch) => {}
+            Delivery::Live { watch, .. } if waits::is_own_watch(watch) => {}
             Delivery::Live { watch, next } => {
                 self.bulk.flush(&mut turn.out);
                 encode_notice(&mut turn.out, &tenure_wire::Notice::Live(Live { watch, next }));
@@ -220,7 +220,7 @@ impl Protocol for Session {
     }
 
     fn login_is_late(&mut self, turn: &mut Turn) {
-        farewell(tenure_wire::Refusal::new(Code::TooSlow, "there was no hello in time"), turn);
+        close_with_refusal(tenure_wire::Refusal::new(Code::TooSlow, "no hello arrived in time"), turn);
     }
 
     async fn happens(&mut self, has_room: bool) {
@@ -232,7 +232,7 @@ impl Protocol for Session {
         self.poll_topics(has_room, &mut context).is_ready().then_some(())
     }
 
-    async fn happened(&mut self, _now: Timestamp, (): (), turn: &mut Turn) {
+    async fn happened(&mut self, _now: ClockReading, (): (), turn: &mut Turn) {
         if let Some(side) = self.peer.as_mut().and_then(|peer| peer.topics.as_mut()) {
             side.happened(turn);
         }
@@ -243,7 +243,7 @@ impl Protocol for Session {
         extras.deadlines.first().map(|(at, _)| *at)
     }
 
-    fn tick(&mut self, now: Timestamp, turn: &mut Turn) {
+    fn tick(&mut self, now: ClockReading, turn: &mut Turn) {
         while let Some((at, due)) = self.pop_due(now) {
             match due {
                 Due::Wait { number } => self.wait_is_over(number, turn),
@@ -284,10 +284,10 @@ impl Session {
         let number = pending.number;
         // The receiver answers a call; the hub itself replies only if there is none.
         if let ReplyPlan::Call { to } = &pending.expect {
-            let nobody = Refusal::NobodyThere { address: to.clone() };
+            let nobody = Refusal::NoListener { address: to.clone() };
             if let Err(no) = reply {
                 self.forget_call(number);
-                let no = if matches!(no, Refusal::NobodyThere { .. }) { nobody } else { no };
+                let no = if matches!(no, Refusal::NoListener { .. }) { nobody } else { no };
                 refuse(number, &no, turn);
             }
             return;
@@ -387,10 +387,10 @@ impl Session {
         }
     }
 
-    fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, Due)> {
+    fn pop_due(&mut self, now: ClockReading) -> Option<(Timestamp, Due)> {
         let deadlines = &mut self.extras.as_mut()?.deadlines;
         let (at, _) = deadlines.first()?;
-        if *at > now {
+        if *at > now.steady {
             return None;
         }
         deadlines.pop_first()
@@ -416,8 +416,8 @@ impl Session {
 }
 
 impl Extras {
-    fn set_deadline(&mut self, now: Timestamp, timeout_ms: Option<u64>, due: Due) -> Option<Timestamp> {
-        let at = Timestamp(now.0.saturating_add(timeout_ms?));
+    fn set_deadline(&mut self, now: ClockReading, timeout_ms: Option<u64>, due: Due) -> Option<Timestamp> {
+        let at = Timestamp(now.steady.0.saturating_add(timeout_ms?));
         self.deadlines.insert((at, due));
         Some(at)
     }
@@ -454,7 +454,7 @@ fn refuse(number: u64, no: &Refusal, turn: &mut Turn) {
     encode_reply(&mut turn.out, number, &Reply::Refused(Box::new(translate::refusal(no))));
 }
 
-fn farewell(refusal: tenure_wire::Refusal, turn: &mut Turn) {
+fn close_with_refusal(refusal: tenure_wire::Refusal, turn: &mut Turn) {
     encode_notice(&mut turn.out, &tenure_wire::Notice::Bye(Box::new(refusal)));
     turn.close = true;
 }

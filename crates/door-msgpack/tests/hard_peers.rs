@@ -22,7 +22,7 @@ fn stage() -> SocketStage {
 }
 
 #[test]
-fn noise_on_the_port_harms_nobody() {
+fn noise_on_the_port_is_harmless() {
     let stage = stage();
     let mut honest = Peer::known(&stage, "honest");
     let mut noises: Vec<Vec<u8>> = vec![
@@ -52,7 +52,7 @@ fn noise_on_the_port_harms_nobody() {
 }
 
 #[test]
-fn a_silent_stranger_is_sent_away_and_holds_up_nobody() {
+fn a_silent_unauthenticated_peer_is_disconnected_and_delays_no_other() {
     let settings = Settings {
         door: DoorSettings { login_within: Duration::from_millis(100), ..DoorSettings::default() },
         ..Settings::default()
@@ -98,7 +98,7 @@ fn fifty_thousand_requests_in_one_breath_are_all_answered_once() {
 }
 
 #[test]
-fn who_does_not_read_is_left_alone_and_others_are_served() {
+fn a_peer_that_does_not_read_is_skipped_and_others_are_served() {
     let settings = Settings {
         door: DoorSettings { read_within: Duration::from_millis(500), ..DoorSettings::default() },
         ..Settings::default()
@@ -187,7 +187,7 @@ fn a_large_body_and_a_large_result_make_the_round_trip() {
 }
 
 #[test]
-fn who_stops_talking_still_hears_the_answers() {
+fn a_peer_that_closes_its_sending_side_still_gets_the_answers() {
     let stage = stage();
     let mut peer = Peer::known(&stage, "netcat");
     peer.say(2, &submit(3, "q", &Bytes::new()));

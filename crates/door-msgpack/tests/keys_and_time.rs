@@ -6,13 +6,13 @@ use support::play::Play;
 use tenure_hub::{Grant, Right, Rights};
 
 #[test]
-fn without_a_known_key_nobody_comes_in() {
+fn without_a_known_key_no_peer_is_admitted() {
     let mut play = Play::new();
     play.0.broker().keys.add(b"right", Grant { name: "lab".into(), ..Grant::everything() });
     play.hello("none", r#""identity": "x""#);
     play.hear(
         "none",
-        &[r#"[1, "refused", {"code": "not-allowed", "message": "a key is needed, and none was shown", "what": "come in", …}]"#],
+        &[r#"[1, "refused", {"code": "not-allowed", "message": "a key is required", "what": "come in", …}]"#],
     );
     assert!(play.is_closed("none"));
     play.hello("wrong", r#""key": "wrong""#);
@@ -23,7 +23,7 @@ fn without_a_known_key_nobody_comes_in() {
 }
 
 #[test]
-fn a_role_that_nobody_knows_is_refused() {
+fn an_unknown_role_is_refused() {
     let mut play = Play::new();
     play.hello("king", r#""roles": ["king"]"#);
     play.hear("king", &[r#"[1, "refused", {"code": "bad-value", "what": "role", …}]"#]);
@@ -153,7 +153,7 @@ fn a_wait_for_a_task_that_does_not_exist_is_refused() {
 }
 
 #[test]
-fn a_call_that_takes_too_long_is_given_up_and_so_is_one_that_nobody_waits_for() {
+fn a_call_ends_at_its_timeout_or_when_its_caller_disconnects() {
     let mut play = Play::new();
     play.greet("desk");
     play.say("desk", r#"[2, "listen", {"addresses": ["a", "b"]}]"#);
@@ -194,7 +194,7 @@ fn an_address_has_one_listener() {
 }
 
 #[test]
-fn a_stranger_has_ten_seconds() {
+fn a_peer_has_ten_seconds_to_log_in() {
     let mut play = Play::new();
     play.say("slow", r#"[1, "ping"]"#);
     play.hear("slow", &[r#"[1, "refused", {"code": "hello-first", …}]"#]);
@@ -225,7 +225,7 @@ fn a_ping_keeps_a_worker_alive() {
 }
 
 #[test]
-fn who_wants_no_answer_hears_only_what_was_refused() {
+fn a_client_that_wants_no_answer_gets_only_refusals() {
     let mut play = Play::new();
     play.greet("w1");
     play.say("w1", r#"[0, "register", {"worker": "w1", "queues": ["q"], "slots": 2}]"#);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tenure_door_msgpack::Settings;
 use tenure_door_msgpack::session::{Protocol as _, Session, Turn};
-use tenure_hub::Delivery;
 use tenure_hub::words::{
     Assignment, Blob, Event, EventData, EventSubject, Name, Notice, StopWhy, TaskId, Terms, Timestamp, Wanted,
 };
+use tenure_hub::{ClockReading, Delivery};
 use tenure_wire::{FromBroker, decode_from_broker, split_frames};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
@@ -27,6 +27,7 @@ fn assign(number: u8, terms: &Arc<Terms>) -> Delivery {
         terms: Arc::clone(terms),
         name: None,
         parent: None,
+        after: Vec::new(),
         submitted_at: NOW,
         crashes: 0,
         failures: 0,
@@ -45,7 +46,7 @@ fn deliver(deliveries: Vec<Delivery>) -> Vec<FromBroker> {
     let mut turn = Turn::default();
     for delivery in deliveries {
         let bytes = session.needs(&delivery).map(|_| Ok(Bytes::from_static(b"abc")));
-        session.deliver(NOW, delivery, bytes, &mut turn);
+        session.deliver(ClockReading::both(NOW), delivery, bytes, &mut turn);
     }
     session.flush(&mut turn);
     let frames = split_frames(&mut turn.out, 1 << 20).unwrap();

@@ -35,7 +35,7 @@ fn a_subscription_needs_a_number_of_its_own() {
 }
 
 #[test]
-fn a_connection_holds_so_many_subscriptions_and_no_more() {
+fn the_subscriptions_of_a_connection_are_limited() {
     const LIMIT: u64 = 10_000;
     let mut play = Play::new();
     play.greet("ada");
@@ -55,7 +55,7 @@ fn a_connection_holds_so_many_subscriptions_and_no_more() {
 }
 
 #[test]
-fn a_connection_waits_for_so_many_answers_and_no_more() {
+fn the_pending_answers_of_a_connection_are_limited() {
     const LIMIT: u64 = 4_096;
     let mut play = Play::new();
     play.greet("desk");
@@ -71,7 +71,7 @@ fn a_connection_waits_for_so_many_answers_and_no_more() {
 }
 
 #[test]
-fn who_may_neither_submit_nor_work_may_look_at_topics_and_nothing_else() {
+fn a_key_that_may_neither_submit_nor_work_may_only_list_topics() {
     let mut play = Play::new();
     let reader = Grant { rights: Rights::of(&[Right::Read]), ..Grant::everything() };
     play.0.broker().keys.add(b"look", reader);

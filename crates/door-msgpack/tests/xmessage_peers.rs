@@ -193,7 +193,7 @@ fn a_paused_task_is_played_again() {
 }
 
 #[test]
-fn strangers_are_sent_away_when_silent_confused_or_without_a_key() {
+fn silent_malformed_and_keyless_peers_are_disconnected() {
     let mut play = Play::new();
     play.hear("silent");
     play.0.wait(10_000);
@@ -217,7 +217,7 @@ fn strangers_are_sent_away_when_silent_confused_or_without_a_key() {
 }
 
 #[test]
-fn noise_is_answered_with_text_and_harms_nobody() {
+fn noise_is_answered_with_text_and_is_harmless() {
     let mut play = Play::new();
     play.meet("a", "actioner");
     for noise in [&[0, 0, 0, 1, 0xc1][..], &[0, 0, 0, 0], &[0, 0, 0, 2, 0x81, 0xa0]] {

@@ -18,31 +18,31 @@ pub enum ChannelListener {
 /// A topic operation for the server.
 #[derive(Debug)]
 pub enum ChannelAct {
-    Begin { listener: ChannelListener, filter: Wide },
+    Begin { listener: ChannelListener, filter: BroadFilter },
     End(ChannelListener),
     Publish { token: u64, channel: String, message: Bytes },
 }
 
 /// A topic filter that matches everything a listener wants, and possibly more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wide {
+pub struct BroadFilter {
     pub filter: TopicFilter,
     /// The filter matches nothing else.
     pub is_exact: bool,
 }
 
 /// The topic of a channel. Not every channel name can be a topic.
-pub(crate) fn channel_filter(channel: &[u8]) -> Result<Wide, String> {
+pub(crate) fn channel_filter(channel: &[u8]) -> Result<BroadFilter, String> {
     let name = std::str::from_utf8(channel).map_err(|_| "it is not UTF-8".to_owned())?;
     let filter = TopicFilter::parse(name).map_err(|refusal: TopicRefusal| refusal.to_string())?;
     if filter.is_wild() {
         return Err("it has a wildcard in its name".to_owned());
     }
-    Ok(Wide { filter, is_exact: true })
+    Ok(BroadFilter { filter, is_exact: true })
 }
 
 /// Redis patterns have no levels, so the filter covers all topics below the levels that the pattern spells out.
-pub(crate) fn pattern_filter(pattern: &[u8]) -> Wide {
+pub(crate) fn pattern_filter(pattern: &[u8]) -> BroadFilter {
     let prefix = literal_prefix(pattern);
     if prefix.len() == pattern.len()
         && let Ok(exact) = channel_filter(pattern)
@@ -53,10 +53,10 @@ pub(crate) fn pattern_filter(pattern: &[u8]) -> Wide {
     let below = levels.and_then(|levels| TopicFilter::parse(&format!("{levels}.>")).ok());
     let ends_there = &pattern[prefix.len()..] == b"*" && (prefix.is_empty() || prefix.ends_with(b"."));
     match below {
-        Some(filter) => Wide { filter, is_exact: ends_there },
+        Some(filter) => BroadFilter { filter, is_exact: ends_there },
         None => {
             let filter = TopicFilter::parse(">").expect("the filter for everything");
-            Wide { filter, is_exact: ends_there && prefix.is_empty() }
+            BroadFilter { filter, is_exact: ends_there && prefix.is_empty() }
         }
     }
 }

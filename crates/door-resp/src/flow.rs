@@ -38,9 +38,9 @@ pub(crate) enum FlowStep {
     /// Ask for a stored key.
     Keys(KeyCommand, CommandFlow),
     /// Call a worker.
-    Call(Whom, RespCall, CommandFlow),
+    Call(TargetWorker, RespCall, CommandFlow),
     /// Call several workers, or one of them several times.
-    Calls(Vec<(Whom, RespCall)>, CommandFlow),
+    Calls(Vec<(TargetWorker, RespCall)>, CommandFlow),
     /// Replies with an element that is not the job's id, and remembers it for a later LREM.
     Handed {
         job: String,
@@ -150,7 +150,7 @@ pub(crate) const OTHER_KIND: Refusal = Refusal::BadValue { what: "answer", why: 
 
 /// Which worker is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Whom {
+pub(crate) enum TargetWorker {
     /// The worker of this connection, if any.
     Own,
     /// The worker of this connection; a connection without a name becomes its own worker.

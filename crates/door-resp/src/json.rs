@@ -17,7 +17,7 @@ pub(crate) use base64::{bytes_field, decode_base64, encode_base64};
 pub(crate) use challenge::Challenge;
 pub(crate) use error::ShapeError;
 pub(crate) use identifier::check_worker_id;
-pub(crate) use options::{LostPolicy, NotBefore, TaskOptions};
+pub(crate) use options::{AfterJob, NotBefore, TaskOptions};
 pub(crate) use outputs::Outputs;
 pub(crate) use registration::{Capabilities, WorkerRegistration};
 pub(crate) use statistics::Statistics;

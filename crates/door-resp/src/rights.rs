@@ -68,9 +68,13 @@ impl Need {
                 ActionCommand::Submit(_) => SUBMIT,
                 ActionCommand::Get { .. } | ActionCommand::Status { .. } | ActionCommand::List { .. } => READ,
             },
-            Command::Queue(
-                QueueCommand::Stats { .. } | QueueCommand::Peek { .. } | QueueCommand::Metrics(_),
-            ) => READ,
+            Command::Queue(command) => match command {
+                QueueCommand::Stats { .. }
+                | QueueCommand::Peek { .. }
+                | QueueCommand::Metrics(_)
+                | QueueCommand::Limits => READ,
+                QueueCommand::Threshold { .. } | QueueCommand::Limit { .. } => MANAGE,
+            },
             Command::Events(command) => match command {
                 EventsCommand::Read(_) | EventsCommand::Range { .. } => READ,
                 EventsCommand::Subscribe(channels) => subscribing(channels, |channel| {
@@ -126,7 +130,7 @@ pub(crate) fn is_held_by(task: &TaskInfo, worker: Option<&str>) -> bool {
 }
 
 /// The refusal of a reader without `read` that asks for a job which its worker does not hold.
-pub(crate) fn not_its_own() -> Refusal {
+pub(crate) fn not_own_job() -> Refusal {
     Refusal::NotAllowed { what: "read jobs that this worker does not hold" }
 }
 
@@ -230,6 +234,10 @@ mod tests {
             ("LRANGE queue:a 0 -1", READ),
             ("QUEUE.PEEK a", READ),
             ("QUEUE.STATS", READ),
+            ("QUEUE.THRESHOLD a DEPTH 10", MANAGE),
+            ("LIMIT.SET gpu 2", MANAGE),
+            ("LIMIT.DELETE gpu", MANAGE),
+            ("LIMIT.LIST", READ),
             ("JOB.LIST", READ),
             ("JOBS.LIST", READ),
             ("JOBS.SEARCH pending", READ),

@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use tenure_hub::words::{Name, Refusal, Timestamp, Wanted};
-use tenure_hub::{Delivery, Grant};
+use tenure_hub::{ClockReading, Delivery, Grant};
 
 use crate::codec::{Decoder, Reply, RespLimits, Version};
 use crate::command::{Command, ConnectionCommand};
@@ -141,13 +141,13 @@ impl Session {
 
     /// Whether to read more. Behind a slow command, or a peer that does not read its replies, only a limited amount is
     /// buffered.
-    pub fn is_hungry(&self, arrived: usize, unsent: usize) -> bool {
+    pub fn wants_input(&self, arrived: usize, unsent: usize) -> bool {
         !self.is_stuck(unsent) || arrived < PIPELINED_BYTES_MAX
     }
 
     /// Whether something blocks the next command.
     fn is_stuck(&self, unsent: usize) -> bool {
-        self.flows.keep_others_waiting()
+        self.flows.blocks_others()
             || self.held_back.is_some()
             || self.transaction.is_due()
             || self.replies.len() >= REPLIES_MAX
@@ -167,7 +167,7 @@ impl Session {
     /// Whether buffered commands may run now.
     pub fn may_go_on(&self, arrived: usize) -> bool {
         let waits = self.held_back.is_some() || self.transaction.is_due() || arrived > 0;
-        waits && !self.flows.keep_others_waiting()
+        waits && !self.flows.blocks_others()
     }
 
     /// The namespace of its tasks.
@@ -188,11 +188,11 @@ impl Session {
     /// Processes received commands, as far as replies may be pending.
     pub fn receive(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         authenticator: &dyn RespAuthenticator,
         out: &mut SessionOutput,
     ) {
-        while !self.flows.keep_others_waiting() && !self.closing && self.has_room(out) {
+        while !self.flows.blocks_others() && !self.closing && self.has_room(out) {
             let (is_known, only_listens) = (self.identity.grant.is_some(), self.subscribed_old());
             let command = match self.held_back.take().map(Ok).or_else(|| self.transaction.next()) {
                 Some(command) => command,
@@ -205,7 +205,7 @@ impl Session {
                         }
                         if self.transaction.is_open() {
                             let bytes = words.iter().map(<[u8]>::len).sum();
-                            self.put_by(authenticator, understood, bytes, out)
+                            self.queue_in_transaction(authenticator, understood, bytes, out)
                         } else {
                             understood
                         }
@@ -244,7 +244,7 @@ impl Session {
     }
 
     /// Between MULTI and EXEC a command is checked and queued.
-    fn put_by(
+    fn queue_in_transaction(
         &mut self,
         authenticator: &dyn RespAuthenticator,
         understood: Result<Command, Reply>,
@@ -253,11 +253,11 @@ impl Session {
     ) -> Result<Command, Reply> {
         let allowed = understood
             .and_then(|command| self.forbidden(authenticator, &command, out).map_or(Ok(command), Err));
-        self.transaction.put_by(allowed, bytes)
+        self.transaction.take_command(allowed, bytes)
     }
 
     /// A delivery of this connection's own hub session.
-    pub fn deliver(&mut self, now: Timestamp, delivery: Delivery, out: &mut SessionOutput) {
+    pub fn deliver(&mut self, now: ClockReading, delivery: Delivery, out: &mut SessionOutput) {
         match delivery {
             Delivery::Reply { token, reply } => self.answered(now, token, reply, out),
             Delivery::Event { watch, event } => self.event(watch, &event, out),
@@ -277,13 +277,13 @@ impl Session {
     /// Bytes that a step asked for.
     pub fn has_read(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         token: u64,
         read: Vec<Result<Bytes, Refusal>>,
         out: &mut SessionOutput,
     ) {
         if let Some(Expectation::Flow { reply, flow }) = self.pending.take(token) {
-            let step = flow.resume(now, Input::Read(read));
+            let step = flow.resume(now.wall, Input::Read(read));
             self.run(now, reply, step, out);
         }
         self.flush(out);
@@ -292,7 +292,7 @@ impl Session {
     /// The answer of a worker actor.
     pub fn worker_answered(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         token: u64,
         answer: RespCallReply,
         out: &mut SessionOutput,
@@ -302,7 +302,7 @@ impl Session {
     }
 
     /// Does what is due.
-    pub fn tick(&mut self, now: Timestamp, out: &mut SessionOutput) {
+    pub fn tick(&mut self, now: ClockReading, out: &mut SessionOutput) {
         self.give_up_following(now, out);
         self.give_up_keys(now, out);
         self.flush(out);
@@ -318,7 +318,7 @@ impl Session {
         if self.version == Version::Resp3 {
             let wanted = Reply::word(crate::translate::wanted(wanted));
             let push = Reply::Push(vec![Reply::word("wanted"), Reply::bulk(job.to_owned()), wanted]);
-            self.transaction.tell(&push, self.version, out);
+            self.transaction.push(&push, self.version, out);
         }
     }
 
@@ -338,7 +338,7 @@ impl Session {
             // Earlier requests must run with the earlier key.
             return !self.replies.is_empty() || !out.asks.is_empty();
         }
-        !self.flows.let_begin(command)
+        !self.flows.may_start(command)
     }
 
     fn token(&mut self) -> u64 {

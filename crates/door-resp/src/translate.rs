@@ -51,7 +51,7 @@ use crate::settings::Settings;
 
 /// What a translation may know about the connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Speaker {
+pub(crate) struct CallerInfo {
     pub now: Timestamp,
     pub version: Version,
     /// It has sent a Redis library's greeting, so it expects Redis replies.
@@ -74,7 +74,7 @@ pub(crate) struct Speaker {
 }
 
 /// The first step of a command's flow. Commands about the connection itself never come here.
-pub(crate) fn start(command: Command, speaker: &Speaker) -> FlowStep {
+pub(crate) fn start(command: Command, speaker: &CallerInfo) -> FlowStep {
     match command {
         Command::Connection(_) | Command::Keyspace(_) => {
             FlowStep::Reply(Reply::error("ERR not a command for the broker"))

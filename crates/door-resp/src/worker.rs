@@ -54,8 +54,8 @@ pub enum RespNotice {
 }
 
 impl From<actor::WorkerNotice<Resp>> for RespNotice {
-    fn from(news: actor::WorkerNotice<Resp>) -> RespNotice {
-        RespNotice::Worker(news)
+    fn from(notice: actor::WorkerNotice<Resp>) -> RespNotice {
+        RespNotice::Worker(notice)
     }
 }
 
@@ -69,7 +69,7 @@ impl Dialect for Resp {
     /// The number of a challenge.
     type Pending = u64;
     type State = Challenges;
-    type News = RespNotice;
+    type ConnectionNotice = RespNotice;
 
     /// `queue:processing` shows everything that a worker holds.
     fn is_on(list: &RespQueueKey, own: Option<&RespQueueKey>) -> bool {

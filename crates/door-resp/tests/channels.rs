@@ -56,7 +56,7 @@ fn a_job_can_be_followed_before_it_is_submitted() {
 }
 
 #[test]
-fn a_connection_waits_for_so_many_jobs_and_no_more() {
+fn the_jobs_that_a_connection_waits_for_are_limited() {
     let mut world = World::new(false);
     world.ask(1, "HELLO 3");
     for number in 0..64 {

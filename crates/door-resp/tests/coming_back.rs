@@ -244,7 +244,7 @@ fn a_job_that_must_not_run_twice_is_paused_when_its_worker_did_not_read_it() {
 }
 
 #[test]
-fn a_job_that_nobody_was_handed_waits_again_even_if_it_must_not_run_twice() {
+fn a_job_that_was_never_delivered_waits_again_even_if_it_must_not_run_twice() {
     let mut world = World::new(false);
     register(&mut world, 1);
     assert!(world.ask(1, "BRPOP queue:ready 1").is_empty());

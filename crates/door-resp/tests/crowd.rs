@@ -35,7 +35,7 @@ fn length(reply: &Reply) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_look_at_a_long_queue_keeps_nobody_waiting() {
+async fn a_query_of_a_long_queue_blocks_no_other_request() {
     let store = StoreSettings { segment_bytes: 64 << 20, spare_segments: 0, ..StoreSettings::default() };
     let broker = Broker::on(store).await;
     let mut looker = Client::connect(broker.address).await;
@@ -86,7 +86,7 @@ async fn a_long_look_at_a_long_queue_keeps_nobody_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crowd_waits_and_whoever_left_takes_nothing_along() {
+async fn many_clients_wait_and_those_that_left_get_no_element() {
     let broker = Broker::start().await;
     let mut crowd = Vec::new();
     for number in 0..CROWD {
@@ -126,7 +126,7 @@ async fn a_crowd_waits_and_whoever_left_takes_nothing_along() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_read_is_not_listened_to() {
+async fn the_broker_stops_reading_from_a_peer_that_does_not_read() {
     /// More than two sockets and what is kept between them hold.
     const BYTES_MAX: usize = 64 << 20;
     let broker = Broker::start().await;

@@ -54,7 +54,7 @@ fn an_id_with_a_key_of_its_own_is_spoken_for_by_no_other() {
 }
 
 #[test]
-fn an_id_without_a_key_belongs_to_whoever_registered_it_while_it_may_come_back() {
+fn an_id_without_a_key_belongs_to_the_worker_that_registered_it_while_it_may_return() {
     let mut world = World::new(true);
     busy(&mut world, 1, "7", "w");
     come_in(&mut world, 2, "8");
@@ -102,7 +102,7 @@ fn only_who_manages_workers_puts_them_to_the_test() {
 }
 
 #[test]
-fn who_may_only_work_does_not_steer_the_jobs_of_others() {
+fn a_key_that_may_only_work_does_not_control_the_jobs_of_others() {
     let mut world = World::new(true);
     busy(&mut world, 1, "7", "w");
     world.ask(90, r#"LPUSH queue:ready '{"job_id":"k"}'"#);

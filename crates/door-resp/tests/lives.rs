@@ -68,6 +68,28 @@ fn an_idle_worker_that_falls_silent_is_dead_and_stays_visible() {
 }
 
 #[test]
+fn setting_the_clock_ends_no_wait_and_loses_no_worker() {
+    for hours in [1, -1] {
+        let mut world = World::new(false);
+        register(&mut world, 1);
+        assert_eq!(world.ask(1, "BRPOP queue:ready 20"), Vec::<String>::new());
+        assert_eq!(world.ask(2, "BLPOP a-stored-list 20"), Vec::<String>::new());
+        world.pass(Duration::from_secs(10));
+        world.set_clock(hours * 3_600_000);
+        world.pass(Duration::from_secs(9));
+        assert_eq!((world.heard(1), world.heard(2)), (vec![], vec![]), "{hours} h: a second is left");
+        world.pass(Duration::from_secs(2));
+        assert_eq!((world.heard(1), world.heard(2)), (vec!["$-1".into()], vec!["*-1".into()]), "{hours} h");
+        assert_eq!(listed(&mut world).expect("a worker")["state"], "ACTIVE", "{hours} h");
+        world.close(1);
+        world.pass(Duration::from_secs(60));
+        assert_eq!(listed(&mut world).expect("it may come back")["state"], "ACTIVE", "{hours} h");
+        world.pass(Duration::from_secs(40));
+        assert_eq!(listed(&mut world).expect("it is remembered")["state"], "DEAD", "{hours} h");
+    }
+}
+
+#[test]
 fn a_worker_that_crashed_is_cleared_by_hand_or_comes_back_with_its_record() {
     let mut world = World::new(false);
     register(&mut world, 1);

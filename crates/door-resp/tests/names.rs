@@ -105,7 +105,7 @@ fn a_worker_that_registers_is_asked_to_do_so_again_however_it_came_back() {
 }
 
 #[test]
-fn nobody_reports_for_a_worker_that_speaks_elsewhere() {
+fn no_peer_reports_for_a_worker_on_another_connection() {
     let mut world = World::new(false);
     register(&mut world, 1, "imp");
     push(&mut world, "j");
@@ -119,7 +119,7 @@ fn nobody_reports_for_a_worker_that_speaks_elsewhere() {
 }
 
 #[test]
-fn a_job_that_nobody_has_or_another_has_is_not_brought_back() {
+fn a_job_that_no_worker_or_another_one_holds_is_not_recalled() {
     let mut world = World::new(false);
     push(&mut world, "j");
     world.ask(1, "PING one");

@@ -148,7 +148,7 @@ fn commands_about_jobs_do_not_reach_plans_and_actions() {
 fn a_push_of_which_one_is_refused_says_what_became_of_the_others() {
     let mut world = World::new(false);
     world.ask(1, r#"LPUSH queue:a '{"job_id":"pt"}'"#);
-    let differs = "-ERR Job ID already exists: pt, and it was asked for differently";
+    let differs = "-ERR Job ID already exists: pt, and it was submitted with other parameters";
     let other = r#"'{"job_id":"pt","x":1}'"#;
     assert_eq!(world.ask(1, &format!("LPUSH queue:a {other}")), [differs]);
     assert_eq!(

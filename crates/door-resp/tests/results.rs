@@ -261,7 +261,7 @@ fn times_in_sentences_are_written_like_all_others() {
     world.ask(2, r#"LPUSH queue:a '{"job_id":"k"}'"#);
     let waits = shown(&mut world, "JOB.STATUS k");
     let why = waits["waiting_because"].as_str().expect("a sentence");
-    assert!(why.starts_with("all workers of queue a are gone since 20") && why.ends_with('Z'), "{why}");
+    assert!(why.starts_with("all workers of queue a have been gone since 20") && why.ends_with('Z'), "{why}");
 }
 
 #[test]

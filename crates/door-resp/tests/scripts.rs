@@ -18,7 +18,7 @@ const TRIES: [&str; 2] = [
 ];
 
 #[test]
-fn a_program_that_tries_for_ever_is_refused_at_once_and_then_slowed_down() {
+fn a_program_that_retries_without_pause_is_refused_at_once_and_then_slowed_down() {
     let mut world = World::new(false);
     for line in OPENING {
         assert!(!world.ask(1, line)[0].starts_with('-'), "{line}");
@@ -26,7 +26,7 @@ fn a_program_that_tries_for_ever_is_refused_at_once_and_then_slowed_down() {
     let mut tries = 0;
     while world.held_back(1) < MINUTE {
         let refused = world.ask(1, TRIES[tries % 2]);
-        assert!(refused[0].starts_with("-ERR this script is not known"), "{refused:?}");
+        assert!(refused[0].starts_with("-ERR unknown script"), "{refused:?}");
         assert!(refused[0].contains("BullMQ"), "it is told what is missing: {refused:?}");
         tries += 1;
         assert!(tries > 3 || world.held_back(1).is_zero(), "three are answered at once");

@@ -121,7 +121,7 @@ fn an_old_worker_whose_pop_took_too_long_pops_again() {
 }
 
 #[test]
-fn a_nameless_pop_waits_for_ever() {
+fn a_pop_without_a_worker_name_waits_without_limit() {
     let mut world = World::new(false);
     assert!(world.ask(1, "BRPOP queue:ready 0").is_empty());
     world.pass(seconds(86_400));
@@ -139,7 +139,7 @@ fn a_dead_worker_hears_so_at_its_first_pop() {
 }
 
 #[test]
-fn being_put_to_the_test_keeps_nobody_alive() {
+fn a_challenge_does_not_keep_a_worker_alive() {
     let mut world = World::new(false);
     busy(&mut world, 1, "w");
     for client in 10..16 {
@@ -153,7 +153,7 @@ fn being_put_to_the_test_keeps_nobody_alive() {
 }
 
 #[test]
-fn a_worker_that_was_put_to_the_test_in_vain_has_all_its_time_again_when_it_speaks() {
+fn a_worker_that_did_not_answer_a_challenge_gets_its_full_timeout_when_it_speaks_again() {
     let mut world = World::new(false);
     busy(&mut world, 1, "w");
     world.ask(2, r#"WORKER.VERIFY ocr '{"command":"ocr"}'"#);
@@ -166,7 +166,7 @@ fn a_worker_that_was_put_to_the_test_in_vain_has_all_its_time_again_when_it_spea
 }
 
 #[test]
-fn whoever_asked_hears_at_once_that_the_worker_left() {
+fn a_waiting_client_learns_at_once_that_the_worker_left() {
     let mut world = World::new(false);
     register(&mut world, 1, "w");
     assert!(world.ask(2, r#"WORKER.VERIFY ocr '{"command":"ocr"}'"#).is_empty());

@@ -195,7 +195,7 @@ fn a_scheduled_job_waits_for_its_time() {
 }
 
 #[test]
-fn a_wish_to_cancel_reaches_the_worker_and_is_confirmed() {
+fn a_cancel_reaches_the_worker_and_is_confirmed() {
     let mut world = world();
     world.ask(1, "HELLO 3");
     register(&mut world, 1);
@@ -243,7 +243,7 @@ fn a_job_whose_workers_keep_dying_is_dead() {
 }
 
 #[test]
-fn a_connection_pings_for_so_many_workers_and_no_more() {
+fn the_workers_that_a_connection_pings_for_are_limited() {
     let mut world = world();
     for number in 0..64 {
         assert_eq!(world.ask(1, &format!("PING w-{number}")), [format!("$ w-{number}")]);

@@ -44,7 +44,7 @@ impl Broker {
 async fn run(binary: &OsString, data: &Path, port: u16) -> Child {
     let mut command = Command::new(binary);
     command.arg("serve").arg("--data-dir").arg(data).args(["--resp", &format!("127.0.0.1:{port}")]);
-    for door in ["--native", "--xmessage", "--mdp", "--pingpong", "--grpc"] {
+    for door in ["--native", "--xmessage", "--mdp", "--pingpong", "--grpc", "--http"] {
         command.args([door, "off"]);
     }
     command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);

@@ -85,7 +85,7 @@ fn the_old_way_of_reporting_goes_together_too() {
 }
 
 #[test]
-fn nothing_is_taken_beyond_the_slots_and_nothing_is_handed_out_in_vain() {
+fn no_task_exceeds_the_slots_and_every_assignment_is_delivered() {
     let mut world = World::new(false);
     register(&mut world, 2);
     push(&mut world, "ready", &["a", "b", "c", "d"]);

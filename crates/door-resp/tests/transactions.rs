@@ -12,7 +12,7 @@ fn ask_all(world: &mut World, client: usize, commands: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn what_is_put_by_runs_with_exec_and_is_answered_in_one_array() {
+fn queued_commands_run_with_exec_and_are_answered_in_one_array() {
     let mut world = World::new(false);
     assert_eq!(world.ask(1, "MULTI"), ["+OK"]);
     assert_eq!(world.ask(1, "LPUSH queue:q a"), ["+QUEUED"]);
@@ -63,7 +63,7 @@ fn what_is_discarded_does_not_run_and_there_is_nothing_to_run_without_multi() {
 }
 
 #[test]
-fn nobody_waits_in_a_transaction_and_a_worker_may_report_and_pop() {
+fn commands_in_a_transaction_do_not_wait_and_a_worker_may_report_and_pop() {
     let mut world = World::new(false);
     assert!(world.ask(1, WORKER)[0].starts_with("+OK"));
     world.ask(2, r#"LPUSH queue:ready '{"job_id":"j"}'"#);

@@ -76,7 +76,7 @@ enum Middle {
     Broker { name: &'static str, broker: Box<Broker>, _folder: Option<tempfile::TempDir> },
 }
 
-/// One client that keeps requests under way, and workers that answer at once, one request at a time.
+/// One client that keeps requests in flight, and workers that answer at once, one request at a time.
 fn round_trips(workers: usize, python: Option<&OsString>) {
     let folder = tempfile::tempdir().expect("a directory");
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(folder.path()).expect("a disk"));

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_cannot_make_millions_of_frames_out_of_zero_bytes() {
+    fn a_peer_cannot_make_millions_of_frames_out_of_zero_bytes() {
         let mut bytes = MARK.to_vec();
         bytes.resize(MARK.len() + 4 * (FRAMES_MAX + 1), 0);
         assert_eq!(unpack(&bytes.into()).len(), 1);

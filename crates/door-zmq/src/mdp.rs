@@ -26,7 +26,7 @@ pub use dialect::MdpDialect;
 pub use error::MdpError;
 pub use mmi::{Mmi, MmiWorkerHealth, Notify, PendingCall, RunningCall, WorkerThread};
 pub(crate) use notice::encode as encode_notices;
-pub use notice::{JobNews, NOTICE_JOBS_MAX, Notice, NoticeKind, SlotStyle};
+pub use notice::{NOTICE_JOBS_MAX, Notice, NoticeJob, NoticeKind, SlotStyle};
 pub use params::{KeyTable, MdpCall, PARAMS_BYTES_MAX, expand, for_worker, text_parameter};
 pub use registration::{MdpRegistration, PLUGIN_BYTES_MAX, PLUGINS_MAX, Plugin, THREADS_MAX};
 pub use stats::MdpStats;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tenure_door_kit::{DoorListener, DoorStream};
 use tenure_hub::words::{Answer, DEFAULT_NAMESPACE, Name, Refusal, StateName};
 use tenure_hub::{
-    Ask, Counters, Delivery, Grant, HubHandle, Principal, Request, Response, Right, Stats, wall_clock,
+    Ask, ClockReading, Counters, Delivery, Grant, HubHandle, Principal, Request, Response, Right, Stats,
 };
 use tokio::net::TcpListener;
 
@@ -31,7 +31,7 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
     let registry = Arc::new(Registry::default());
     let (transport, counters) = (settings.transport.clone(), Arc::clone(&settings.counters));
     hub.show(Arc::clone(&counters)).await;
-    if something_is_held(&hub).await {
+    if has_held_tasks(&hub).await {
         registry.expect_lost_workers();
     }
     let begin = move |me| Majordomo::new(me, Arc::clone(&settings), Arc::clone(&registry));
@@ -62,7 +62,7 @@ pub async fn serve_ping_pong(
 }
 
 /// Whether workers may still compute jobs from before the broker started.
-async fn something_is_held(hub: &HubHandle) -> bool {
+async fn has_held_tasks(hub: &HubHandle) -> bool {
     let Ok(session) = hub.open(Principal::trusted("mdp"), DEFAULT_NAMESPACE.into(), "mdp".into()) else {
         return true;
     };
@@ -89,24 +89,24 @@ struct Door {
     transport: Transport,
     identities: Identities,
     /// When the log last reported a peer refused for its identity.
-    complained_at: Mutex<Option<Instant>>,
+    refusal_logged_at: Mutex<Option<Instant>>,
 }
 
 /// Minimum interval between such log lines, because a refused peer reconnects again and again.
-const COMPLAINTS_APART: Duration = Duration::from_secs(10);
+const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Door {
     fn new(name: &'static str, hub: HubHandle, transport: Transport, counters: Arc<Counters>) -> Arc<Door> {
         let kit = Arc::new(tenure_door_kit::Door::new(name, hub, transport.door.clone(), counters));
-        let (identities, complained_at) = (Identities::default(), Mutex::default());
-        Arc::new(Door { kit, transport, identities, complained_at })
+        let (identities, refusal_logged_at) = (Identities::default(), Mutex::default());
+        Arc::new(Door { kit, transport, identities, refusal_logged_at })
     }
 
-    fn may_complain(&self) -> bool {
-        let mut complained_at = self.complained_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = complained_at.is_none_or(|at| at.elapsed() >= COMPLAINTS_APART);
+    fn may_log_refusal(&self) -> bool {
+        let mut refusal_logged_at = self.refusal_logged_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = refusal_logged_at.is_none_or(|at| at.elapsed() >= REFUSAL_LOG_INTERVAL);
         if is_due {
-            *complained_at = Some(Instant::now());
+            *refusal_logged_at = Some(Instant::now());
         }
         is_due
     }
@@ -134,17 +134,17 @@ where
 enum Ended {
     #[error(transparent)]
     Codec(#[from] CodecError),
-    #[error("the peer was too slow to introduce itself")]
+    #[error("the peer did not finish the handshake in time")]
     HandshakeTimeout,
-    #[error("the hub takes no more sessions")]
+    #[error("the limit of sessions is reached")]
     Full,
-    #[error("the peer gave no sign of life")]
+    #[error("the peer did not answer a PING")]
     Silent,
-    #[error("the peer was too slow to finish a message")]
+    #[error("the peer did not finish a message in time")]
     Slow,
-    #[error("there was no memory for the rest of a message")]
+    #[error("the connection buffers are full")]
     Memory,
-    #[error("another connection has the identity and keeps it")]
+    #[error("another connection holds the identity")]
     IdentityTaken,
     #[error("the identity belongs to another key")]
     IdentityOfAnotherKey,
@@ -196,7 +196,7 @@ async fn converse<C: PeerSession>(
             let mut conversation = begin(Me { name, is_chosen: identity.is_chosen(), is_known, grant });
             let ended = connection.talk(&session, &mut conversation, &holder).await;
             let mut last = PeerOutput::default();
-            conversation.end(wall_clock(), &mut last);
+            conversation.end(ClockReading::now(), &mut last);
             has_jobs = identity.is_chosen() && conversation.has_jobs();
             let _ = session.send(last.asks).await;
             // The hub must learn of the end before the identity is free.
@@ -213,7 +213,7 @@ async fn converse<C: PeerSession>(
 async fn claim(door: &Door, key: &IdentityKey, name: &Name, grant: &Grant) -> Result<(Holder, bool), Ended> {
     let is_bound = door.kit.hub.may_work_as(&Grant::everything(), name).is_err();
     if is_bound && grant.worker.as_ref() != Some(name) {
-        if door.may_complain() {
+        if door.may_log_refusal() {
             tracing::warn!(identity = %name, key = %grant.name, "a ZeroMQ peer was refused: its identity has a key of its own");
         }
         identities::delay_refusal().await;
@@ -234,7 +234,7 @@ async fn claim(door: &Door, key: &IdentityKey, name: &Name, grant: &Grant) -> Re
             Err(Ended::IdentityTaken)
         }
         IdentityClaim::OfAnotherKey => {
-            if door.may_complain() {
+            if door.may_log_refusal() {
                 tracing::warn!(identity = %name, namespace = %key.namespace, key = %grant.name, "a ZeroMQ peer was refused: another key uses its identity");
             }
             Err(Ended::IdentityOfAnotherKey)

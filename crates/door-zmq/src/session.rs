@@ -8,9 +8,9 @@ mod client;
 mod inquiry;
 mod jobs;
 mod majordomo;
+mod pending_notices;
 mod ping_pong_client;
 mod ping_pong_worker;
-mod telling;
 mod unseen;
 mod worker;
 
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tenure_hub::words::{Blob, DEFAULT_NAMESPACE, Name, Refusal, Timestamp};
-use tenure_hub::{Ask, Delivery, Grant};
+use tenure_hub::{Ask, ClockReading, Delivery, Grant};
 
 use crate::rights::{self, Verb};
 
@@ -109,10 +109,10 @@ pub(crate) fn namespace(grant: &Grant) -> Name {
 /// A session, whatever the protocol.
 pub trait PeerSession: Send {
     /// The connection is open.
-    fn begin(&mut self, _now: Timestamp, _out: &mut PeerOutput) {}
+    fn begin(&mut self, _now: ClockReading, _out: &mut PeerOutput) {}
 
     /// The peer sent a message.
-    fn receive(&mut self, now: Timestamp, frames: Vec<Bytes>, out: &mut PeerOutput);
+    fn receive(&mut self, now: ClockReading, frames: Vec<Bytes>, out: &mut PeerOutput);
 
     /// Which bytes are needed to take this delivery.
     fn needs(&self, delivery: &Delivery) -> Option<Blob>;
@@ -120,17 +120,17 @@ pub trait PeerSession: Send {
     /// The hub delivered something, here with the bytes that were needed.
     fn deliver(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         delivery: Delivery,
         bytes: Result<Bytes, Refusal>,
         out: &mut PeerOutput,
     );
 
     /// Everything that has arrived was delivered.
-    fn settle(&mut self, _now: Timestamp, _out: &mut PeerOutput) {}
+    fn settle(&mut self, _now: ClockReading, _out: &mut PeerOutput) {}
 
     /// Time has passed.
-    fn tick(&mut self, _now: Timestamp, _out: &mut PeerOutput) {}
+    fn tick(&mut self, _now: ClockReading, _out: &mut PeerOutput) {}
 
     /// When [`PeerSession::tick`] has something to do.
     fn deadline(&self) -> Option<Timestamp> {
@@ -146,10 +146,10 @@ pub trait PeerSession: Send {
     }
 
     /// The peer began a message above the limit, so the connection is closed.
-    fn too_long(&mut self, _now: Timestamp, _out: &mut PeerOutput) {}
+    fn too_long(&mut self, _now: ClockReading, _out: &mut PeerOutput) {}
 
     /// Another connection has taken the identity, so this one is closed.
-    fn replaced(&mut self, _now: Timestamp, _out: &mut PeerOutput) {}
+    fn replaced(&mut self, _now: ClockReading, _out: &mut PeerOutput) {}
 
     /// Whether it leaves unfinished jobs under its identity.
     fn has_jobs(&self) -> bool {
@@ -157,5 +157,5 @@ pub trait PeerSession: Send {
     }
 
     /// The connection is gone. Requests that the hub must get before it learns of that go into `out`.
-    fn end(&mut self, _now: Timestamp, _out: &mut PeerOutput) {}
+    fn end(&mut self, _now: ClockReading, _out: &mut PeerOutput) {}
 }

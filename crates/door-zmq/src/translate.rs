@@ -2,7 +2,7 @@
 
 mod health;
 mod job;
-mod news;
+mod notices;
 mod requests;
 
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::settings::{PingPongSettings, Settings};
 
 pub(crate) use health::{free_slots, health, slots};
 pub(crate) use job::job_frames;
-pub(crate) use news::{NOTICE_KINDS, REPLY_KINDS, gap_notice, notices, refused};
+pub(crate) use notices::{NOTICE_KINDS, REPLY_KINDS, gap_notice, notices, refused};
 pub(crate) use requests::{abandon, given_up, held_in, report, submission, unfinished_of, watch_ends};
 
 /// Longer than any computation: the engine's value for "as long as its connection lives".
@@ -176,7 +176,7 @@ pub(crate) fn status(refusal: &Refusal) -> &'static str {
         | Refusal::UnknownName { .. }
         | Refusal::UnknownWorker { .. }
         | Refusal::UnknownQueue { .. }
-        | Refusal::NobodyThere { .. } => "404",
+        | Refusal::NoListener { .. } => "404",
         Refusal::NotAllowed { .. } => "403",
         Refusal::NotAWorker
         | Refusal::StaleAttempt { .. }

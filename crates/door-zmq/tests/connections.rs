@@ -88,7 +88,7 @@ fn a_result_that_is_too_long_ends_its_job_once_and_for_all() {
 }
 
 #[test]
-fn whoever_was_replaced_and_comes_back_at_once_is_refused() {
+fn a_replaced_peer_that_reconnects_at_once_is_refused() {
     let broker = Broker::start();
     let mut older = Wire::named(broker.mdp, b"same");
     older.send(&READY);
@@ -113,7 +113,7 @@ fn whoever_was_replaced_and_comes_back_at_once_is_refused() {
 }
 
 #[test]
-fn whoever_is_refused_for_a_connection_that_is_dead_gets_its_identity_soon() {
+fn a_peer_refused_because_of_a_dead_connection_gets_its_identity_soon() {
     let broker = impatient();
     Native::open(broker.hub(), "elsewhere").submit("echo", &vec![b'x'; 15 << 20]);
     let _first = Wire::named(broker.mdp, b"node-1");
@@ -133,7 +133,7 @@ fn whoever_is_refused_for_a_connection_that_is_dead_gets_its_identity_soon() {
 }
 
 #[test]
-fn nobody_takes_the_identity_of_a_worker_of_another_namespace_or_key() {
+fn no_peer_takes_the_identity_of_a_worker_of_another_namespace_or_key() {
     let mut keys = Keys::default();
     let everything = Grant::everything();
     let lab = Grant { namespace: Some("default".into()), ..everything.clone() };

@@ -117,7 +117,7 @@ fn a_peer_that_never_introduces_itself_is_sent_away() {
 }
 
 #[test]
-fn there_are_only_so_many_connections() {
+fn the_connections_are_limited() {
     let transport = door(DoorSettings { connections_max: 3, ..DoorSettings::default() });
     let broker = Broker::with(Settings { transport, ..calm() }, PingPongSettings::default());
     let kept: Vec<Wire> = (0..3).map(|_| Wire::dealer(broker.mdp)).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tenure_door_zmq::body;
 use tenure_door_zmq::mdp::{
-    JobNews, KeyTable, MdpCall, MdpDialect, MdpError, MdpStats, Mmi, MmiWorkerHealth, Notice, NoticeKind,
+    KeyTable, MdpCall, MdpDialect, MdpError, MdpStats, Mmi, MmiWorkerHealth, Notice, NoticeJob, NoticeKind,
     PARAMS_BYTES_MAX, PendingCall, ReturnPath, RunningCall, SlotStyle, WorkerThread, expand, for_worker,
     text_parameter,
 };
@@ -110,7 +110,7 @@ fn crash(job_id: &str, event: u64) -> Notice {
         message: "m".into(),
         at: Duration::from_millis(1_700_000_000_000),
         event,
-        job: Some(JobNews {
+        job: Some(NoticeJob {
             job_id: job_id.into(),
             task: "t".into(),
             worker: Some("w".into()),

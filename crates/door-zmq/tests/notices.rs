@@ -226,7 +226,7 @@ fn an_unchanged_client_is_told_nothing_and_one_that_asks_is() {
 }
 
 #[test]
-fn a_job_that_somebody_cancels_or_that_waits_too_long_is_told() {
+fn a_cancelled_or_expired_job_sends_a_notice() {
     let settings = Settings { expire: Some(Duration::from_millis(150)), ..calm() };
     let broker = Broker::with(settings, PingPongSettings::default());
     let mut client = PluginClient::start(broker.mdp, "lab");

@@ -301,7 +301,7 @@ fn requests_of_clients_that_were_connected_when_the_broker_died_go_too() {
 }
 
 #[test]
-fn requests_of_gone_clients_wait_for_ever_if_that_is_set() {
+fn requests_of_disconnected_clients_wait_without_limit_if_configured() {
     let mut world = World::new(Settings { expire_gone: None, ..Settings::default() });
     world.majordomo("c");
     world.says("c", frames(&["", "MDPC01", "echo", "x"]));

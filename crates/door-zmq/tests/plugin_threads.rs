@@ -162,7 +162,7 @@ fn a_worker_that_was_silent_too_long_keeps_its_threads_taken_until_they_report()
 }
 
 #[test]
-fn a_reply_that_may_be_for_a_job_that_is_over_is_nobodys() {
+fn a_reply_that_may_belong_to_an_ended_job_is_dropped() {
     let mut world = World::new(Settings::default());
     begins(&mut world, "w", "2");
     submits(&mut world, &["X"]);

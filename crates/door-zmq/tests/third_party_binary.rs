@@ -21,8 +21,8 @@ impl Program {
     fn start(binary: &OsString, data: &Path, mdp: &str) -> Program {
         let ready = data.join("ready");
         let _ = std::fs::remove_file(&ready);
-        let off =
-            ["--native", "off", "--xmessage", "off", "--resp", "off", "--pingpong", "off", "--grpc", "off"];
+        let doors = ["--native", "--xmessage", "--resp", "--pingpong", "--grpc", "--http"];
+        let off = doors.into_iter().flat_map(|door| [door, "off"]);
         let child = Command::new(binary)
             .arg("serve")
             .arg("--data-dir")

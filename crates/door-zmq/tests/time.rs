@@ -13,7 +13,7 @@ use support::world::World;
 use tenure_door_zmq::Settings;
 use tenure_door_zmq::session::{Majordomo, Me, PeerOutput, PeerSession, PingPongWorker};
 use tenure_hub::words::{Answer, Command, Timestamp};
-use tenure_hub::{Delivery, Grant, Request, Response, Right};
+use tenure_hub::{ClockReading, Delivery, Grant, Request, Response, Right};
 
 /// What is said to a worker until nothing more is, by command byte.
 fn words(world: &mut World, worker: &str) -> Vec<u8> {
@@ -45,6 +45,23 @@ fn the_broker_beats_every_two_and_a_half_seconds_and_gives_up_an_idle_worker_aft
     words(&mut world, "w");
     world.says("w", frames(&["", "MDPW01", "\x04"]));
     assert_eq!(words(&mut world, "w"), [5], "DISCONNECT: it starts again");
+}
+
+#[test]
+fn heartbeats_stay_as_they_are_when_the_clock_is_set() {
+    for hours in [1, -1] {
+        let mut world = World::new(Settings::default());
+        world.named("w");
+        world.says("w", frames(&["", "MDPW01", "\x01", "echo"]));
+        world.named("c");
+        world.pass(3 * SECOND);
+        words(&mut world, "w");
+        world.set_clock(hours * 3_600_000);
+        assert_eq!(words(&mut world, "w"), Vec::<u8>::new(), "{hours} h: no heartbeat is due");
+        world.pass(3 * SECOND);
+        assert_eq!(words(&mut world, "w"), [4], "{hours} h");
+        assert_eq!(ask(&mut world, "c", "mmi.list", &[]), ["echo"], "{hours} h: the worker is not lost");
+    }
 }
 
 #[test]
@@ -101,7 +118,7 @@ fn a_plugin_worker_that_falls_silent_has_crashed_after_seven_and_a_half_seconds(
 }
 
 #[test]
-fn a_worker_that_crashes_all_the_time_is_put_into_quarantine_until_somebody_lifts_it() {
+fn a_worker_that_crashes_repeatedly_is_quarantined_until_a_client_clears_it() {
     let mut world = World::new(Settings { retry_attempts: 100, ..Settings::default() });
     world.named("lab");
     world.named("monitor");
@@ -242,7 +259,7 @@ fn a_ping_pong_worker_that_comes_back_computing_gets_nothing_for_its_ping() {
 }
 
 #[test]
-fn a_ping_pong_worker_joins_by_its_ping_where_nobody_was_lost_computing() {
+fn a_ping_pong_worker_joins_by_its_ping_if_no_worker_was_lost_while_computing() {
     let mut world = World::new(Settings::default());
     world.ping_pong_worker("w");
     world.says("w", frames(&["", "PING"]));
@@ -318,7 +335,7 @@ fn nothing_more_is_read_from_a_worker_until_it_is_known_what_it_holds() {
         Box::new(PingPongWorker::new(me, Arc::default(), Arc::default())),
     ];
     for mut conversation in conversations {
-        let (now, mut out) = (Timestamp(0), PeerOutput::default());
+        let (now, mut out) = (ClockReading::both(Timestamp(0)), PeerOutput::default());
         conversation.begin(now, &mut out);
         assert!(conversation.is_held_back());
         for token in out.asks.iter().map(|ask| ask.token).collect::<Vec<_>>() {

@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use tenure_engine::command::Completion;
 use tenure_engine::{
-    Blob, Change, Command, Engine, Event, Held, NewTask, Notice, Output, Peer, SessionId, Settings, TaskId,
-    Timestamp, WorkerSpec,
+    After, AfterTask, Blob, Change, Command, Condition, Engine, Event, Held, NewTask, Notice, Output, Peer,
+    SessionId, Settings, TaskId, Timestamp, WorkerSpec,
 };
 
 const CYCLES: u64 = 200_000;
@@ -29,10 +29,113 @@ fn main() {
         println!("{backlog:>12}  {submit:>14.0}  {cycle:>14.0}  {bytes:>16.0}  ({ratio:.2}x the smallest)");
     }
     println!();
+    println!("{:>12}  {:>14}  {:>14}", "waiting", "plain ns/task", "after ns/task");
+    for backlog in [10_000, 1_000_000u64].into_iter().filter(|backlog| *backlog <= largest) {
+        let (plain, after) = (cycle(backlog, false), cycle(backlog, true));
+        println!("{backlog:>12}  {plain:>14.0}  {after:>14.0}  ({:.2}x)", after / plain);
+    }
+    println!();
+    println!("{:>12}  {:>14}  {:>14}", "graph", "ns/task", "bytes/waiting");
+    let (plain, plain_bytes) = graph(&|_| Vec::new());
+    println!("{:>12}  {plain:>14.0}  {plain_bytes:>14.0}", "none");
+    for (name, after) in [("chain", &chain as &dyn Fn(u64) -> Vec<u64>), ("fan", &fan)] {
+        let (each, bytes) = graph(after);
+        println!("{name:>12}  {each:>14.0}  {bytes:>14.0}  ({:.2}x the time without edges)", each / plain);
+    }
+    println!();
     println!("{:>12}  {:>14}  {:>14}", "workers", "equal ns/task", "unlike ns/task");
     for workers in [1, 100, 5_000] {
         println!("{workers:>12}  {:>14.0}  {:>14.0}", crowd(workers, false), crowd(workers, true));
     }
+}
+
+const GRAPH: u64 = 100_000;
+/// How many tasks one task of the fan waits for: the most it may.
+const JOIN: u64 = 1_000;
+
+/// Each task after the one before.
+fn chain(number: u64) -> Vec<u64> {
+    number.checked_sub(1).into_iter().collect()
+}
+
+/// All after the first, then joined by the thousand, and the joins by the last.
+fn fan(number: u64) -> Vec<u64> {
+    let leaves = GRAPH - GRAPH / JOIN - 2;
+    let join = number.saturating_sub(leaves + 1);
+    match number {
+        0 => Vec::new(),
+        _ if number <= leaves => vec![0],
+        _ if number + 1 < GRAPH => (1 + join * JOIN..=leaves.min((join + 1) * JOIN)).collect(),
+        _ => (leaves + 1..number).collect(),
+    }
+}
+
+/// Submits a graph and works it off: the time for each task from its submission to its end, and what it takes while it
+/// waits.
+fn graph(after: &dyn Fn(u64) -> Vec<u64>) -> (f64, f64) {
+    let mut engine = Engine::new(Settings { ended_kept: 1_000, ..Settings::default() });
+    let mut out = Sink::default();
+    let (client, worker, now) = (peer(1), peer(2), Timestamp(1));
+    let before = resident_bytes();
+    let start = spent();
+    for first in (0..GRAPH).step_by(128) {
+        let batch =
+            (first..(first + 128).min(GRAPH)).map(|number| dependent(number, after(number))).collect();
+        engine.handle(now, &client, Command::Submit(batch), &mut out).expect("a submission is answered");
+    }
+    let bytes = resident_bytes().saturating_sub(before) as f64 / GRAPH as f64;
+    let spec = WorkerSpec::new("w", vec!["q".into()], 16);
+    engine.handle(now, &worker, Command::Register(Box::new(spec)), &mut out).expect("registered");
+    let mut done = 0;
+    while done < GRAPH {
+        out.sessions.clear();
+        let held: Vec<Held> = out.assigned.drain(..).collect();
+        assert!(!held.is_empty(), "somebody works");
+        done += held.len() as u64;
+        engine.handle(now, &worker, Command::Start(held.clone()), &mut out).expect("started");
+        let completions = held.into_iter().map(|held| Completion { held, result: Blob::EMPTY }).collect();
+        engine.handle(now, &worker, Command::Complete(completions), &mut out).expect("completed");
+    }
+    ((spent() - start) as f64 / GRAPH as f64, bytes)
+}
+
+fn dependent(number: u64, after: Vec<u64>) -> NewTask {
+    let one = |number| After { task: AfterTask::Id(new_task(number).id), condition: Condition::Completed };
+    NewTask { after: after.into_iter().map(one).collect(), ..new_task(number) }
+}
+
+/// A cycle with a backlog behind it. If asked, each new task waits for one that is held.
+fn cycle(backlog: u64, depends: bool) -> f64 {
+    let mut engine = Engine::new(Settings { ended_kept: 1_000, ..Settings::default() });
+    let mut out = Sink::default();
+    let (client, worker) = (peer(1), peer(2));
+    for first in (0..backlog).step_by(128) {
+        let batch = (first..(first + 128).min(backlog)).map(new_task).collect();
+        engine
+            .handle(Timestamp(first), &client, Command::Submit(batch), &mut out)
+            .expect("a submission is answered");
+    }
+    let spec = WorkerSpec::new("w", vec!["q".into()], 256);
+    let now = Timestamp(backlog);
+    engine.handle(now, &worker, Command::Register(Box::new(spec)), &mut out).expect("registered");
+    let start = spent();
+    let mut done = 0;
+    while done < CYCLES {
+        out.sessions.clear();
+        let held: Vec<Held> = out.assigned.drain(..).collect();
+        done += held.len() as u64;
+        let fresh = held.iter().enumerate().map(|(index, held)| {
+            let after = After { task: AfterTask::Id(held.task), condition: Condition::Completed };
+            let after = if depends { vec![after] } else { Vec::new() };
+            NewTask { after, ..new_task(backlog + done + index as u64) }
+        });
+        let fresh = fresh.collect();
+        engine.handle(now, &client, Command::Submit(fresh), &mut out).expect("a submission is answered");
+        engine.handle(now, &worker, Command::Start(held.clone()), &mut out).expect("started");
+        let completions = held.into_iter().map(|held| Completion { held, result: Blob::EMPTY }).collect();
+        engine.handle(now, &worker, Command::Complete(completions), &mut out).expect("completed");
+    }
+    (spent() - start) as f64 / done as f64
 }
 
 /// One cycle at a time, with many workers of one slot; if they are unlike, each offers something that no other does.

@@ -23,8 +23,8 @@ use crate::timers::Timer;
 #[derive(Default)]
 struct Expected {
     terms: BTreeMap<TermsKey, u32>,
-    queue_counts: BTreeMap<QueueKey, [u64; 9]>,
-    namespace_counts: BTreeMap<NamespaceKey, [u64; 9]>,
+    queue_counts: BTreeMap<QueueKey, [u64; StateName::COUNT]>,
+    namespace_counts: BTreeMap<NamespaceKey, [u64; StateName::COUNT]>,
     waiting: BTreeMap<ReadyQueueKey, BTreeSet<(TaskRank, Slot)>>,
     ready: BTreeMap<QueueKey, BTreeSet<(Timestamp, u64, Slot)>>,
     indexed: BTreeMap<StateName, BTreeSet<(u64, Slot)>>,
@@ -32,6 +32,8 @@ struct Expected {
     in_use: BTreeMap<TagKey, u32>,
     timers: BTreeSet<(Timestamp, Timer)>,
     children: BTreeMap<Slot, BTreeSet<(u64, Slot)>>,
+    edges: usize,
+    dependents: BTreeMap<Slot, usize>,
     free: BTreeMap<ClassKey, BTreeSet<WorkerRank>>,
     class_live: BTreeMap<ClassKey, u32>,
     class_users: BTreeMap<ClassKey, u32>,
@@ -79,6 +81,8 @@ impl Engine {
                 "the tasks of {state}"
             );
         }
+        assert_eq!(self.edges.len(), expected.edges, "edges of tasks");
+        assert!(self.resolving.is_empty(), "every end was passed on");
         let indexed: usize = expected.indexed.values().map(BTreeSet::len).sum();
         assert_eq!(self.state_index.len(), indexed, "tasks in the state index");
         let dirty = &self.dirty;
@@ -127,6 +131,7 @@ impl Engine {
                 }
             }
         }
+        self.audit_dependencies(slot, task, expected);
         if self.overdue.contains(&slot) {
             assert!(matches!(task.state, TaskState::Assigned(_)), "only assigned tasks are overdue");
         }
@@ -140,6 +145,28 @@ impl Engine {
             && self.tasks.at(parent).age < task.age
         {
             expected.children.entry(parent).or_default().insert((task.age, slot));
+        }
+    }
+
+    fn audit_dependencies(&self, slot: Slot, task: &Task, expected: &mut Expected) {
+        let ended = task.state.name().has_ended();
+        expected.edges += self.edges.of(task.edges).count();
+        let mut open = 0;
+        for (_, edge) in self.edges.of(task.edges) {
+            assert_eq!(edge.dependent, slot, "an edge belongs to its task");
+            if edge.is_open() && !ended {
+                open += 1;
+                let waited_for = self.dependency_of(task, edge).expect("a task that others wait for is kept");
+                assert!(!self.state_name(waited_for).has_ended(), "an open dependency has not ended");
+                *expected.dependents.entry(waited_for).or_default() += 1;
+            }
+        }
+        match task.state {
+            TaskState::Waiting { open: counted } => {
+                assert_eq!(counted, open, "open dependencies of {}", task.id);
+            }
+            TaskState::Created | TaskState::Paused(_) => {}
+            _ => assert!(open == 0, "{} does not wait, but has open dependencies", task.id),
         }
     }
 
@@ -318,8 +345,11 @@ impl Engine {
         }
         for (slot, task) in self.tasks.iter_from(Slot(0)) {
             let children = task.extras.as_ref().map(|extras| extras.children.clone()).unwrap_or_default();
-            let expected = expected.children.get(&slot).cloned().unwrap_or_default();
-            assert_eq!(children, expected, "children of {}", task.id);
+            let expected_children = expected.children.get(&slot).cloned().unwrap_or_default();
+            assert_eq!(children, expected_children, "children of {}", task.id);
+            let dependents = self.edges.dependents(slot).count();
+            let waiting = expected.dependents.get(&slot).copied().unwrap_or(0);
+            assert_eq!(dependents, waiting, "tasks that wait for {}", task.id);
         }
         for slot in &self.overdue {
             assert!(self.tasks.get(*slot).is_some(), "an overdue task is there");

@@ -100,7 +100,7 @@ impl Engine {
         if self.is_watched(key) {
             let tasks = &self.tasks;
             self.queues.at_mut(key).waiting.insert(slot, |other| order_of_waiting(tasks.at(other)));
-            self.stir_queue(key);
+            self.mark_queue_dirty(key);
         }
     }
 
@@ -109,7 +109,7 @@ impl Engine {
         if self.is_watched(key) {
             let tasks = &self.tasks;
             self.queues.at_mut(key).waiting.remove(slot, |other| order_of_waiting(tasks.at(other)));
-            self.stir_queue(key);
+            self.mark_queue_dirty(key);
         }
     }
 
@@ -117,7 +117,7 @@ impl Engine {
         !self.thresholds_of(&self.queues.at(key).setting).is_none()
     }
 
-    pub(crate) fn stir_queue(&mut self, key: QueueKey) {
+    pub(crate) fn mark_queue_dirty(&mut self, key: QueueKey) {
         let queue = self.queues.at_mut(key);
         if !queue.is_dirty {
             queue.is_dirty = true;
@@ -153,11 +153,16 @@ impl Engine {
                 // A client paused this queue on purpose; more workers would not help.
                 (false, Level::High) if !paused => {
                     passed.set(threshold, true);
-                    self.tell_queue(now, key, EventData::QueueBacklog { threshold, depth, age }, out);
+                    self.emit_queue_record(now, key, EventData::QueueBacklog { threshold, depth, age }, out);
                 }
                 (true, Level::Low) => {
                     passed.set(threshold, false);
-                    self.tell_queue(now, key, EventData::QueueBacklogCleared { threshold, depth, age }, out);
+                    self.emit_queue_record(
+                        now,
+                        key,
+                        EventData::QueueBacklogCleared { threshold, depth, age },
+                        out,
+                    );
                 }
                 _ => {}
             }
@@ -165,7 +170,7 @@ impl Engine {
         let queue = self.queues.at(key);
         let waits_for_age = !queue.setting.passed.age && !paused;
         if let (Some(since), Some(age), true) = (oldest, thresholds.age, waits_for_age) {
-            self.look_at_backlog(key, since + age);
+            self.schedule_backlog_check(key, since + age);
         }
         self.close_queue_if_unused(key);
     }
@@ -187,7 +192,7 @@ impl Engine {
 
     /// Ensures that the queue is checked by `at`. A timer that fires too early finds nothing and is armed
     /// again, so it need not follow every task that leaves.
-    fn look_at_backlog(&mut self, key: QueueKey, at: Timestamp) {
+    fn schedule_backlog_check(&mut self, key: QueueKey, at: Timestamp) {
         let queue = self.queues.at_mut(key);
         if at < queue.look_at {
             let before = std::mem::replace(&mut queue.look_at, at);
@@ -199,7 +204,7 @@ impl Engine {
     /// Handles the queue's backlog timer.
     pub(crate) fn backlog_due(&mut self, key: QueueKey) {
         self.queues.at_mut(key).look_at = Timestamp::NEVER;
-        self.stir_queue(key);
+        self.mark_queue_dirty(key);
     }
 
     /// Rebuilds the list of waiting tasks, after the queue's thresholds or the clock changed.
@@ -229,16 +234,16 @@ impl Engine {
         for key in keys {
             self.list_waiting(key);
         }
-        self.look_at_backlogs();
+        self.mark_backlogs_dirty();
     }
 
     /// Marks every queue that has a threshold, or has passed one, for a check at the next tick.
-    pub(crate) fn look_at_backlogs(&mut self) {
+    pub(crate) fn mark_backlogs_dirty(&mut self) {
         let keys: Vec<QueueKey> = self.queues.keys().collect();
         for key in keys {
             self.queues.at_mut(key).is_dirty = false;
             if self.is_watched(key) || self.queues.at(key).setting.passed.any() {
-                self.look_at_backlog(key, Timestamp::ZERO);
+                self.schedule_backlog_check(key, Timestamp::ZERO);
             }
         }
         self.dirty.queues.clear();
@@ -246,7 +251,7 @@ impl Engine {
 
     /// Shifts the waiting times after the clock was set, so that no task appears to have waited longer
     /// because of it.
-    pub(crate) fn carry_waiting(&mut self, from: Timestamp, to: Timestamp) {
+    pub(crate) fn shift_waiting(&mut self, from: Timestamp, to: Timestamp) {
         let ready_queues = self.ready_queues.iter().map(|(_, ready_queue)| &ready_queue.ranked);
         let ready: Vec<Slot> =
             ready_queues.flat_map(|ranked| ranked.iter_after(None, |slot| self.rank_of(slot))).collect();

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_need_with_a_question_mark_is_met_by_whoever_does_not_say_what_it_can_do() {
+    fn a_need_with_a_question_mark_is_met_by_workers_that_name_no_tools() {
         let names = |names: &[&str]| names.iter().map(|name| Name::from(*name)).collect::<Vec<_>>();
         let meets = |offered: &[&str], needed: &[&str]| offers(&names(offered), &names(needed));
         assert!(meets(&["sort", "uniq"], &["?sort", "uniq"]));

@@ -5,8 +5,12 @@ use std::time::Duration;
 
 use crate::backlog::{Passed, Thresholds};
 use crate::blob::Blob;
+pub use crate::cursor::Cursor;
+use crate::dependency::{After, DependencyInfo, OnBroken};
+pub use crate::gauges::{Gauges, QueueGauge};
 use crate::id::{SessionId, TaskId};
 use crate::name::Name;
+pub use crate::registration::{OnClose, Unnamed, WorkerAbout, WorkerSpec, WorkerStats};
 use crate::state::{StateName, TaskState, Wanted};
 use crate::task::Checkpoint;
 use crate::terms::{Backoff, OnLost, Terms};
@@ -134,6 +138,9 @@ pub struct NewTask {
     pub needs: Vec<Name>,
     pub tags: Vec<Name>,
     pub parent: Option<TaskId>,
+    /// The tasks that have to end before this one may run.
+    pub after: Vec<After>,
+    pub on_broken: OnBroken,
     /// Hold the task back until a client releases it.
     pub hold: bool,
     pub not_before: Option<Timestamp>,
@@ -165,6 +172,8 @@ impl NewTask {
             needs: Vec::new(),
             tags: Vec::new(),
             parent: None,
+            after: Vec::new(),
+            on_broken: OnBroken::default(),
             hold: false,
             not_before: None,
             expires_at: None,
@@ -216,125 +225,6 @@ pub struct AttemptFailure {
     pub crashed: bool,
     /// A retry would not help.
     pub is_final: bool,
-}
-
-/// A worker's registration. The defaults are those of the native door; other doors set their own.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WorkerSpec {
-    pub worker: Name,
-    /// Distinguishes successive processes with the same worker name: only the same instance may take over its
-    /// own live session. Zero means that the door cannot tell; then every registration counts as a new
-    /// process.
-    pub instance: u64,
-    /// The name of the key behind the session, filled in by the hub. While the worker is connected or may
-    /// come back, only sessions of the same key can register its id.
-    pub owner: Option<Name>,
-    pub queues: Vec<Name>,
-    pub capabilities: Vec<Name>,
-    pub slots: u32,
-    /// The worker asks for tasks instead of being sent tasks up to its slots.
-    pub pulls: bool,
-    pub heartbeat: Duration,
-    /// The broker declares the worker lost after this much silence.
-    pub lost_after: Duration,
-    /// The same while the worker holds a task, for workers that are silent while they compute.
-    pub busy_lost_after: Option<Duration>,
-    /// How long after the last sign of life the broker still accepts the worker's attempts as alive.
-    pub lease: Duration,
-    pub on_close: OnClose,
-    /// The worker's description of itself in its door's format. Stored until the worker leaves or is cleared.
-    /// `None` keeps the stored one.
-    pub profile: Option<Box<str>>,
-    /// A lost worker stays in the list, for people to see, until it comes back or is cleared.
-    pub remembered: bool,
-    /// The worker's name may change with each connection. If the name is unknown and the worker gives its
-    /// host, it takes over the crash record of a gone worker of the same door and host.
-    pub inherits_crashes: bool,
-    /// The worker cannot confirm a start: its protocol has no message for it, and the worker begins as soon
-    /// as it gets the body. For such a worker a task that must not run twice by itself (`on_lost` is pause or
-    /// fail) is `running` from its assignment on: `assigned` and `started` go to disk in one batch, and the
-    /// notice with the body leaves after it. If the worker or the broker dies from then on, the task follows
-    /// its policy instead of going to another worker. A task that may be requeued still waits for the door's
-    /// `Start`, and costs no crash if that never comes. For the other tasks `Start` changes nothing, so the
-    /// door need not tell them apart.
-    pub starts_on_assign: bool,
-    /// The attempts the worker still holds from an earlier session, whether it pulls or not. The broker
-    /// answers each with continue or stop. Unless `unnamed` says otherwise the list is complete: a running
-    /// attempt that is missing from it has crashed, and if this is a new process (see `instance`), so has the
-    /// worker; an attempt that is only assigned goes to another worker. If a door's protocol reports that a
-    /// process has restarted, the door registers the worker with an empty list, on the existing session or on
-    /// a new one.
-    pub held: Vec<Held>,
-    /// What happens to attempts that are missing from `held`.
-    pub unnamed: Unnamed,
-    pub about: WorkerAbout,
-}
-
-/// What a registration says about attempts it does not list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Unnamed {
-    /// The worker does not hold them.
-    #[default]
-    Gone,
-    /// The door cannot tell, or they are on their way to the worker. They stay as they are, neither confirmed
-    /// nor crashed, and the worker's signs of life extend them, until a report or [`Command::Forgotten`]
-    /// settles them.
-    Open,
-}
-
-/// Whether a worker's tasks die when its connection closes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum OnClose {
-    /// The tasks may still be running, so the lease has to run out first.
-    #[default]
-    MayStillRun,
-    /// The tasks are dead, so the lease ends at once.
-    TasksDie,
-}
-
-/// A worker's description of itself, for people to read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WorkerAbout {
-    pub host: Option<Box<str>>,
-    pub platform: Option<Box<str>>,
-    pub version: Option<Box<str>>,
-    pub door: Option<&'static str>,
-}
-
-/// Figures that come with a heartbeat, for people to read.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct WorkerStats {
-    pub cpu_percent: Option<f32>,
-    pub memory_used: Option<u64>,
-    pub memory_total: Option<u64>,
-    /// Further fields of the worker's protocol, as text.
-    pub more: Vec<(Box<str>, Box<str>)>,
-}
-
-impl WorkerSpec {
-    pub fn new(worker: impl Into<Name>, queues: Vec<Name>, slots: u32) -> WorkerSpec {
-        WorkerSpec {
-            worker: worker.into(),
-            instance: 0,
-            owner: None,
-            queues,
-            capabilities: Vec::new(),
-            slots,
-            pulls: false,
-            heartbeat: Duration::from_secs(5),
-            lost_after: Duration::from_secs(15),
-            busy_lost_after: None,
-            lease: Duration::from_secs(30),
-            on_close: OnClose::default(),
-            profile: None,
-            remembered: false,
-            inherits_crashes: false,
-            starts_on_assign: false,
-            held: Vec::new(),
-            unnamed: Unnamed::default(),
-            about: WorkerAbout::default(),
-        }
-    }
 }
 
 /// The answer to a command.
@@ -410,55 +300,13 @@ pub struct ListQuery {
     pub submitter: Option<Name>,
     pub submitted_after: Option<Timestamp>,
     pub submitted_before: Option<Timestamp>,
+    /// The first or the last digits of the task's id, or a part of its name.
+    pub search: Option<Box<str>>,
+    /// A list of one state in which tasks neither wait in a ready queue nor are held begins at its other end.
+    pub newest_first: bool,
     /// From the previous page.
     pub cursor: Option<Cursor>,
     pub limit: usize,
-}
-
-/// Where a list continues. Opaque to callers: it only prints and parses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cursor {
-    /// The listed state, if the list is about a single one.
-    pub(crate) state: Option<StateName>,
-    pub(crate) after: ListPlace,
-}
-
-/// A position in the walk over the tasks of one state, over those of several, or over the children of one
-/// task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ListPlace {
-    pub(crate) part: u32,
-    pub(crate) weight: i64,
-    pub(crate) number: u64,
-}
-
-/// How a cursor that is not about a single state prints its state.
-const ANY_STATE: &str = "any";
-
-impl std::fmt::Display for Cursor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let ListPlace { part, weight, number } = self.after;
-        write!(f, "{}:{part}:{weight}:{number}", self.state.map_or(ANY_STATE, StateName::as_str))
-    }
-}
-
-impl std::str::FromStr for Cursor {
-    type Err = crate::Refusal;
-
-    fn from_str(text: &str) -> Result<Cursor, crate::Refusal> {
-        let parse = || {
-            let mut parts = text.split(':');
-            let state = match parts.next()? {
-                ANY_STATE => None,
-                state => Some(StateName::parse(state)?),
-            };
-            let part = parts.next()?.parse().ok()?;
-            let weight = parts.next()?.parse().ok()?;
-            let number = parts.next()?.parse().ok()?;
-            Some(Cursor { state, after: ListPlace { part, weight, number } })
-        };
-        parse().ok_or(crate::Refusal::BadValue { what: "cursor", why: "is not one that a list gave out" })
-    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -494,6 +342,7 @@ pub struct TaskInfo {
     pub terms: std::sync::Arc<Terms>,
     pub parent: Option<TaskId>,
     pub children: u32,
+    pub after: Vec<DependencyInfo>,
     pub priority: i32,
     pub attempt: u32,
     pub crashes: u16,
@@ -512,7 +361,7 @@ pub struct QueueInfo {
     pub queue: Name,
     pub paused: bool,
     /// Indexed by `StateName`.
-    pub counts: [u64; 9],
+    pub counts: [u64; StateName::COUNT],
     pub live_workers: u32,
     pub ever_served: bool,
     pub unserved_since: Option<Timestamp>,
@@ -574,24 +423,11 @@ pub struct LimitInfo {
     pub in_use: u32,
 }
 
-/// Metrics of the whole broker, across all namespaces.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Gauges {
-    /// Indexed by `StateName`.
-    pub by_state: [u64; 9],
-    /// When the oldest waiting task was submitted.
-    pub oldest_ready: Option<Timestamp>,
-    /// Queues that have passed a threshold.
-    pub backlogged_queues: u64,
-    /// Tags that have a limit, with their namespaces.
-    pub limits: Vec<(Name, LimitInfo)>,
-}
-
 /// Counts that the engine keeps up to date with every change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Indexed by `StateName`, for the peer's namespace.
-    pub by_state: [u64; 9],
+    pub by_state: [u64; StateName::COUNT],
     pub live_workers: u64,
     pub lost_workers: u64,
     pub last_event: u64,

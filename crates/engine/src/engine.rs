@@ -7,7 +7,9 @@ use std::sync::Arc;
 use crate::blob::{Blob, Which};
 use crate::classes::Classes;
 use crate::command::{Command, Held, Peer, Reply};
+use crate::dependency::Dependency;
 use crate::dispatch_groups::DispatchGroups;
+use crate::edges::Edges;
 use crate::event::{Event, EventData, EventSubject};
 use crate::id::{Slot, TaskId, WorkerKey};
 use crate::name::Name;
@@ -15,7 +17,7 @@ use crate::namespaces::Namespaces;
 use crate::queues::{QueueKey, Queues};
 use crate::ranked_list::TaskRank;
 use crate::ready_queues::{ReadyQueueKey, ReadyQueues};
-use crate::record::{Change, LimitSetting, Output, QueueSetting, WorkerHealth};
+use crate::record::{Change, LimitSetting, Output, QueueSetting, StateChange, WorkerHealth};
 use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::state::{StateName, TaskState, Wanted};
@@ -51,7 +53,12 @@ pub struct Engine {
     /// Assigned tasks that stay unconfirmed for a while: a worker with more free slots may take them.
     pub(crate) overdue: BTreeSet<Slot>,
     /// Held tasks whose holders have not yet received the notice that belongs to the event of this number.
-    pub(crate) unspoken: VecDeque<(u64, Slot)>,
+    pub(crate) unsent_attempts: VecDeque<(u64, Slot)>,
+    pub(crate) edges: Edges,
+    /// Tasks that have ended and for which others wait; `resolve_dependents` empties it.
+    pub(crate) resolving: VecDeque<Slot>,
+    /// The dependencies of the task whose record is being written. Kept for its capacity.
+    scratch: Vec<Dependency>,
 }
 
 #[derive(Debug, Default)]
@@ -83,7 +90,10 @@ impl Engine {
             dirty: Dirty::default(),
             sidelined: BTreeSet::new(),
             overdue: BTreeSet::new(),
-            unspoken: VecDeque::new(),
+            unsent_attempts: VecDeque::new(),
+            edges: Edges::default(),
+            resolving: VecDeque::new(),
+            scratch: Vec::new(),
         }
     }
 
@@ -98,7 +108,7 @@ impl Engine {
         // Any command from a worker is a sign of life. The hub sends `SessionClosed`, not the worker, and
         // `Register` handles the return itself.
         if !matches!(command, Command::SessionClosed | Command::Register(_)) {
-            self.hear_from(now, peer.session, out);
+            self.note_alive(now, peer.session, out);
         }
         let reply = self.dispatch(now, peer, command, out);
         self.settle(now, out);
@@ -158,13 +168,15 @@ impl Engine {
         &self,
         from: Option<Slot>,
         max: usize,
-        see: &mut dyn FnMut(&Task, &Terms),
+        see: &mut dyn FnMut(&Task, &Terms, &[Dependency]),
     ) -> Option<Slot> {
+        let mut after = Vec::new();
         for (seen, (slot, task)) in self.tasks.iter_from(from.unwrap_or(Slot(0))).enumerate() {
             if seen == max {
                 return Some(slot);
             }
-            see(task, self.terms.get(task.terms));
+            self.edges.write(task.edges, &mut after);
+            see(task, self.terms.get(task.terms), &after);
         }
         None
     }
@@ -201,7 +213,7 @@ impl Engine {
     /// Updates the address of a task's bytes that the store has moved, unless the task no longer uses them.
     /// Nothing else about the task changes, so there is no event. Returns the task, so that the store can
     /// write its new record.
-    pub fn relocate(&mut self, id: &TaskId, which: Which, from: Blob, to: Blob) -> Option<(&Task, &Terms)> {
+    pub fn relocate(&mut self, id: &TaskId, which: Which, from: Blob, to: Blob) -> Option<Change<'_>> {
         let slot = self.tasks.find(id)?;
         let task = self.tasks.at_mut(slot);
         if which.of(task) != from {
@@ -218,8 +230,7 @@ impl Engine {
             (Which::Checkpoint, _) => task.extras_mut().checkpoint.as_mut()?.blob = to,
             (Which::Result, _) => return None,
         }
-        let task = self.tasks.at(slot);
-        Some((task, self.terms.get(task.terms)))
+        Some(self.change_of(slot))
     }
 
     /// Moves a task to its next state and emits the record. This is the only place where a task's state
@@ -234,10 +245,20 @@ impl Engine {
     ) {
         let before = self.tasks.at(slot).state.name();
         assert!(before.may_become(next.name()), "{before} may not become {}", next.name());
+        let task = self.tasks.at(slot);
+        out.changes(StateChange {
+            now,
+            terms: self.terms.get(task.terms),
+            submitted_at: task.submitted_at,
+            before: &task.state,
+            next: &next,
+            kind: &kind,
+        });
         self.leave_state(slot);
         self.tasks.at_mut(slot).state = next;
-        self.tell_task(now, slot, kind, out);
+        self.emit_task_record(now, slot, kind, out);
         self.enter_state(slot);
+        self.resolve_dependents(now, slot, out);
     }
 
     /// Removes a task from every index of its state.
@@ -263,10 +284,11 @@ impl Engine {
                 let (worker, check_at, place) = (holding.key, holding.check_at, holding.place);
                 self.timers.disarm(check_at, Timer::Held(slot));
                 self.overdue.remove(&slot);
-                self.let_go_of(worker, slot, place);
+                self.release_held(worker, slot, place);
                 self.count_tags(slot, |in_use| *in_use -= 1);
             }
             TaskState::Created
+            | TaskState::Waiting { .. }
             | TaskState::Paused(_)
             | TaskState::Completed(_)
             | TaskState::Failed(_)
@@ -301,7 +323,9 @@ impl Engine {
                 self.hold(worker, slot);
                 self.count_tags(slot, |in_use| *in_use += 1);
             }
-            TaskState::Created | TaskState::Paused(_) => self.state_index.put(&self.tasks, slot),
+            TaskState::Created | TaskState::Waiting { .. } | TaskState::Paused(_) => {
+                self.state_index.put(&self.tasks, slot);
+            }
             TaskState::Completed(_) | TaskState::Failed(_) | TaskState::Cancelled(_) => {
                 self.state_index.put(&self.tasks, slot);
                 let expires_at = task.extras.as_ref().and_then(|extras| extras.expires_at);
@@ -322,7 +346,7 @@ impl Engine {
 
     /// Removes a task from what a worker holds; the last task of the list moves into its place. The worker
     /// gets a free slot.
-    fn let_go_of(&mut self, worker: WorkerKey, slot: Slot, place: u32) {
+    fn release_held(&mut self, worker: WorkerKey, slot: Slot, place: u32) {
         let holder = self.workers.at_mut(worker);
         assert_eq!(holder.held.swap_remove(place as usize), slot, "a held task has its place");
         if let Some(moved) = holder.held.get(place as usize) {
@@ -357,16 +381,40 @@ impl Engine {
     }
 
     /// Emits the record of a task's new state.
-    pub(crate) fn tell_task(&mut self, now: Timestamp, slot: Slot, kind: EventData, out: &mut dyn Output) {
+    pub(crate) fn emit_task_record(
+        &mut self,
+        now: Timestamp,
+        slot: Slot,
+        kind: EventData,
+        out: &mut dyn Output,
+    ) {
         let seq = self.take_event();
         let task = self.tasks.at(slot);
-        let terms = self.terms.get(task.terms);
-        let about = EventSubject::Task { id: task.id, attempt: task.attempt, terms: Arc::clone(terms) };
-        out.record(Event { seq, at: now, about, kind }, Change::Task { task, terms });
+        let terms = Arc::clone(self.terms.get(task.terms));
+        let about = EventSubject::Task { id: task.id, attempt: task.attempt, terms };
+        out.record(Event { seq, at: now, about, kind }, self.change_of(slot));
+    }
+
+    /// The record of a task's state.
+    fn change_of(&mut self, slot: Slot) -> Change<'_> {
+        let task = self.tasks.at(slot);
+        let after: &[Dependency] = if task.edges.is_empty() {
+            &[]
+        } else {
+            self.edges.write(task.edges, &mut self.scratch);
+            &self.scratch
+        };
+        Change::Task { task, terms: self.terms.get(task.terms), after }
     }
 
     /// Emits an event about a task without a change of state.
-    pub(crate) fn mention_task(&mut self, now: Timestamp, slot: Slot, kind: EventData, out: &mut dyn Output) {
+    pub(crate) fn emit_task_event(
+        &mut self,
+        now: Timestamp,
+        slot: Slot,
+        kind: EventData,
+        out: &mut dyn Output,
+    ) {
         let seq = self.take_event();
         let task = self.tasks.at(slot);
         let terms = Arc::clone(self.terms.get(task.terms));
@@ -374,7 +422,7 @@ impl Engine {
         out.record(Event { seq, at: now, about, kind }, Change::Nothing);
     }
 
-    pub(crate) fn tell_worker(
+    pub(crate) fn emit_worker_record(
         &mut self,
         now: Timestamp,
         key: WorkerKey,
@@ -382,7 +430,7 @@ impl Engine {
         out: &mut dyn Output,
     ) {
         let seq = self.take_event();
-        let is_news = std::mem::take(&mut self.workers.at_mut(key).profile_is_news);
+        let is_news = std::mem::take(&mut self.workers.at_mut(key).profile_has_changed);
         let health = &self.workers.at(key).health;
         let about =
             EventSubject::Worker { namespace: health.namespace.clone(), worker: health.worker.clone() };
@@ -414,6 +462,11 @@ impl Engine {
 
     pub(crate) fn worker_of(&self, peer: &Peer) -> Result<WorkerKey, Refusal> {
         self.workers.of_session(peer.session).ok_or(Refusal::NotAWorker)
+    }
+
+    /// Refuses a peer that does not hold this attempt.
+    pub fn check_holder(&self, peer: &Peer, held: Held) -> Result<(), Refusal> {
+        self.held_by(peer, held).map(drop)
     }
 
     /// The fence: only the holder of the current attempt passes.

@@ -38,6 +38,8 @@ pub enum EventData {
         unserved: Option<Why>,
     },
     Released,
+    /// The last task it waited for has ended.
+    DependenciesMet,
     /// A delayed task's time has come.
     Due,
     Assigned {
@@ -231,6 +233,7 @@ impl EventData {
         match self {
             EventData::Submitted { .. } => "submitted",
             EventData::Released => "released",
+            EventData::DependenciesMet => "dependencies-met",
             EventData::Due => "due",
             EventData::Assigned { .. } => "assigned",
             EventData::Started { .. } => "started",

@@ -13,6 +13,20 @@ impl TaskId {
         TaskId(value.to_be_bytes())
     }
 
+    /// Whether its text begins so. Hyphens do not count.
+    pub fn begins_with(&self, text: &str) -> bool {
+        let mut digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        let wanted = text.bytes().filter(|byte| *byte != b'-');
+        wanted.map(digit).all(|wanted| wanted.is_ok_and(|wanted| digits.next() == Some(wanted)))
+    }
+
+    /// Whether its text ends so. Hyphens do not count.
+    pub fn ends_with(&self, text: &str) -> bool {
+        let mut digits = self.0.iter().rev().flat_map(|byte| [byte & 15, byte >> 4]);
+        let wanted = text.bytes().rev().filter(|byte| *byte != b'-');
+        wanted.map(digit).all(|wanted| wanted.is_ok_and(|wanted| digits.next() == Some(wanted)))
+    }
+
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -102,6 +116,25 @@ impl WorkerKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_id_begins_and_ends_with_the_digits_of_its_text() {
+        let id: TaskId = "0190a6e2-7f3c-7a10-8000-5d2f0a1b2c3d".parse().unwrap();
+        for beginning in
+            ["", "0", "0190A6", "0190a6e2-7f", "0190a6e27f3c7a1080005d2f0a1b2c3d", &id.to_string()]
+        {
+            assert!(id.begins_with(beginning), "{beginning}");
+        }
+        for other in ["1", "0190a6e3", "0190a6e2-7f3c-7a10-8000-5d2f0a1b2c3d0", "name", "0190 "] {
+            assert!(!id.begins_with(other), "{other}");
+        }
+        for end in ["", "d", "2C3D", "0a1b2c3d", "5d-2f0a1b2c3d", &id.to_string()] {
+            assert!(id.ends_with(end), "{end}");
+        }
+        for other in ["e", "0a1b2c3", "name", "00190a6e2-7f3c-7a10-8000-5d2f0a1b2c3d"] {
+            assert!(!id.ends_with(other), "{other}");
+        }
+    }
 
     #[test]
     fn an_id_reads_back_what_it_prints() {

@@ -9,6 +9,10 @@ pub const NAMESPACES_MAX: usize = 10_000;
 /// How many capabilities one task may need, and how many tags it may carry.
 pub const NEEDS_MAX: usize = 100;
 pub const TAGS_MAX: usize = 32;
+/// How many tasks one task may wait for.
+pub const AFTER_MAX: usize = 1_000;
+/// How many of them an explanation names.
+pub const AFTER_NAMED_MAX: usize = 5;
 /// The most slots one worker may register.
 pub const SLOTS_MAX: u32 = 65_536;
 pub const WORKER_QUEUES_MAX: usize = 256;
@@ -30,3 +34,5 @@ pub const ABOUT_BYTES_MAX: usize = 160 * 1024;
 pub const PAGE_MAX: usize = 1_000;
 /// A page ends after the task that takes it to this size. Like every short page, it then has a cursor.
 pub const PAGE_BYTES_MAX: usize = 1024 * 1024;
+/// How many queues the metrics show one by one; the others are summed.
+pub const QUEUES_SHOWN_MAX: usize = 500;

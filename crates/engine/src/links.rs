@@ -199,11 +199,11 @@ impl Engine {
             if queue.live == 1 {
                 queue.setting.ever_served = true;
                 queue.setting.unserved_since = None;
-                self.tell_queue(now, key, EventData::QueueServed { needs: Vec::new() }, out);
+                self.emit_queue_record(now, key, EventData::QueueServed { needs: Vec::new() }, out);
             }
         }
         for (queue, needs) in relieved {
-            self.tell_queue(now, queue, EventData::QueueServed { needs }, out);
+            self.emit_queue_record(now, queue, EventData::QueueServed { needs }, out);
         }
     }
 
@@ -215,12 +215,12 @@ impl Engine {
             queue.live -= 1;
             if queue.live == 0 {
                 queue.setting.unserved_since = Some(now);
-                self.tell_queue(now, key, EventData::QueueUnserved { needs: Vec::new() }, out);
+                self.emit_queue_record(now, key, EventData::QueueUnserved { needs: Vec::new() }, out);
             }
         }
         for (queue, needs) in self.waiting_for_class(class) {
             if self.queues.at(queue).live > 0 {
-                self.tell_queue(now, queue, EventData::QueueUnserved { needs }, out);
+                self.emit_queue_record(now, queue, EventData::QueueUnserved { needs }, out);
             }
         }
     }
@@ -247,7 +247,7 @@ impl Engine {
         group.classes.iter().any(|class| self.classes.at(*class).live > 0)
     }
 
-    pub(crate) fn tell_queue(
+    pub(crate) fn emit_queue_record(
         &mut self,
         now: Timestamp,
         key: QueueKey,

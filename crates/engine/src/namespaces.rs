@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::name::Name;
+use crate::state::StateName;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NamespaceKey(u32);
@@ -17,7 +18,7 @@ impl NamespaceKey {
 #[derive(Debug, Default)]
 pub(crate) struct NamespaceCounts {
     /// Tasks, indexed by `StateName`.
-    pub(crate) tasks: [u64; 9],
+    pub(crate) tasks: [u64; StateName::COUNT],
     pub(crate) live_workers: u64,
     pub(crate) lost_workers: u64,
 }

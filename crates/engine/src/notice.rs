@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::blob::Blob;
+use crate::dependency::DependencyInfo;
 use crate::id::TaskId;
 use crate::name::Name;
 use crate::state::Wanted;
@@ -35,6 +36,8 @@ pub struct Assignment {
     pub terms: Arc<Terms>,
     pub name: Option<Name>,
     pub parent: Option<TaskId>,
+    /// The tasks it waited for, so that the worker can fetch their results.
+    pub after: Vec<DependencyInfo>,
     pub submitted_at: Timestamp,
     pub crashes: u16,
     pub failures: u16,

@@ -21,7 +21,7 @@ pub(crate) struct Queue {
     pub(crate) setting: QueueSetting,
     pub(crate) namespace_key: NamespaceKey,
     /// Indexed by `StateName`.
-    pub(crate) counts: [u64; 9],
+    pub(crate) counts: [u64; StateName::COUNT],
     /// Live workers that serve the queue and may take tasks.
     pub(crate) live: u32,
     pub(crate) groups: BTreeSet<GroupKey>,
@@ -80,7 +80,7 @@ impl Queues {
         let key = QueueKey(self.slab.insert(Queue {
             setting,
             namespace_key,
-            counts: [0; 9],
+            counts: [0; StateName::COUNT],
             live: 0,
             groups: BTreeSet::new(),
             classes: BTreeSet::new(),

@@ -92,6 +92,24 @@ impl RankedList {
         self.chunks.iter().skip(index).flatten().skip(within).copied()
     }
 
+    /// The tasks ahead of `before`, the last first.
+    pub(crate) fn iter_before(
+        &self,
+        before: Option<TaskRank>,
+        rank: impl Fn(Slot) -> TaskRank,
+    ) -> impl Iterator<Item = Slot> {
+        let (index, within) = match before {
+            Some(own) if self.len > 0 => {
+                let index = self.chunk_of(own, &rank);
+                (index, self.chunks[index].partition_point(|other| rank(*other) < own))
+            }
+            _ => (self.chunks.len(), 0),
+        };
+        let first = self.chunks.get(index).map(|chunk| chunk.range(..within).rev());
+        let rest = self.chunks.range(..index).rev().flat_map(|chunk| chunk.iter().rev());
+        first.into_iter().flatten().chain(rest).copied()
+    }
+
     /// The chunk that holds a task of this rank, or would hold it.
     fn chunk_of(&self, own: TaskRank, rank: &impl Fn(Slot) -> TaskRank) -> usize {
         let beyond =
@@ -128,6 +146,13 @@ mod tests {
             let walked: Vec<Slot> = ranked.iter_after(None, rank).collect();
             let expected: Vec<Slot> = model.iter().map(|(_, slot)| *slot).collect();
             prop_assert_eq!(&walked, &expected);
+            let mut backwards: Vec<Slot> = ranked.iter_before(None, rank).collect();
+            if let Some(middle) = backwards.get(backwards.len() / 2) {
+                let rest: Vec<Slot> = ranked.iter_before(Some(rank(*middle)), rank).collect();
+                prop_assert_eq!(&rest, &backwards[backwards.len() / 2 + 1..]);
+            }
+            backwards.reverse();
+            prop_assert_eq!(&backwards, &expected);
             if let Some(middle) = expected.get(expected.len() / 2) {
                 let behind: Vec<Slot> = ranked.iter_after(Some(rank(*middle)), rank).collect();
                 prop_assert_eq!(&behind, &expected[expected.len() / 2 + 1..]);

@@ -6,10 +6,12 @@
 
 use crate::backlog::{Passed, Thresholds};
 use crate::blob::Blob;
-use crate::event::Event;
+use crate::dependency::Dependency;
+use crate::event::{Event, EventData};
 use crate::id::SessionId;
 use crate::name::Name;
 use crate::notice::Notice;
+use crate::state::TaskState;
 use crate::task::Task;
 use crate::terms::Terms;
 use crate::time::Timestamp;
@@ -20,6 +22,7 @@ pub enum Change<'a> {
     Task {
         task: &'a Task,
         terms: &'a Terms,
+        after: &'a [Dependency],
     },
     Worker(&'a WorkerHealth),
     Queue(&'a QueueSetting),
@@ -65,11 +68,25 @@ pub struct LimitSetting {
     pub limit: Option<u32>,
 }
 
+/// A change of a task's state, for statistics.
+#[derive(Clone, Copy, Debug)]
+pub struct StateChange<'a> {
+    pub now: Timestamp,
+    pub terms: &'a Terms,
+    pub submitted_at: Timestamp,
+    pub before: &'a TaskState,
+    pub next: &'a TaskState,
+    /// The event that explains the change.
+    pub kind: &'a EventData,
+}
+
 /// The port between the engine and the outside. The hub journals the records and delivers the notices once
 /// the records are on disk; a test only collects them.
 pub trait Output {
     fn record(&mut self, event: Event, change: Change<'_>);
     fn notice(&mut self, to: SessionId, notice: Notice);
+    /// A task is about to change its state; its record follows. A start, which keeps its holder, has only the record.
+    fn changes(&mut self, _change: StateChange<'_>) {}
     /// These bytes are no longer needed: their task is forgotten, they are the result of an attempt that was
     /// retried, or a checkpoint that is obsolete. This is not journaled: recovery reaches the same conclusion
     /// from the tasks it finds.

@@ -4,15 +4,21 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
 use crate::command::OnClose;
+use crate::commands::progress_of;
+use crate::dependency::{Dependency, DependencyProgress};
+use crate::edges::{EdgeKey, EdgeList};
 use crate::engine::Engine;
 use crate::event::LostReason;
-use crate::id::{Slot, WorkerKey};
+use crate::id::{Slot, TaskId, WorkerKey};
 use crate::name::Name;
 use crate::ranked_list::TaskRank;
 use crate::record::{LimitSetting, Output, QueueSetting, WorkerHealth};
 use crate::settings::Settings;
-use crate::state::TaskState;
+use crate::state::{PauseCause, PauseInfo, StateName, TaskState};
 use crate::state_index::order;
 use crate::task::{Task, TermsKey};
 use crate::terms::Terms;
@@ -26,12 +32,15 @@ pub struct Restore {
     engine: Engine,
     /// In the order in which they ended.
     ended: BTreeSet<(u64, Slot)>,
+    /// The edges that wait for each task. Some may be gone or belong to another dependency by now.
+    waiting: HashMap<TaskId, Vec<EdgeKey>, FixedState>,
 }
 
 /// The tasks of a finished restore, by what is left to do for each.
 #[derive(Default)]
-struct Sorted {
+struct SortedTasks {
     children: Vec<Slot>,
+    dependents: Vec<(u64, Slot)>,
     held: Vec<Slot>,
     indexed: Vec<(u64, Slot)>,
     ready: Vec<(TaskRank, Slot)>,
@@ -39,7 +48,8 @@ struct Sorted {
 
 impl Restore {
     pub fn new(settings: Settings) -> Restore {
-        Restore { engine: Engine::new(settings), ended: BTreeSet::new() }
+        let waiting = HashMap::with_hasher(FixedState::with_seed(settings.hash_seed));
+        Restore { engine: Engine::new(settings), ended: BTreeSet::new(), waiting }
     }
 
     /// The key for tasks with these terms.
@@ -47,8 +57,8 @@ impl Restore {
         self.engine.terms_key(terms)
     }
 
-    /// A task's newest state. `task.terms` comes from [`Restore::terms`].
-    pub fn task(&mut self, mut task: Task) {
+    /// A task's newest state and its dependencies. `task.terms` comes from [`Restore::terms`].
+    pub fn task(&mut self, mut task: Task, after: &[Dependency]) {
         // Parent and child links are built at the end, whatever a copy of a task contains.
         if let Some(extras) = &mut task.extras {
             extras.children.clear();
@@ -62,10 +72,46 @@ impl Restore {
             self.remove(slot);
         }
         let ended = task.state.end().map(|end| end.event);
+        let (id, state) = (task.id, task.state.name());
+        task.edges = EdgeList::EMPTY;
         let slot = self.engine.tasks.insert(&self.engine.terms, task);
+        self.note_dependencies(slot, after);
+        self.note_end(id, state);
         if let Some(event) = ended {
             self.ended.insert((event, slot));
             self.retire();
+        }
+    }
+
+    fn note_dependencies(&mut self, slot: Slot, after: &[Dependency]) {
+        if after.is_empty() {
+            return;
+        }
+        let engine = &mut self.engine;
+        let list = engine.edges.add(slot, after.iter());
+        engine.tasks.at_mut(slot).edges = list;
+        if engine.state_name(slot).has_ended() {
+            return;
+        }
+        for (key, edge) in engine.edges.of(list).filter(|(_, edge)| edge.is_open()) {
+            self.waiting.entry(edge.dependency).or_default().push(key);
+        }
+    }
+
+    /// The record of an end is all that is written when a dependency is settled: the tasks that wait for it
+    /// get no record, unless they change as well.
+    fn note_end(&mut self, id: TaskId, state: StateName) {
+        if !state.has_ended() || self.waiting.is_empty() {
+            return;
+        }
+        for key in self.waiting.remove(&id).unwrap_or_default() {
+            let edge = self.engine.edges.at(key);
+            let waits =
+                self.engine.tasks.get(edge.dependent).is_some_and(|task| !task.state.name().has_ended());
+            if edge.dependency == id && edge.is_open() && waits {
+                let progress = progress_of(edge.condition(), state);
+                self.engine.edges.set_progress(key, progress);
+            }
         }
     }
 
@@ -85,6 +131,7 @@ impl Restore {
 
     fn remove(&mut self, slot: Slot) {
         let old = self.engine.tasks.remove(&self.engine.terms, slot);
+        self.engine.edges.remove(old.edges);
         if let Some(end) = old.state.end() {
             self.ended.remove(&(end.event, slot));
         }
@@ -117,8 +164,10 @@ impl Restore {
     /// The restored engine at a new time. Workers of held tasks have a grace period to return. Nothing is
     /// assigned yet, because no worker is connected.
     pub fn finish(mut self, now: Timestamp) -> Engine {
-        let Sorted { children, held, mut indexed, mut ready } = self.sort_out();
-        self.link_families(&children);
+        let mut sorted = self.sort_tasks();
+        self.link_families(&sorted.children);
+        self.link_dependents(&mut sorted);
+        let SortedTasks { held, mut indexed, mut ready, .. } = sorted;
         self.find_holders(now, &held);
         let engine = &mut self.engine;
         for slot in held {
@@ -149,19 +198,22 @@ impl Restore {
             engine.release_terms(key);
         }
         engine.close_service(now);
-        engine.forget_the_blameless();
-        engine.settle(now, &mut Nobody);
-        engine.retire_ended(now, &mut Nobody);
-        engine.look_at_backlogs();
+        engine.remove_unused_entries();
+        engine.settle(now, &mut DiscardOutput);
+        engine.retire_ended(now, &mut DiscardOutput);
+        engine.mark_backlogs_dirty();
         self.engine
     }
 
     /// A single pass over the whole table: the table is long, and most tasks are ready.
-    fn sort_out(&self) -> Sorted {
-        let mut sorted = Sorted::default();
+    fn sort_tasks(&self) -> SortedTasks {
+        let mut sorted = SortedTasks::default();
         for (slot, task) in self.engine.tasks.iter_from(Slot(0)) {
             if task.parent().is_some() {
                 sorted.children.push(slot);
+            }
+            if !task.edges.is_empty() && !task.state.name().has_ended() {
+                sorted.dependents.push((task.age, slot));
             }
             if let TaskState::Ready { .. } = task.state {
                 sorted.ready.push((self.engine.rank_of(slot), slot));
@@ -185,6 +237,51 @@ impl Restore {
             if self.engine.tasks.at(parent).age < age {
                 self.engine.tasks.at_mut(parent).extras_mut().children.insert((age, *slot));
             }
+        }
+    }
+
+    /// Links the open dependencies, in the order of submission, and counts them.
+    fn link_dependents(&mut self, sorted: &mut SortedTasks) {
+        sorted.dependents.sort_unstable();
+        for (_, slot) in &sorted.dependents {
+            self.settle_lost_dependencies(*slot);
+            let engine = &mut self.engine;
+            engine.link_dependencies(*slot);
+            let task = engine.tasks.at(*slot);
+            let counted = engine.edges.open_count(task.edges);
+            if let TaskState::Waiting { open } = &mut engine.tasks.at_mut(*slot).state {
+                *open = counted;
+            }
+        }
+        // Without open dependencies a task waits only if records were lost. A person decides.
+        for slot in sorted.indexed.iter().map(|(_, slot)| *slot) {
+            let task = self.engine.tasks.at_mut(slot);
+            if task.state == (TaskState::Waiting { open: 0 }) {
+                let reason = Some("its dependencies are no longer known".into());
+                let since = task.submitted_at;
+                let why = PauseCause::DependencyBroken;
+                task.state = TaskState::Paused(Box::new(PauseInfo { since, why, reason }));
+            }
+        }
+    }
+
+    /// An open dependency has not ended, unless a repair has lost its record.
+    fn settle_lost_dependencies(&mut self, slot: Slot) {
+        let engine = &self.engine;
+        let own = engine.tasks.at(slot);
+        let settled: Vec<(EdgeKey, DependencyProgress)> = engine
+            .edges
+            .of(own.edges)
+            .filter(|(_, edge)| edge.is_open())
+            .filter_map(|(key, edge)| {
+                let known = engine.dependency_of(own, edge).map(|slot| engine.state_name(slot));
+                let progress =
+                    known.map_or(DependencyProgress::Broken, |state| progress_of(edge.condition(), state));
+                (progress != DependencyProgress::Open).then_some((key, progress))
+            })
+            .collect();
+        for (key, progress) in settled {
+            self.engine.edges.set_progress(key, progress);
         }
     }
 
@@ -273,7 +370,7 @@ impl Engine {
     }
 
     /// Removes workers without tasks, crashes and profile, and queues that are no longer used.
-    fn forget_the_blameless(&mut self) {
+    fn remove_unused_entries(&mut self) {
         let keys: Vec<WorkerKey> = self
             .workers
             .iter()
@@ -295,9 +392,9 @@ impl Engine {
 }
 
 /// Discards output: an engine that is being restored has no listener.
-struct Nobody;
+struct DiscardOutput;
 
-impl Output for Nobody {
+impl Output for DiscardOutput {
     fn record(&mut self, _: crate::Event, _: crate::Change<'_>) {}
     fn notice(&mut self, _: crate::SessionId, _: crate::Notice) {}
     fn freed(&mut self, _: crate::Blob) {}

@@ -90,7 +90,7 @@ pub enum Refusal {
         what: &'static str,
     },
     /// The receiver of a call is not connected.
-    NobodyThere {
+    NoListener {
         address: Name,
     },
     /// The deadline passed before the work could be done.
@@ -123,7 +123,7 @@ impl Refusal {
             Refusal::NotAllowed { .. } => "not-allowed",
             Refusal::Trimmed { .. } => "trimmed",
             Refusal::Unreadable { .. } => "unreadable",
-            Refusal::NobodyThere { .. } => "nobody-there",
+            Refusal::NoListener { .. } => "nobody-there",
             Refusal::TooLate { .. } => "too-late",
         }
     }
@@ -142,7 +142,7 @@ impl fmt::Display for Refusal {
             Refusal::NameTaken { name, task } => {
                 write!(
                     f,
-                    "the name {name} belongs to task {task}, which was asked for differently: choose another"
+                    "the name {name} belongs to task {task}, which was submitted with other parameters: choose another name"
                 )
             }
             Refusal::StaleAttempt { task, attempt, current, state } => {
@@ -163,10 +163,10 @@ impl fmt::Display for Refusal {
             Refusal::Full { what, limit } => write!(f, "the broker is full: at most {limit} {what}"),
             Refusal::DiskFull => f.write_str("the broker's disk is full: make room, then try again"),
             Refusal::Draining => f.write_str("the broker is stopping: try again when it is back"),
-            Refusal::NotAllowed { what } => write!(f, "this key does not allow to {what}"),
+            Refusal::NotAllowed { what } => write!(f, "this key may not {what}"),
             Refusal::Trimmed { oldest } => write!(f, "events before {oldest} are no longer kept"),
-            Refusal::Unreadable { what } => write!(f, "the {what} cannot be read back"),
-            Refusal::NobodyThere { address } => write!(f, "nobody is there at {address}"),
+            Refusal::Unreadable { what } => write!(f, "the {what} cannot be read from disk"),
+            Refusal::NoListener { address } => write!(f, "no client listens at {address}"),
             // The deadline is a field of the refusal; a number of milliseconds in the text would not help
             // people.
             Refusal::TooLate { .. } => f.write_str("the deadline has passed"),

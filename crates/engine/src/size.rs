@@ -2,6 +2,7 @@
 //! their memory.
 
 use crate::command::{Accepted, Answer, Reply, TaskInfo, WorkerAbout, WorkerInfo};
+use crate::dependency::DependencyInfo;
 use crate::event::{Event, EventData, EventSubject};
 use crate::name::Name;
 use crate::notice::Notice;
@@ -64,6 +65,9 @@ impl Why {
     fn size(&self) -> usize {
         match self {
             Why::NeedsUnmet { missing } => names(missing),
+            Why::Dependencies { some, .. } => {
+                some.iter().map(|one| 2 * TEXT + optional(one.name.as_deref())).sum()
+            }
             _ => NUMBERS,
         }
     }
@@ -72,7 +76,10 @@ impl Why {
 impl TaskInfo {
     pub fn size(&self) -> usize {
         let state = match &self.state {
-            TaskState::Created | TaskState::Delayed { .. } | TaskState::Ready { .. } => 0,
+            TaskState::Created
+            | TaskState::Waiting { .. }
+            | TaskState::Delayed { .. }
+            | TaskState::Ready { .. } => 0,
             TaskState::Assigned(holding) | TaskState::Running(holding) => {
                 let note = holding.progress.as_ref().and_then(|progress| progress.note.as_deref());
                 let reason = holding.intent.as_ref().and_then(|intent| intent.reason.as_deref());
@@ -83,7 +90,12 @@ impl TaskInfo {
                 optional(end.message.as_deref()) + optional(end.worker.as_deref())
             }
         };
-        NUMBERS + self.terms.size() + names(&self.crashed_on) + optional(self.name.as_deref()) + state
+        NUMBERS
+            + self.terms.size()
+            + names(&self.crashed_on)
+            + optional(self.name.as_deref())
+            + dependencies(&self.after)
+            + state
     }
 }
 
@@ -131,6 +143,7 @@ impl Event {
             EventData::QueueUnserved { needs } | EventData::QueueServed { needs } => names(needs),
             // A number or the name of a worker.
             EventData::Released
+            | EventData::DependenciesMet
             | EventData::Due
             | EventData::Assigned { .. }
             | EventData::Started { .. }
@@ -167,11 +180,19 @@ impl Notice {
     pub fn size(&self) -> usize {
         NUMBERS
             + match self {
-                Notice::Assign(assignment) => assignment.terms.size() + optional(assignment.name.as_deref()),
+                Notice::Assign(assignment) => {
+                    assignment.terms.size()
+                        + optional(assignment.name.as_deref())
+                        + dependencies(&assignment.after)
+                }
                 Notice::Wanted { reason, .. } => optional(reason.as_deref()),
                 Notice::Stop { .. } | Notice::Drain | Notice::Replaced { .. } => 0,
             }
     }
+}
+
+fn dependencies(after: &[DependencyInfo]) -> usize {
+    after.iter().map(|one| 4 * TEXT + optional(one.name.as_deref())).sum()
 }
 
 fn names(names: &[Name]) -> usize {

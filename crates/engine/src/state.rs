@@ -18,6 +18,11 @@ pub const EXIT_EXPIRED: i32 = -3;
 pub enum TaskState {
     /// Held back until a client releases it.
     Created,
+    /// Waits for other tasks to end.
+    Waiting {
+        /// The dependencies that have not ended. Counted from the task's edges, never stored.
+        open: u32,
+    },
     /// Waits for a point in time.
     Delayed {
         until: Timestamp,
@@ -120,6 +125,8 @@ pub enum PauseCause {
     WorkerLost,
     /// Its crash budget is used up and its policy is to pause.
     CrashBudget,
+    /// A dependency ended otherwise than it should, and the task's policy is to hold.
+    DependencyBroken,
 }
 
 /// How a task ended.
@@ -139,6 +146,7 @@ pub struct End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StateName {
     Created,
+    Waiting,
     Delayed,
     Ready,
     Assigned,
@@ -150,8 +158,10 @@ pub enum StateName {
 }
 
 impl StateName {
-    pub const ALL: [StateName; 9] = [
+    pub const COUNT: usize = 10;
+    pub const ALL: [StateName; StateName::COUNT] = [
         StateName::Created,
+        StateName::Waiting,
         StateName::Delayed,
         StateName::Ready,
         StateName::Assigned,
@@ -165,6 +175,7 @@ impl StateName {
     pub fn as_str(self) -> &'static str {
         match self {
             StateName::Created => "created",
+            StateName::Waiting => "waiting",
             StateName::Delayed => "delayed",
             StateName::Ready => "ready",
             StateName::Assigned => "assigned",
@@ -190,16 +201,19 @@ impl StateName {
 
     /// The table of legal transitions. `spec/tasks.md` gives the reasons.
     pub fn may_become(self, next: StateName) -> bool {
-        use StateName::{Assigned, Cancelled, Completed, Created, Delayed, Failed, Paused, Ready, Running};
+        use StateName::{
+            Assigned, Cancelled, Completed, Created, Delayed, Failed, Paused, Ready, Running, Waiting,
+        };
         match self {
-            Created => matches!(next, Ready | Delayed | Paused | Cancelled | Failed),
+            Created => matches!(next, Waiting | Ready | Delayed | Paused | Cancelled | Failed),
+            Waiting => matches!(next, Ready | Delayed | Paused | Cancelled | Failed),
             Delayed => matches!(next, Ready | Paused | Cancelled | Failed),
             Ready => matches!(next, Assigned | Paused | Cancelled | Failed),
             Assigned => matches!(next, Running | Ready | Delayed | Paused | Cancelled | Failed | Completed),
             Running => matches!(next, Ready | Delayed | Paused | Completed | Failed | Cancelled),
-            Paused => matches!(next, Ready | Delayed | Cancelled | Failed),
+            Paused => matches!(next, Waiting | Ready | Delayed | Cancelled | Failed),
             // An ended task stays as it is until a client retries it.
-            Completed | Failed | Cancelled => matches!(next, Ready),
+            Completed | Failed | Cancelled => matches!(next, Waiting | Ready),
         }
     }
 }
@@ -214,6 +228,7 @@ impl TaskState {
     pub fn name(&self) -> StateName {
         match self {
             TaskState::Created => StateName::Created,
+            TaskState::Waiting { .. } => StateName::Waiting,
             TaskState::Delayed { .. } => StateName::Delayed,
             TaskState::Ready { .. } => StateName::Ready,
             TaskState::Assigned(_) => StateName::Assigned,

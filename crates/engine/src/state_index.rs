@@ -10,7 +10,7 @@ use crate::tasks::Tasks;
 
 #[derive(Debug, Default)]
 pub(crate) struct StateIndex {
-    by_state: [RankedList; 9],
+    by_state: [RankedList; StateName::COUNT],
 }
 
 impl StateIndex {
@@ -33,6 +33,17 @@ impl StateIndex {
     ) -> impl Iterator<Item = Slot> + 'a {
         let after = after.map(|age| TaskRank { weight: 0, age });
         self.by_state[state as usize].iter_after(after, |slot| place(tasks.at(slot)))
+    }
+
+    /// The tasks of one state before a position, the last first.
+    pub(crate) fn iter_before<'a>(
+        &'a self,
+        tasks: &'a Tasks,
+        state: StateName,
+        before: Option<u64>,
+    ) -> impl Iterator<Item = Slot> + 'a {
+        let before = before.map(|age| TaskRank { weight: 0, age });
+        self.by_state[state as usize].iter_before(before, |slot| place(tasks.at(slot)))
     }
 
     pub(crate) fn len(&self) -> usize {

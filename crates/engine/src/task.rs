@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::blob::Blob;
+use crate::edges::EdgeList;
 use crate::id::{Slot, TaskId};
 use crate::limits::CRASHED_ON_MAX;
 use crate::name::Name;
@@ -36,6 +37,8 @@ pub struct Task {
     pub attempt: u32,
     pub crashes: u16,
     pub failures: u16,
+    /// Where the engine keeps the task's dependencies.
+    pub edges: EdgeList,
     /// The event number of the submission. At equal priority, the lower goes first.
     pub age: u64,
     pub submitted_at: Timestamp,
@@ -74,7 +77,7 @@ pub struct Checkpoint {
 
 impl Extras {
     /// Makes a worker the last choice for the next attempt.
-    pub(crate) fn blame(&mut self, worker: Name) {
+    pub(crate) fn avoid_worker(&mut self, worker: Name) {
         self.crashed_on.retain(|name| *name != worker);
         self.crashed_on.push(worker);
         if self.crashed_on.len() > CRASHED_ON_MAX {

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::dependency::OnBroken;
 use crate::limits::{NEEDS_MAX, TAGS_MAX};
 use crate::name::{self, Name};
 use crate::refusal::Refusal;
@@ -19,6 +20,22 @@ pub enum OnLost {
     Pause,
     /// The crash ends the task.
     Fail,
+}
+
+impl OnLost {
+    pub const ALL: [OnLost; 3] = [OnLost::Requeue, OnLost::Pause, OnLost::Fail];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            OnLost::Requeue => "requeue",
+            OnLost::Pause => "pause",
+            OnLost::Fail => "fail",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<OnLost> {
+        OnLost::ALL.into_iter().find(|policy| policy.as_str() == text)
+    }
 }
 
 /// The delay before a retry: doubles from `first` up to `max`.
@@ -64,6 +81,8 @@ pub struct Terms {
     /// How long the task may wait for its start once its submitter is gone and cannot come back. `None`, the
     /// default, means no limit.
     pub abandon_after: Option<Duration>,
+    /// What happens if a dependency ends otherwise than it should.
+    pub on_broken: OnBroken,
 }
 
 impl Terms {
@@ -84,6 +103,7 @@ impl Terms {
             overrun_fails: false,
             cancel_timeout: None,
             abandon_after: None,
+            on_broken: OnBroken::default(),
         }
     }
 

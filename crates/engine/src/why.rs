@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::dependency::Condition;
+use crate::id::TaskId;
 use crate::name::Name;
 use crate::state::StateName;
 use crate::time::Timestamp;
@@ -14,6 +16,12 @@ pub enum Why {
     },
     /// Held back until a client releases it.
     Held,
+    /// Waits for other tasks to end.
+    Dependencies {
+        open: u32,
+        /// Some of them.
+        some: Vec<WaitedFor>,
+    },
     NotBefore {
         until: Timestamp,
     },
@@ -55,7 +63,7 @@ pub enum Why {
         slots: u32,
     },
     /// The workers pull, and none is asking now.
-    NobodyAsks {
+    NoWorkerAsks {
         workers: u32,
     },
     /// Sent to a worker that has not confirmed yet.
@@ -67,12 +75,36 @@ pub enum Why {
     AwaitingDisk,
 }
 
+/// A task that another one waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitedFor {
+    pub task: TaskId,
+    pub name: Option<Name>,
+    pub condition: Condition,
+    pub state: StateName,
+}
+
+impl fmt::Display for WaitedFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.task)?;
+        if let Some(name) = &self.name {
+            write!(f, " ({name})")?;
+        }
+        write!(f, ", which is {}", self.state)?;
+        match self.condition {
+            Condition::Completed => Ok(()),
+            condition => write!(f, " (until {condition})"),
+        }
+    }
+}
+
 impl Why {
     /// The stable code, the same in every door.
     pub fn code(&self) -> &'static str {
         match self {
             Why::NotWaiting { .. } => "not-waiting",
             Why::Held => "held",
+            Why::Dependencies { .. } => "dependencies",
             Why::NotBefore { .. } => "not-before",
             Why::Paused => "paused",
             Why::QueuePaused { .. } => "queue-paused",
@@ -83,7 +115,7 @@ impl Why {
             Why::Draining { .. } => "draining",
             Why::TagLimit { .. } => "tag-limit",
             Why::AllFull { .. } => "all-full",
-            Why::NobodyAsks { .. } => "nobody-asks",
+            Why::NoWorkerAsks { .. } => "nobody-asks",
             Why::AwaitingAcceptance { .. } => "awaiting-acceptance",
             Why::AwaitingDisk => "awaiting-disk",
         }
@@ -107,12 +139,19 @@ impl fmt::Display for Why {
         match self {
             Why::NotWaiting { state } => write!(f, "it is {state}"),
             Why::Held => f.write_str("it is held back: release it"),
+            Why::Dependencies { open, some } => {
+                write!(f, "waits for {open} {}: ", if *open == 1 { "task" } else { "tasks" })?;
+                for (index, one) in some.iter().enumerate() {
+                    write!(f, "{}{one}", if index == 0 { "" } else { ", " })?;
+                }
+                if some.len() < *open as usize { f.write_str(", …") } else { Ok(()) }
+            }
             Why::NotBefore { until } => write!(f, "not before {}", until.rfc3339()),
             Why::Paused => f.write_str("it is paused: resume it"),
             Why::QueuePaused { queue } => write!(f, "queue {queue} is paused: resume the queue"),
             Why::NoWorkerEver { queue } => write!(f, "no worker has ever served queue {queue}: start one"),
             Why::AllLost { queue, since } => {
-                write!(f, "all workers of queue {queue} are gone since {}", since.rfc3339())
+                write!(f, "all workers of queue {queue} have been gone since {}", since.rfc3339())
             }
             Why::NeedsUnmet { missing } => {
                 f.write_str("no live worker of the queue offers ")?;
@@ -131,8 +170,8 @@ impl fmt::Display for Why {
             Why::AllFull { workers, slots } => {
                 write!(f, "all {workers} workers are full: {slots} slots in use")
             }
-            Why::NobodyAsks { workers } => {
-                write!(f, "{workers} workers could take it, none is asking for work now")
+            Why::NoWorkerAsks { workers } => {
+                write!(f, "{workers} workers could take it, but none is fetching tasks now")
             }
             Why::AwaitingAcceptance { worker, since } => {
                 write!(f, "sent to worker {worker} at {}, not confirmed yet", since.rfc3339())

@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 pub(crate) struct Worker {
     pub(crate) health: WorkerHealth,
     /// The profile has changed, and no record contains it yet.
-    pub(crate) profile_is_news: bool,
+    pub(crate) profile_has_changed: bool,
     pub(crate) namespace_key: NamespaceKey,
     pub(crate) presence: Presence,
     pub(crate) instance: u64,
@@ -76,7 +76,7 @@ impl Worker {
                 quarantined_until: None,
                 profile: None,
             },
-            profile_is_news: false,
+            profile_has_changed: false,
             namespace_key,
             presence: Presence::Gone { since: now },
             instance: 0,

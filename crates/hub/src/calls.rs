@@ -17,7 +17,7 @@ const RESERVED: [(&str, &str); 1] = [("mdp.partial/", "mdp")];
 pub(crate) fn check_address(door: &str, address: &str) -> Result<(), Refusal> {
     let is_foreign = |(prefix, owner): &(&str, &str)| address.starts_with(prefix) && *owner != door;
     if RESERVED.iter().any(is_foreign) {
-        return Err(Refusal::NotAllowed { what: "use an address that a door keeps for itself" });
+        return Err(Refusal::NotAllowed { what: "use an address that is reserved for a door" });
     }
     Ok(())
 }
@@ -102,7 +102,7 @@ impl Calls {
         address: &Name,
     ) -> Result<(u64, SessionId), Refusal> {
         let Some(receiver) = self.listeners.get(&(namespace.clone(), address.clone())).copied() else {
-            return Err(Refusal::NobodyThere { address: address.clone() });
+            return Err(Refusal::NoListener { address: address.clone() });
         };
         let made = &mut self.of_session.entry(caller).or_default().made;
         if made.len() >= CALLS_MAX {
@@ -137,17 +137,17 @@ impl Calls {
         self.close(call).map(|pending| (call, pending.receiver))
     }
 
-    pub(crate) fn hear(&mut self, session: SessionId, namespace: &Name, hear: bool) {
+    pub(crate) fn set_broadcast_receiver(&mut self, session: SessionId, namespace: &Name, hear: bool) {
         let own = self.of_session.entry(session).or_default();
         if hear {
             own.hears = Some(namespace.clone());
             self.hearing.entry(namespace.clone()).or_default().insert(session);
         } else if let Some(namespace) = own.hears.take() {
-            self.deafen(session, &namespace);
+            self.remove_broadcast_receiver(session, &namespace);
         }
     }
 
-    pub(crate) fn hearers(&self, namespace: &Name) -> Vec<SessionId> {
+    pub(crate) fn broadcast_receivers(&self, namespace: &Name) -> Vec<SessionId> {
         self.hearing.get(namespace).map(|sessions| sessions.iter().copied().collect()).unwrap_or_default()
     }
 
@@ -158,7 +158,7 @@ impl Calls {
             self.listeners.remove(&address);
         }
         if let Some(namespace) = own.hears {
-            self.deafen(session, &namespace);
+            self.remove_broadcast_receiver(session, &namespace);
         }
         let mut close = |call: u64| self.close(call).map(|pending| (call, pending));
         Forgotten {
@@ -167,7 +167,7 @@ impl Calls {
         }
     }
 
-    fn deafen(&mut self, session: SessionId, namespace: &Name) {
+    fn remove_broadcast_receiver(&mut self, session: SessionId, namespace: &Name) {
         if let Some(sessions) = self.hearing.get_mut(namespace) {
             sessions.remove(&session);
             if sessions.is_empty() {

@@ -18,8 +18,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
+use tenure_engine::record::StateChange;
 use tenure_engine::{
-    Answer, Blob, Change, Command, Engine, Event, Name, Notice, Output, Peer, Query, Refusal, Reply,
+    Answer, Blob, Change, Command, Engine, Event, Held, Name, Notice, Output, Peer, Query, Refusal, Reply,
     SessionId, Settings, Timestamp, Why,
 };
 use tenure_store::{Batches, JournalFrame, Maintenance, MaintenanceEvent, Pace};
@@ -30,9 +31,11 @@ use crate::counters::Counters;
 use crate::mailbox::{Mailbox, UnreadBytes};
 use crate::outbox::{Bundle, Outbox, OutboxItem};
 use crate::principal::Principal;
+use crate::queue_flow::QueueFlows;
 use crate::request::{Ask, Delivery, Done, Request, Response, Submission};
 use crate::settings::UnreadLimits;
-use crate::stats::Stats;
+use crate::stats::{QueueFigures, Stats};
+use crate::task_logs::{LogPiece, PIECE_BYTES_MAX, TaskLogs};
 use crate::watches::{WatchKey, Watches};
 use queues_of_key::QueuesOfKeys;
 
@@ -47,15 +50,18 @@ pub struct Core {
     calls: Calls,
     queues_of_keys: QueuesOfKeys,
     stats: Stats,
+    flows: QueueFlows,
     /// The counters of all doors.
     counters: Vec<Arc<Counters>>,
     audit: Option<Audit>,
+    /// What tasks print, if it is kept.
+    task_logs: Option<TaskLogs>,
     /// Watches that must read the log before they are live. The runtime reads it for them.
     to_read: Vec<(WatchKey, u64)>,
     /// The limits for peers that do not read, and the bytes of replies that are not in a mailbox yet.
     unread_limits: UnreadLimits,
     unread: Arc<UnreadBytes>,
-    unsaid_bytes: usize,
+    unsent_reply_bytes: usize,
     disk_full: bool,
     draining: bool,
     /// The moment of the last turn or sync.
@@ -71,7 +77,7 @@ struct Entry {
     mailbox: Arc<Mailbox>,
     watches: BTreeSet<u64>,
     /// The size of its replies in the outbox.
-    unsaid_bytes: usize,
+    unsent_reply_bytes: usize,
     /// The worker it has registered, kept for the audit log.
     worker: Option<Name>,
 }
@@ -106,12 +112,14 @@ impl Core {
             calls: Calls::default(),
             queues_of_keys: QueuesOfKeys::default(),
             stats,
+            flows: QueueFlows::default(),
             counters: Vec::new(),
             audit: None,
+            task_logs: None,
             to_read: Vec::new(),
             unread_limits: UnreadLimits::default(),
             unread: Arc::default(),
-            unsaid_bytes: 0,
+            unsent_reply_bytes: 0,
             disk_full: false,
             draining: false,
             now: Timestamp::ZERO,
@@ -132,7 +140,7 @@ impl Core {
         self.stats.sessions += 1;
         let session = peer.session;
         let entry =
-            Entry { peer, principal, mailbox, watches: BTreeSet::new(), unsaid_bytes: 0, worker: None };
+            Entry { peer, principal, mailbox, watches: BTreeSet::new(), unsent_reply_bytes: 0, worker: None };
         self.sessions.insert(session, entry);
     }
 
@@ -143,7 +151,7 @@ impl Core {
         self.watches.remove_all(session, &entry.watches);
         let left = self.calls.forget(session);
         for orphan in left.received {
-            let reply = Err(Refusal::NobodyThere { address: entry.peer.identity.clone() });
+            let reply = Err(Refusal::NoListener { address: entry.peer.identity.clone() });
             self.outbox.push(OutboxItem::Reply { session: orphan.caller, token: orphan.token, reply });
         }
         for (call, pending) in left.made {
@@ -195,6 +203,8 @@ impl Core {
                     core.command(now, &peer, Command::Checkpoint { held, checkpoint })
                 })
             }
+            Request::AppendLog { held, piece } => self.append_log(now, &peer, held, piece),
+            Request::Logs { .. } => Err(Refusal::BadValue { what: "logs", why: "are read by the runtime" }),
             Request::Command(
                 Command::Submit(_)
                 | Command::Complete(_)
@@ -241,8 +251,8 @@ impl Core {
                 Ok(Response::Done)
             }
             Request::CallAnswer { call, answer } => self.answer_call(session, call, answer),
-            Request::HearBroadcasts { hear } => {
-                self.calls.hear(session, &peer.namespace, hear);
+            Request::ReceiveBroadcasts { hear } => {
+                self.calls.set_broadcast_receiver(session, &peer.namespace, hear);
                 Ok(Response::Done)
             }
             Request::Broadcast(broadcast) => Ok(self.broadcast(&peer, &broadcast)),
@@ -253,6 +263,34 @@ impl Core {
         };
         self.note(session, act, &reply);
         self.reply_at(mark, session, ask.token, reply);
+    }
+
+    /// Keeps what tasks print from now on.
+    pub fn keep_logs(&mut self, logs: TaskLogs) {
+        self.task_logs = Some(logs);
+    }
+
+    /// Only the holder of the attempt may speak for it. The reply does not wait for the disk, and promises nothing.
+    fn append_log(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        held: Held,
+        piece: LogPiece,
+    ) -> Result<Response, Refusal> {
+        if piece.bytes.len() > PIECE_BYTES_MAX {
+            return Err(Refusal::TooMany { what: "bytes in a piece of output", limit: PIECE_BYTES_MAX });
+        }
+        self.engine.check_holder(peer, held)?;
+        if let Some(logs) = &self.task_logs {
+            logs.append(now, &peer.namespace, held, piece);
+        }
+        Ok(Response::Done)
+    }
+
+    /// The namespace of a session.
+    pub(crate) fn namespace_of(&self, session: SessionId) -> Option<Name> {
+        self.sessions.get(&session).map(|entry| Arc::clone(&entry.peer.namespace))
     }
 
     /// Whether the session's grant allows a request. `take` checks this itself.
@@ -280,9 +318,9 @@ impl Core {
     pub fn tick(&mut self, now: Timestamp) -> Pace {
         self.now = now;
         let stalls = self.disk_stalls(now);
-        let Core { engine, batches, outbox, stats, watches, .. } = self;
+        let Core { engine, batches, outbox, stats, flows, watches, .. } = self;
         if !stalls {
-            engine.tick(now, &mut Journaling { batches, outbox, stats, watched: !watches.is_empty() });
+            engine.tick(now, &mut Journaling { batches, outbox, stats, flows, watched: !watches.is_empty() });
         }
         self.maintenance.turn(engine, batches, now)
     }
@@ -320,13 +358,13 @@ impl Core {
     }
 
     /// Moves everything that may be sent into the mailboxes.
-    pub fn speak(&mut self) {
+    pub fn flush_outbox(&mut self) {
         while let Some(Bundle { mut outs, last_event, .. }) = self.outbox.pop() {
             for out in outs.drain(..) {
-                self.say(out);
+                self.push_outbox(out);
             }
             self.outbox.recycle(outs);
-            self.engine.spoken(self.now, last_event);
+            self.engine.mark_sent(self.now, last_event);
         }
     }
 
@@ -374,6 +412,7 @@ impl Core {
             sync: self.stats.sync,
             disk_full: self.stats.disk_full,
             tasks: gauges.by_state.iter().sum(),
+            queues: QueueFigures::all(now, &gauges, &self.flows),
             oldest_ready_seconds: gauges.oldest_ready.map_or(0.0, |oldest| now.since(oldest).as_secs_f64()),
             gauges,
             ..Stats::default()
@@ -385,6 +424,8 @@ impl Core {
         Stats {
             tasks: self.engine.task_count() as u64,
             last_event: self.engine.last_event(),
+            queues: QueueFigures::all(now, &gauges, &self.flows),
+            connections: self.counters.iter().map(|door| door.connections()).collect(),
             oldest_ready_seconds: gauges.oldest_ready.map_or(0.0, |oldest| now.since(oldest).as_secs_f64()),
             gauges,
             doors: self.counters.iter().flat_map(|door| door.all()).collect(),
@@ -460,8 +501,8 @@ impl Core {
     }
 
     fn command(&mut self, now: Timestamp, peer: &Peer, command: Command) -> Result<Response, Refusal> {
-        let Core { engine, batches, outbox, stats, watches, .. } = self;
-        let mut journaling = Journaling { batches, outbox, stats, watched: !watches.is_empty() };
+        let Core { engine, batches, outbox, stats, flows, watches, .. } = self;
+        let mut journaling = Journaling { batches, outbox, stats, flows, watched: !watches.is_empty() };
         engine.handle(now, peer, command, &mut journaling).map(Response::Command)
     }
 
@@ -476,9 +517,9 @@ impl Core {
         Ok(Response::Answer(answer))
     }
 
-    fn say(&mut self, out: OutboxItem) {
+    fn push_outbox(&mut self, out: OutboxItem) {
         match out {
-            OutboxItem::Reply { session, token, reply } => self.say_reply(session, token, reply),
+            OutboxItem::Reply { session, token, reply } => self.push_reply(session, token, reply),
             OutboxItem::Notice { session, notice } => self.put(session, Delivery::Notice(notice)),
             OutboxItem::Other { session, delivery: delivery @ Delivery::Broadcast(_) } => {
                 // A broadcast is not a reply to this session, so a full mailbox may drop it.
@@ -492,7 +533,7 @@ impl Core {
             OutboxItem::Event(event) => self.publish(&event),
             OutboxItem::Passed { seq } => self.watches.pass(seq),
             OutboxItem::Begin { watch, from } => self.to_read.push((watch, from)),
-            OutboxItem::Audit(line) => self.tell_audit(line),
+            OutboxItem::Audit(line) => self.send_audit_line(line),
         }
     }
 
@@ -508,6 +549,7 @@ struct Journaling<'a> {
     batches: &'a mut Batches,
     outbox: &'a mut Outbox,
     stats: &'a mut Stats,
+    flows: &'a mut QueueFlows,
     /// Whether there is any watch.
     watched: bool,
 }
@@ -515,6 +557,7 @@ struct Journaling<'a> {
 impl Output for Journaling<'_> {
     fn record(&mut self, event: Event, change: Change<'_>) {
         self.stats.count(&event.kind);
+        self.flows.count(&event);
         self.batches.record(&event, change);
         if self.watched {
             self.outbox.push(OutboxItem::Event(Arc::new(event)));
@@ -525,6 +568,11 @@ impl Output for Journaling<'_> {
 
     fn notice(&mut self, session: SessionId, notice: Notice) {
         self.outbox.push(OutboxItem::Notice { session, notice });
+    }
+
+    fn changes(&mut self, change: StateChange<'_>) {
+        self.stats.changed(&change);
+        self.flows.changed(&change);
     }
 
     fn freed(&mut self, blob: Blob) {

@@ -2,13 +2,34 @@
 //! counters of all doors in its statistics.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The counters of one door. The names are constants, so the table stays small.
 #[derive(Debug)]
 pub struct Counters {
     door: &'static str,
     counts: Mutex<BTreeMap<&'static str, u64>>,
+    open: AtomicU64,
+    accepted: AtomicU64,
+}
+
+/// The connections of one door.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DoorConnections {
+    pub door: &'static str,
+    pub open: u64,
+    pub accepted: u64,
+}
+
+/// One open connection; dropping it counts its end.
+#[derive(Debug)]
+pub struct OpenConnection(Arc<Counters>);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// The value of one counter when the statistics were taken.
@@ -21,7 +42,19 @@ pub struct DoorCount {
 
 impl Counters {
     pub fn new(door: &'static str) -> Counters {
-        Counters { door, counts: Mutex::default() }
+        Counters { door, counts: Mutex::default(), open: AtomicU64::new(0), accepted: AtomicU64::new(0) }
+    }
+
+    /// Counts a connection that the door has accepted, for as long as the returned value lives.
+    pub fn connected(self: &Arc<Self>) -> OpenConnection {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        self.accepted.fetch_add(1, Ordering::Relaxed);
+        OpenConnection(Arc::clone(self))
+    }
+
+    pub(crate) fn connections(&self) -> DoorConnections {
+        let [open, accepted] = [&self.open, &self.accepted].map(|count| count.load(Ordering::Relaxed));
+        DoorConnections { door: self.door, open, accepted }
     }
 
     /// Increments a counter.

@@ -3,7 +3,7 @@
 use std::mem::size_of;
 
 use crate::request::{Broadcast, CallAnswer, Delivery, Response};
-use crate::stats::Stats;
+use crate::stats::{QueueFigures, Stats};
 
 impl Delivery {
     pub(crate) fn bytes(&self) -> usize {
@@ -37,8 +37,12 @@ impl Response {
             Response::Command(reply) => reply.size(),
             Response::Answer(answer) => answer.size(),
             Response::Stats(stats) => {
-                size_of::<Stats>() + stats.gauges.limits.len() * 64 + stats.doors.len() * 64
+                size_of::<Stats>()
+                    + stats.gauges.limits.len() * 64
+                    + stats.doors.len() * 64
+                    + stats.queues.len() * size_of::<QueueFigures>()
             }
+            Response::Logs(page) => page.pieces.iter().map(|kept| kept.piece.bytes.len() + 64).sum(),
             Response::Done | Response::Heard(_) | Response::BackedUp { .. } => 0,
         }
     }

@@ -58,9 +58,9 @@ impl Follower {
                     }
                     count = next_count(&events);
                     from = match self.put(events, until) {
-                        Put::All => next,
-                        Put::Until(seq) => seq,
-                        Put::Over => return,
+                        PushResult::All => next,
+                        PushResult::Until(seq) => seq,
+                        PushResult::Over => return,
                     };
                 }
                 Ok(Ok(Events::Gap { oldest })) => {
@@ -80,19 +80,19 @@ impl Follower {
     }
 
     /// Adds events while the mailbox has room.
-    fn put(&self, events: Vec<Event>, until: u64) -> Put {
+    fn put(&self, events: Vec<Event>, until: u64) -> PushResult {
         for event in events.into_iter().filter(|event| event.seq < until) {
             if self.wanted.life.is_over() {
-                return Put::Over;
+                return PushResult::Over;
             }
             if self.wanted.matches(&event) {
                 if !self.mailbox.has_room_for_events() {
-                    return Put::Until(event.seq);
+                    return PushResult::Until(event.seq);
                 }
                 self.mailbox.put(Delivery::Event { watch: self.watch.1, event: Arc::new(event) });
             }
         }
-        Put::All
+        PushResult::All
     }
 
     /// Waits until the mailbox has room. Returns whether the watch still exists.
@@ -105,7 +105,7 @@ impl Follower {
     }
 }
 
-enum Put {
+enum PushResult {
     All,
     /// The mailbox is full: continue with this event.
     Until(u64),

@@ -13,13 +13,14 @@ use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
 
 use crate::audit::{Audit, AuditAct};
 use crate::counters::Counters;
-use crate::entered::Entered;
+use crate::entered_namespaces::EnteredNamespaces;
 use crate::keys::{Grant, KeyId, Keys, REVOKED};
 use crate::keyspace::Keyspaces;
 use crate::limits::{INBOX_REQUESTS_MAX, LOG_READS_AT_ONCE, SESSIONS_MAX};
 use crate::mailbox::{Mailbox, UnreadBytes};
 use crate::principal::Principal;
 use crate::request::{Ask, Request};
+use crate::task_logs::TaskLogs;
 use crate::topics::Topics;
 use crate::watches::WatchLife;
 
@@ -69,16 +70,17 @@ pub(crate) enum Inbound {
 
 /// Parts beside the single writer, with their own locks and logs.
 #[derive(Debug)]
-pub(crate) struct Beside {
+pub(crate) struct SharedServices {
     pub(crate) topics: Topics,
     pub(crate) keyspaces: Keyspaces,
+    pub(crate) task_logs: TaskLogs,
 }
 
 /// The keys, and the audit log.
 #[derive(Debug)]
 pub(crate) struct AccessControl {
     pub(crate) keys: Keys,
-    pub(crate) entered: Entered,
+    pub(crate) entered: EnteredNamespaces,
     pub(crate) audit: Option<Audit>,
 }
 
@@ -95,10 +97,10 @@ struct Shared {
     next_session: AtomicU64,
     sessions: AtomicUsize,
     keys: watch::Sender<Arc<Keys>>,
-    entered: Entered,
+    entered: EnteredNamespaces,
     audit: Option<Audit>,
     reader: Reader,
-    beside: Beside,
+    services: SharedServices,
     /// The unread bytes of all sessions.
     unread: Arc<UnreadBytes>,
     stopped: watch::Receiver<bool>,
@@ -128,7 +130,7 @@ impl HubHandle {
         permits: Arc<Semaphore>,
         access: AccessControl,
         reader: Reader,
-        beside: Beside,
+        services: SharedServices,
         stopped: watch::Receiver<bool>,
     ) -> HubHandle {
         let AccessControl { keys, entered, audit } = access;
@@ -141,7 +143,7 @@ impl HubHandle {
             entered,
             audit,
             reader,
-            beside,
+            services,
             unread: Arc::default(),
             stopped,
             backup_dir: std::sync::RwLock::default(),
@@ -178,11 +180,16 @@ impl HubHandle {
         });
     }
 
+    /// Whether the key of a grant is known and grants the same. The grant must come from `admit`.
+    pub fn is_current(&self, grant: &Grant) -> bool {
+        self.keys().is_current(grant)
+    }
+
     /// Waits until the key of a grant is gone or has another grant. For connections without a hub session,
     /// such as those that only subscribe to topics. The grant must come from `admit`.
     pub async fn revoked(&self, grant: &Grant) {
         let mut keys = self.shared.keys.subscribe();
-        let changed = keys.wait_for(|keys| !keys.still(grant)).await;
+        let changed = keys.wait_for(|keys| !keys.is_current(grant)).await;
         debug_assert!(changed.is_ok(), "the handle holds the sender");
     }
 
@@ -252,7 +259,7 @@ impl HubHandle {
         let count = blobs.len();
         let reading = move || {
             let fetch =
-                |(cached, blob): (Option<Bytes>, Blob)| cached.map_or_else(|| read_back(&reader, blob), Ok);
+                |(cached, blob): (Option<Bytes>, Blob)| cached.map_or_else(|| read_blob(&reader, blob), Ok);
             cached.into_iter().zip(blobs).map(fetch).collect()
         };
         let read = tokio::task::spawn_blocking(reading).await;
@@ -269,12 +276,17 @@ impl HubHandle {
 
     /// Pub/sub.
     pub fn topics(&self) -> &Topics {
-        &self.shared.beside.topics
+        &self.shared.services.topics
     }
 
     /// The keys of Redis clients. They are independent of the hub's turn, as topics are.
     pub fn keyspaces(&self) -> &Keyspaces {
-        &self.shared.beside.keyspaces
+        &self.shared.services.keyspaces
+    }
+
+    /// What tasks print.
+    pub(crate) fn task_logs(&self) -> &TaskLogs {
+        &self.shared.services.task_logs
     }
 
     /// Changes settings while the broker runs.
@@ -329,9 +341,9 @@ impl HubHandle {
     }
 }
 
-fn read_back(reader: &Reader, blob: Blob) -> Result<Bytes, Refusal> {
+fn read_blob(reader: &Reader, blob: Blob) -> Result<Bytes, Refusal> {
     reader.read(blob).map_err(|error: ReadError| {
-        tracing::warn!(at = blob.at(), bytes = blob.bytes(), %error, "bytes of a task cannot be read back");
+        tracing::warn!(at = blob.at(), bytes = blob.bytes(), %error, "bytes of a task cannot be read from disk");
         Refusal::Unreadable { what: "body" }
     })
 }

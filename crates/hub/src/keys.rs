@@ -10,7 +10,7 @@ use tenure_engine::{DEFAULT_NAMESPACE, Name, Refusal};
 
 use crate::rights::Rights;
 
-/// Completes "this key does not allow to …" for a session whose key is gone.
+/// Completes "this key may not …" for a session whose key is gone.
 pub(crate) const REVOKED: &str = "stay connected: it was revoked or changed";
 
 /// The rights and limits of a key. Without any keys the broker listens on loopback only and every peer may do
@@ -144,7 +144,7 @@ impl Keys {
     }
 
     /// Whether the key of a grant still has the same grant.
-    pub(crate) fn still(&self, grant: &Grant) -> bool {
+    pub(crate) fn is_current(&self, grant: &Grant) -> bool {
         grant.key == KeyId::default() || self.grant_of(grant.key) == Some(grant)
     }
 
@@ -190,7 +190,7 @@ mod tests {
     use crate::rights::Right;
 
     #[test]
-    fn only_a_known_key_is_admitted_and_without_keys_everybody_is() {
+    fn only_a_known_key_is_admitted_and_without_keys_every_peer_is() {
         let mut keys = Keys::default();
         assert_eq!(keys.admit(None).as_deref(), Some(&Grant::everything()));
         let rights = Rights::ALL.without(Right::Manage);
@@ -252,9 +252,9 @@ mod tests {
         let id = |key: &[u8]| old.find(key).expect("it is known").key;
         assert_eq!(old.revoked_by(&new), HashSet::from([id(b"two"), id(b"three")]));
         assert!(old.revoked_by(&old).is_empty());
-        let is_still = |key: &[u8]| new.still(old.find(key).expect("it is known"));
+        let is_still = |key: &[u8]| new.is_current(old.find(key).expect("it is known"));
         assert!(is_still(b"one") && !is_still(b"two") && !is_still(b"three"));
         assert!(new.knows(id(b"two")) && !new.knows(id(b"three")));
-        assert!(new.knows(KeyId::default()) && new.still(&Grant::everything()));
+        assert!(new.knows(KeyId::default()) && new.is_current(&Grant::everything()));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! door → Session::send → inbox → Core::take (engine decides, records join the open batch, replies join the outbox)
-//!      → Core::seal → Writing: append, fdatasync → Core::synced → Core::speak → Mailbox → door
+//!      → Core::seal → Writing: append, fdatasync → Core::synced → Core::flush_outbox → Mailbox → door
 //! ```
 //!
 //! Decide, apply in memory, journal, then send: memory may be ahead of the disk, but peers never see what is not on
@@ -17,42 +17,49 @@ mod clock;
 pub mod core;
 mod counters;
 mod delivery_size;
-mod entered;
+mod entered_namespaces;
 mod follow;
 mod handle;
+mod histogram;
 mod keys;
 pub mod keyspace;
 pub mod limits;
 mod listen;
 mod mailbox;
+mod metrics;
 mod outbox;
 mod principal;
 mod queries;
+mod queue_flow;
 mod request;
 mod rights;
 mod runtime;
 mod settings;
 mod single_client;
 mod stats;
+mod task_logs;
 pub mod topics;
 mod watches;
 mod writing;
 
 pub use audit::{Audit, AuditFile, AuditLevel, AuditSettings, LogFile, NotAdmitted};
-pub use clock::wall_clock;
-pub use counters::{Counters, DoorCount};
+pub use clock::{ClockReading, monotonic_clock, wall_clock};
+pub use counters::{Counters, DoorConnections, DoorCount};
 pub use handle::{HubHandle, Session, Stopped};
+pub use histogram::Histogram;
 pub use keys::{Grant, KeyId, Keys};
 pub use listen::{ListenError, listen};
 pub use mailbox::{Mailbox, UnreadBytes};
 pub use principal::Principal;
+pub use queue_flow::QueueFlow;
 pub use request::{
     Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch, fresh_id,
 };
 pub use rights::{KeyspaceAct, Needs, Right, Rights, TopicAct};
 pub use runtime::Hub;
 pub use settings::{HubSettings, UnreadLimits};
-pub use stats::Stats;
+pub use stats::{AttemptOutcome, QueueFigures, Stats};
+pub use task_logs::{KeptPiece, LogPiece, OutputStream, PrintedPage, TaskLogSaver, TaskLogs};
 
 /// The engine's types, for doors.
 pub mod words {
@@ -60,6 +67,9 @@ pub mod words {
         Accepted, Answer, AttemptFailure, Command, Completion, Counts, Cursor, Gauges, Held, LimitInfo,
         ListQuery, Move, NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, TaskInfo, Unnamed,
         WorkerAbout, WorkerInfo, WorkerSpec, WorkerStats,
+    };
+    pub use tenure_engine::dependency::{
+        After, AfterTask, Condition, DependencyInfo, DependencyProgress, OnBroken,
     };
     pub use tenure_engine::event::{Event, EventData, EventFilter, EventSubject, LostReason, Next};
     pub use tenure_engine::name::check as check_name;
@@ -71,11 +81,13 @@ pub mod words {
     pub use tenure_engine::terms::{Backoff, OnLost, Terms};
     pub use tenure_engine::{
         Blob, Checkpoint, DEFAULT_NAMESPACE, Name, NotAnId, Passed, Refusal, SessionId, Settings, TaskId,
-        Threshold, Thresholds, Timestamp, UNSAID, Why, is_invisible,
+        Threshold, Thresholds, Timestamp, UNSAID, WaitedFor, Why, is_invisible,
     };
 }
 
-/// The store's types, for code that starts a hub or maintains its files.
+/// What code that starts a hub needs of the store. Code that opens the files itself depends on `tenure-store`.
 pub mod store {
-    pub use tenure_store::*;
+    pub use tenure_store::{
+        Disk, MemoryDisk, OpenReport, RealDisk, StoreError, StoreSettings, Sync, TaskLogSettings,
+    };
 }

@@ -13,6 +13,9 @@ const ROWS_PER_TURN: usize = 2_000;
 /// The cost of a query that reads a whole table.
 const ROWS_OF_TABLE: usize = 1_000;
 
+/// The cost of a page of what a task printed, which is read on another thread.
+const ROWS_OF_LOGS: usize = 100;
+
 #[derive(Debug, Default)]
 pub(crate) struct Queries {
     rows_left: usize,
@@ -90,7 +93,11 @@ impl Queries {
 
 /// The maximum number of rows that a request reads; zero for cheap requests.
 fn rows(request: &Request) -> usize {
-    let Request::Query(query) = request else { return 0 };
+    let query = match request {
+        Request::Query(query) => query,
+        Request::Logs { .. } => return ROWS_OF_LOGS,
+        _ => return 0,
+    };
     match query {
         Query::List(list) => list.limit.max(1),
         Query::ScanTasks { limit, .. } | Query::ScanWorkers { limit, .. } => (*limit).max(1),

@@ -7,10 +7,13 @@ use bytes::Bytes;
 use tenure_engine::command::{AttemptFailure, Completion, Held, NewTask};
 use tenure_engine::notice::Assignment;
 use tenure_engine::state::Wanted;
-use tenure_engine::{Answer, Blob, Command, Event, EventFilter, Name, Notice, Query, Refusal, Reply, TaskId};
+use tenure_engine::{
+    AfterTask, Answer, Blob, Command, Event, EventFilter, Name, Notice, Query, Refusal, Reply, TaskId,
+};
 
 use crate::counters::Counters;
 use crate::stats::Stats;
+use crate::task_logs::{LogPiece, PrintedPage};
 
 /// One request of a session. The reply carries the same token; the hub does not interpret it.
 #[derive(Debug)]
@@ -44,6 +47,16 @@ pub enum Request {
         wanted: Wanted,
         result: Bytes,
     },
+    /// A worker sends what its command printed.
+    AppendLog {
+        held: Held,
+        piece: LogPiece,
+    },
+    /// What a task printed after a place in its log; 0 for everything.
+    Logs {
+        task: TaskId,
+        after: u64,
+    },
     /// Any other command. Those above are refused here, because their bytes would be missing.
     Command(Command),
     Query(Query),
@@ -76,7 +89,7 @@ pub enum Request {
         answer: CallAnswer,
     },
     /// Deliver broadcasts of the namespace to this session from now on.
-    HearBroadcasts {
+    ReceiveBroadcasts {
         hear: bool,
     },
     Broadcast(Broadcast),
@@ -210,6 +223,7 @@ pub enum Response {
     BackedUp {
         bytes: u64,
     },
+    Logs(PrintedPage),
 }
 
 impl Submission {
@@ -217,6 +231,23 @@ impl Submission {
     pub fn new(task: NewTask, body: Bytes) -> Submission {
         let body_digest = if task.name.is_some() { digest(&body) } else { 0 };
         Submission { task: NewTask { body_digest, ..task }, body }
+    }
+
+    /// A door may refuse some tasks of a request itself. Then the indexes by which the others wait for earlier
+    /// ones have to skip those. `refused` are the indexes of the refused tasks before this one.
+    pub fn skip_refused(&mut self, refused: &[(usize, Refusal)]) -> Result<(), Refusal> {
+        for after in &mut self.task.after {
+            let AfterTask::Index(index) = &mut after.task else { continue };
+            let place = *index as usize;
+            if refused.iter().any(|(refused, _)| *refused == place) {
+                return Err(Refusal::BadValue {
+                    what: "after",
+                    why: "names a task of the same submission that was refused",
+                });
+            }
+            *index -= refused.iter().filter(|(refused, _)| *refused < place).count() as u32;
+        }
+        Ok(())
     }
 }
 

@@ -114,7 +114,7 @@ pub enum Needs {
 }
 
 impl Needs {
-    /// Completes "this key does not allow to …".
+    /// Completes "this key may not …".
     const fn what(self) -> &'static str {
         match self {
             Needs::Nothing => "do nothing",
@@ -137,15 +137,18 @@ impl Request {
             Request::Complete(_)
             | Request::Fail { .. }
             | Request::Checkpoint { .. }
+            | Request::AppendLog { .. }
             | Request::Confirm { .. } => Needs::Right(Right::Work),
             Request::Command(command) => command_needs(command),
-            Request::Query(_) | Request::Stats | Request::Watch(_) => Needs::Right(Right::Read),
+            Request::Query(_) | Request::Logs { .. } | Request::Stats | Request::Watch(_) => {
+                Needs::Right(Right::Read)
+            }
             Request::Listen { .. }
             | Request::Unlisten { .. }
             | Request::Call { .. }
             | Request::GiveUpCall { .. }
             | Request::CallAnswer { .. }
-            | Request::HearBroadcasts { .. }
+            | Request::ReceiveBroadcasts { .. }
             | Request::Broadcast(_) => Needs::SubmitOrWork,
             Request::Backup { .. } => Needs::Right(Right::Backup),
             Request::ShowCounters(_) | Request::Unwatch { .. } | Request::Refused { .. } => Needs::Nothing,
@@ -284,7 +287,7 @@ mod tests {
         assert!(Rights::of(&[Right::Work]).suffice(Needs::SubmitOrWork));
         assert!(Rights::of(&[Right::Submit]).suffice(Needs::SubmitOrWork));
         let refusal = Rights::of(&[Right::Read]).check(Needs::SubmitOrWork).unwrap_err();
-        assert_eq!(refusal.to_string(), "this key does not allow to talk to other peers");
+        assert_eq!(refusal.to_string(), "this key may not talk to other peers");
         assert!(Rights::NONE.suffice(Needs::Nothing));
     }
 }

@@ -10,27 +10,29 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tenure_engine::{SessionId, Settings, Timestamp};
+use tenure_engine::{Name, Refusal, SessionId, Settings, TaskId, Timestamp};
 use tenure_store::{
     Disk, MaintenanceEvent, OpenReport, Opened, Pace, Parts, Store, StoreError, StoreSettings, Sync,
 };
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::yield_now;
 
+use crate::audit::AuditAct;
 use crate::backup::back_up;
-use crate::clock::{Moment, Turning, wall_clock};
+use crate::clock::{ClockMonitor, ClockReading, wall_clock};
 use crate::core::Core;
-use crate::entered::Entered;
+use crate::entered_namespaces::EnteredNamespaces;
 use crate::follow::follow;
-use crate::handle::{AccessControl, Beside, HubHandle, Inbound};
+use crate::handle::{AccessControl, HubHandle, Inbound, SharedServices};
 use crate::keys::Keys;
 use crate::keyspace::Keyspaces;
 use crate::limits::{DISK_RESERVE_BYTES, INBOX_REQUESTS_MAX};
 use crate::queries::{Admission, Queries};
-use crate::request::{Ask, Request};
+use crate::request::{Ask, Request, Response};
 use crate::settings::HubSettings;
 use crate::single_client::SingleClientDetector;
 use crate::stats::Stats;
+use crate::task_logs::TaskLogs;
 use crate::topics::{TopicSettings, Topics};
 use crate::writing::{Writing, Written};
 
@@ -109,13 +111,21 @@ impl Hub {
                 let _ = failures.send(Inbound::LogFailed(error));
             }
         });
-        let entered = Entered::new(settings.namespaces_per_key_max);
-        let beside = Beside { topics, keyspaces };
+        let (task_logs, saver) = TaskLogs::open(&reader, settings.task_log)?;
+        let failures = inbox.clone();
+        start_thread("tenure-logs", move || {
+            if let Err(error) = saver.run() {
+                let _ = failures.send(Inbound::LogFailed(error));
+            }
+        });
+        let entered = EnteredNamespaces::new(settings.namespaces_per_key_max);
+        let services = SharedServices { topics, keyspaces, task_logs: task_logs.clone() };
         let access = AccessControl { keys, entered, audit: settings.audit.clone() };
-        let handle = HubHandle::new(inbox, Arc::clone(&permits), access, reader, beside, stopped);
+        let handle = HubHandle::new(inbox, Arc::clone(&permits), access, reader, services, stopped);
         handle.topics().connect(handle.downgrade());
         let mut core = Core::new(engine, batches, maintenance, stats);
         core.bound_unread(settings.unread, handle.unread());
+        core.keep_logs(task_logs);
         if let Some(audit) = settings.audit {
             core.audit_to(audit);
         }
@@ -127,7 +137,7 @@ impl Hub {
             writing: Writing::start(writer),
             stopping,
             pace: Pace::Again,
-            turning: Turning::begin(Moment::now(), IDLE_MAX),
+            turning: ClockMonitor::begin(ClockReading::now(), IDLE_MAX),
             queries: Queries::default(),
             single_client: SingleClientDetector::default(),
             disk_full: false,
@@ -162,6 +172,24 @@ impl Hub {
     }
 }
 
+/// Reads what a task printed on a thread for that, and replies.
+fn read_logs(
+    handle: &HubHandle,
+    namespace: Option<Name>,
+    (session, token): (SessionId, u64),
+    act: Option<AuditAct>,
+    (task, after): (TaskId, u64),
+) {
+    let Some(namespace) = namespace else { return };
+    let (handle, logs) = (handle.clone(), handle.task_logs().clone());
+    tokio::spawn(async move {
+        let _permit = handle.log_read().await;
+        let reading = tokio::task::spawn_blocking(move || logs.page(&namespace, task, after));
+        let page = reading.await.unwrap_or(Err(Refusal::Unreadable { what: "log" }));
+        handle.send(Inbound::Reply { session, token, act, reply: page.map(Response::Logs) });
+    });
+}
+
 /// The single writer's loop.
 struct EventLoop {
     core: Core,
@@ -171,7 +199,7 @@ struct EventLoop {
     writing: Writing,
     stopping: watch::Sender<bool>,
     pace: Pace,
-    turning: Turning,
+    turning: ClockMonitor,
     /// List queries that wait for a turn.
     queries: Queries,
     single_client: SingleClientDetector,
@@ -205,7 +233,7 @@ impl EventLoop {
             let pause = Pause { has_more: self.queries.has_waiting(), wait: self.wait(now) };
             // With too much on its way to the disk, the hub takes nothing more: senders wait for permits.
             // With a full disk it does, because some requests can be answered all the same.
-            let may_take = self.disk_full || (self.held_back.is_empty() && !self.is_brimful());
+            let may_take = self.disk_full || (self.held_back.is_empty() && !self.is_write_queue_full());
             let mut reported = None;
             tokio::select! {
                 biased;
@@ -229,7 +257,7 @@ impl EventLoop {
             while let Some(written) = reported.take().or_else(|| self.writing.try_report()) {
                 self.written(now, written)?;
             }
-            while !self.is_brimful()
+            while !self.is_write_queue_full()
                 && let Some(message) = self.held_back.pop_front()
             {
                 self.take(now, message)?;
@@ -245,9 +273,9 @@ impl EventLoop {
                 }
             }
             self.pace = self.core.tick(now);
-            self.tell_news();
+            self.log_maintenance_events();
             self.write()?;
-            self.core.speak();
+            self.core.flush_outbox();
             self.core.end_largest_holders(now);
             self.start_reading();
             if disk_looked_at.elapsed() > IDLE_MAX {
@@ -261,20 +289,17 @@ impl EventLoop {
     /// Reads the clock. A peer that could not be heard since the last turn does not count as lost, and
     /// setting the clock makes no delay longer or shorter.
     fn read_clock(&mut self) -> Timestamp {
-        let now = Moment::now();
+        let now = ClockReading::now();
         let leap = self.turning.turn(now);
         if let Some((from, to)) = leap.set {
             let seconds = to.since(from).as_secs_f64() - from.since(to).as_secs_f64();
-            tracing::warn!(
-                seconds,
-                "the clock was set or the machine slept: delays stay as long as they were"
-            );
+            tracing::warn!(seconds, "the clock was set or the machine slept; delays keep their length");
             self.core.clock_set(from, to);
         }
         if let Some((from, to)) = leap.away {
             let seconds = to.since(from).as_secs_f64();
-            tracing::warn!(seconds, "the broker was stopped: no worker is blamed for silence");
-            self.core.was_away(from, to);
+            tracing::warn!(seconds, "the process was suspended; worker timeouts are extended");
+            self.core.broker_stalled(from, to);
         }
         now.wall
     }
@@ -291,7 +316,7 @@ impl EventLoop {
     }
 
     /// Whether both the writer's queue and the open batch are full.
-    fn is_brimful(&self) -> bool {
+    fn is_write_queue_full(&self) -> bool {
         self.writing.is_full() && self.core.is_full()
     }
 
@@ -306,7 +331,7 @@ impl EventLoop {
         }
         // A session that has just opened may have a query that can be answered.
         let is_new = matches!(message, Inbound::Open { .. });
-        if !is_new && (self.is_brimful() || !self.held_back.is_empty()) {
+        if !is_new && (self.is_write_queue_full() || !self.held_back.is_empty()) {
             self.held_back.push_back(message);
             return Ok(());
         }
@@ -377,6 +402,13 @@ impl EventLoop {
         if matches!(ask.request, Request::Stats) {
             self.core.stats_mut().topics = self.handle.topics().figures();
         }
+        if let Request::Logs { task, after } = ask.request
+            && self.core.check(session, &ask.request).is_ok()
+        {
+            let (namespace, act) = (self.core.namespace_of(session), self.core.act(&ask.request));
+            read_logs(&self.handle, namespace, (session, ask.token), act, (task, after));
+            return Ok(());
+        }
         self.core.take(now, session, ask);
         if self.core.is_full() {
             self.write()?;
@@ -403,25 +435,20 @@ impl EventLoop {
     fn written(&mut self, now: Timestamp, written: Written) -> Result<(), StoreError> {
         match written {
             Written::Synced { position, bytes, took, .. } => {
-                let stats = self.core.stats_mut();
-                stats.synced_bytes_total += bytes;
-                stats.sync_seconds_total += took.as_secs_f64();
-                stats.sync_seconds_max = stats.sync_seconds_max.max(took.as_secs_f64());
+                self.core.stats_mut().synced(bytes, took.as_secs_f64());
                 if let Some(stall) = self.core.synced(now, position) {
                     let seconds = stall.as_secs_f64();
-                    tracing::warn!(seconds, "the disk stalled: no worker is blamed for silence");
+                    tracing::warn!(seconds, "the disk stalled; worker timeouts are extended");
                 }
                 if std::mem::take(&mut self.disk_full) {
-                    tracing::info!("the disk has room again: what was decided meanwhile is written");
+                    tracing::info!("the disk has room again; pending records are written");
                     self.look_at_disk();
                 }
                 Ok(())
             }
             Written::Full => {
                 if !std::mem::replace(&mut self.disk_full, true) {
-                    tracing::warn!(
-                        "the disk is full: new tasks and questions are refused until there is room"
-                    );
+                    tracing::warn!("the disk is full; new tasks and queries are refused until space is free");
                     self.core.disk_became_full();
                 }
                 self.core.set_disk_full(true);
@@ -440,9 +467,9 @@ impl EventLoop {
         }
     }
 
-    fn tell_news(&mut self) {
-        for maintenance_events in self.core.maintenance_events() {
-            match maintenance_events {
+    fn log_maintenance_events(&mut self) {
+        for event in self.core.maintenance_events() {
+            match event {
                 MaintenanceEvent::Snapshot { start, bytes, segments_deleted } => {
                     tracing::info!(start, bytes, segments_deleted, "snapshot written");
                 }
@@ -451,7 +478,7 @@ impl EventLoop {
                 }
                 MaintenanceEvent::NoRoomForSnapshot { bytes } => tracing::error!(
                     last_snapshot_bytes = bytes,
-                    "the disk has no room for a snapshot, and only a snapshot frees room: make room on this disk; it is tried again"
+                    "no disk space for a snapshot, which would free space; free some space, the broker retries"
                 ),
                 MaintenanceEvent::Failed { doing, error } => {
                     tracing::warn!(doing, %error, "a maintenance step of the store failed");
@@ -472,7 +499,7 @@ impl EventLoop {
             tracing::warn!(
                 free_bytes = free,
                 reserve_bytes = DISK_RESERVE_BYTES,
-                "the disk is almost full: new tasks are refused until there is room, finishing work goes on"
+                "the disk is almost full; new tasks are refused until space is free, running tasks continue"
             );
         }
     }
@@ -482,6 +509,7 @@ impl EventLoop {
         let _ = self.stopping.send(true);
         self.handle.topics().stop().await;
         self.handle.keyspaces().stop().await;
+        self.handle.task_logs().stop();
         self.permits.close();
         self.core.drain();
         self.core.begin_last_snapshot();
@@ -489,7 +517,7 @@ impl EventLoop {
             let now = self.read_clock();
             self.pace = self.core.tick(now);
             self.write()?;
-            self.core.speak();
+            self.core.flush_outbox();
             if !self.writing.is_busy() && self.core.is_idle() && self.pace == Pace::Idle {
                 break;
             }
@@ -501,7 +529,7 @@ impl EventLoop {
                 () = tokio::time::sleep(Duration::from_millis(1)) => {}
             }
         }
-        self.core.speak();
+        self.core.flush_outbox();
         self.writing.close()
     }
 }

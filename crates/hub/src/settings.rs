@@ -4,11 +4,14 @@ use crate::audit::Audit;
 use crate::keyspace::KeyspaceSettings;
 use crate::limits::{NAMESPACES_PER_KEY_MAX, UNREAD_BYTES_MAX, UNREAD_BYTES_TOTAL_MAX};
 use crate::topics::TopicSettings;
+use tenure_store::TaskLogSettings;
 
 #[derive(Clone, Debug)]
 pub struct HubSettings {
     pub topics: TopicSettings,
     pub keyspace: KeyspaceSettings,
+    /// How much is kept of what tasks print.
+    pub task_log: TaskLogSettings,
     pub unread: UnreadLimits,
     /// How many namespaces the sessions of one key may enter.
     pub namespaces_per_key_max: usize,
@@ -21,6 +24,7 @@ impl Default for HubSettings {
         HubSettings {
             topics: TopicSettings::default(),
             keyspace: KeyspaceSettings::default(),
+            task_log: TaskLogSettings::default(),
             unread: UnreadLimits::default(),
             namespaces_per_key_max: NAMESPACES_PER_KEY_MAX,
             audit: None,

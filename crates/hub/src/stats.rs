@@ -1,16 +1,21 @@
 //! Statistics of the broker for people and monitoring systems. The hub is the only writer, so they are plain
 //! numbers.
 
-use std::fmt::Write as _;
-
-use tenure_engine::StateName;
-use tenure_engine::command::Gauges;
+use tenure_engine::command::{Gauges, QueueGauge};
 use tenure_engine::event::{EventData, LostReason, Next};
+use tenure_engine::record::StateChange;
+use tenure_engine::{Name, StateName, TaskState, Timestamp};
 use tenure_topics::ShardStats;
 
-use crate::counters::DoorCount;
+use crate::counters::{DoorConnections, DoorCount};
+use crate::histogram::{BATCH_BYTES, Histogram, SYNC_SECONDS, TASK_SECONDS};
+use crate::metrics::waits;
+use crate::queue_flow::{QueueFlow, QueueFlows};
 
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The queue that stands for all that are not shown one by one, and its namespace.
+const OTHERS: &str = "(others)";
+
+#[derive(Clone, Debug, PartialEq)]
 pub struct Stats {
     pub started_at_millis: u64,
     pub sessions: u64,
@@ -24,8 +29,12 @@ pub struct Stats {
     pub failed_total: u64,
     pub cancelled_total: u64,
     pub leases_expired_total: u64,
-    /// Indexed by [`LostReason::ALL`].
+    /// Attempts that crashed. Indexed by [`LostReason::ALL`].
     pub crashes_total: [u64; 6],
+    /// Workers that were lost, whatever they held. Indexed by [`LostReason::ALL`].
+    pub workers_lost_total: [u64; 6],
+    /// Attempts that are over. Indexed by [`AttemptOutcome::ALL`].
+    pub attempts_total: [u64; 8],
     pub taken_back_total: u64,
     pub quarantines_total: u64,
     pub backlogs_total: u64,
@@ -46,8 +55,19 @@ pub struct Stats {
     pub gauges: Gauges,
     pub oldest_ready_seconds: f64,
     pub last_event: u64,
-    /// The counters of the doors.
+    /// The counters of the doors, and their connections.
     pub doors: Vec<DoorCount>,
+    pub connections: Vec<DoorConnections>,
+    /// How long tasks were ready before a worker got them, how long attempts ran, and how long tasks took from their
+    /// submission to their end.
+    pub wait: Histogram,
+    pub run: Histogram,
+    pub end_to_end: Histogram,
+    /// The time and the bytes of each sync.
+    pub sync_seconds: Histogram,
+    pub batch_bytes: Histogram,
+    /// The largest queues, and the sum of the others.
+    pub queues: Vec<QueueFigures>,
     /// Pub/sub, as of the reaper's last round.
     pub topics: ShardStats,
     /// `always`, `interval` or `os`: how durable an acknowledgement is.
@@ -64,14 +84,13 @@ impl Stats {
             EventData::Completed { .. } => self.completed_total += 1,
             EventData::Failed { next: Next::Failed, .. } | EventData::Expired => self.failed_total += 1,
             EventData::Cancelled { .. } => self.cancelled_total += 1,
+            EventData::WorkerLost { reason } => self.workers_lost_total[index_of(*reason)] += 1,
             EventData::TakenBack { .. } => self.taken_back_total += 1,
             EventData::WorkerQuarantined { .. } => self.quarantines_total += 1,
             EventData::QueueBacklog { .. } => self.backlogs_total += 1,
             EventData::Crashed { reason, next, .. } => {
                 self.leases_expired_total += u64::from(*reason != LostReason::WorkerSaidSo);
-                let index =
-                    LostReason::ALL.iter().position(|known| known == reason).expect("every reason is listed");
-                self.crashes_total[index] += 1;
+                self.crashes_total[index_of(*reason)] += 1;
                 self.failed_total += u64::from(*next == Next::Failed);
                 self.cancelled_total += u64::from(*next == Next::Cancelled);
             }
@@ -79,97 +98,213 @@ impl Stats {
         }
     }
 
-    /// In Prometheus' text format.
-    pub fn render(&self) -> String {
-        let mut text = String::new();
-        let mut line = |name: &str, kind: &str, labels: &str, value: f64| {
-            if !text.contains(&format!("# TYPE tenure_{name} ")) {
-                let _ = writeln!(text, "# TYPE tenure_{name} {kind}");
+    /// Counts a change of state: how long the task waited, ran, and took in all.
+    pub(crate) fn changed(&mut self, change: &StateChange<'_>) {
+        let (before, next) = (change.before, change.next.name());
+        if let TaskState::Ready { since } = before
+            && next == StateName::Assigned
+        {
+            self.wait.observe(change.now.since(*since).as_secs_f64());
+        }
+        if before.name().is_held() && !next.is_held() {
+            self.attempts_total[AttemptOutcome::of(change.kind) as usize] += 1;
+            if let Some(started_at) = before.holding().and_then(|holding| holding.started_at) {
+                self.run.observe(change.now.since(started_at).as_secs_f64());
             }
-            let _ = writeln!(text, "tenure_{name}{labels} {value}");
-        };
-        for (name, value) in [
-            ("requests_total", self.requests_total),
-            ("refusals_total", self.refusals_total),
-            ("stale_refusals_total", self.stale_refusals_total),
-            ("tasks_submitted_total", self.submitted_total),
-            ("tasks_assigned_total", self.assigned_total),
-            ("tasks_started_total", self.started_total),
-            ("tasks_completed_total", self.completed_total),
-            ("tasks_failed_total", self.failed_total),
-            ("tasks_cancelled_total", self.cancelled_total),
-            ("leases_expired_total", self.leases_expired_total),
-            ("tasks_taken_back_total", self.taken_back_total),
-            ("worker_quarantines_total", self.quarantines_total),
-            ("queue_backlogs_total", self.backlogs_total),
-            ("journal_batches_total", self.batches_total),
-            ("journal_synced_bytes_total", self.synced_bytes_total),
-            ("watches_lagged_total", self.watches_lagged_total),
-            ("calls_total", self.calls_total),
-            ("broadcasts_total", self.broadcasts_total),
-            ("topic_messages_published_total", self.topics.published),
-            ("topic_messages_queued_total", self.topics.enqueued),
-            ("topic_messages_delivered_total", self.topics.delivered),
-        ] {
-            line(name, "counter", "", value as f64);
         }
-        for (reason, count) in LostReason::ALL.iter().zip(self.crashes_total) {
-            line(
-                "worker_crashes_total",
-                "counter",
-                &format!("{{reason=\"{}\"}}", reason.as_str()),
-                count as f64,
-            );
+        if next.has_ended() {
+            self.end_to_end.observe(change.now.since(change.submitted_at).as_secs_f64());
         }
-        for DoorCount { door, what, count } in &self.doors {
-            line("door_total", "counter", &format!("{{door={door:?},what={what:?}}}"), *count as f64);
+    }
+
+    /// Counts a sync of the journal.
+    pub(crate) fn synced(&mut self, bytes: u64, seconds: f64) {
+        self.synced_bytes_total += bytes;
+        self.sync_seconds_total += seconds;
+        self.sync_seconds_max = self.sync_seconds_max.max(seconds);
+        self.sync_seconds.observe(seconds);
+        self.batch_bytes.observe(bytes as f64);
+    }
+}
+
+impl Default for Stats {
+    fn default() -> Stats {
+        Stats {
+            started_at_millis: 0,
+            sessions: 0,
+            requests_total: 0,
+            refusals_total: 0,
+            stale_refusals_total: 0,
+            submitted_total: 0,
+            assigned_total: 0,
+            started_total: 0,
+            completed_total: 0,
+            failed_total: 0,
+            cancelled_total: 0,
+            leases_expired_total: 0,
+            crashes_total: [0; 6],
+            workers_lost_total: [0; 6],
+            attempts_total: [0; 8],
+            taken_back_total: 0,
+            quarantines_total: 0,
+            backlogs_total: 0,
+            batches_total: 0,
+            synced_bytes_total: 0,
+            sync_seconds_total: 0.0,
+            sync_seconds_max: 0.0,
+            watches_lagged_total: 0,
+            calls_total: 0,
+            broadcasts_total: 0,
+            turns_total: 0,
+            journal_bytes: 0,
+            disk_free_bytes: 0,
+            disk_full: false,
+            recovery_seconds: 0.0,
+            tasks: 0,
+            gauges: Gauges::default(),
+            oldest_ready_seconds: 0.0,
+            last_event: 0,
+            doors: Vec::new(),
+            connections: Vec::new(),
+            wait: Histogram::new(TASK_SECONDS),
+            run: Histogram::new(TASK_SECONDS),
+            end_to_end: Histogram::new(TASK_SECONDS),
+            sync_seconds: Histogram::new(SYNC_SECONDS),
+            batch_bytes: Histogram::new(BATCH_BYTES),
+            queues: Vec::new(),
+            topics: ShardStats::default(),
+            sync: "",
         }
-        let dropped = &self.topics.dropped;
-        for (reason, count) in [
-            ("oldest", dropped.oldest),
-            ("newest", dropped.newest),
-            ("ttl", dropped.ttl),
-            ("disconnect", dropped.disconnect),
-        ] {
-            line(
-                "topic_messages_dropped_total",
-                "counter",
-                &format!("{{reason=\"{reason}\"}}"),
-                count as f64,
-            );
+    }
+}
+
+fn index_of(reason: LostReason) -> usize {
+    LostReason::ALL.iter().position(|known| *known == reason).expect("every reason is listed")
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttemptOutcome {
+    Completed,
+    Failed,
+    Crashed,
+    GivenBack,
+    TakenBack,
+    Cancelled,
+    Paused,
+    Expired,
+}
+
+impl AttemptOutcome {
+    pub const ALL: [AttemptOutcome; 8] = [
+        AttemptOutcome::Completed,
+        AttemptOutcome::Failed,
+        AttemptOutcome::Crashed,
+        AttemptOutcome::GivenBack,
+        AttemptOutcome::TakenBack,
+        AttemptOutcome::Cancelled,
+        AttemptOutcome::Paused,
+        AttemptOutcome::Expired,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            AttemptOutcome::Completed => "completed",
+            AttemptOutcome::Failed => "failed",
+            AttemptOutcome::Crashed => "crashed",
+            AttemptOutcome::GivenBack => "given-back",
+            AttemptOutcome::TakenBack => "taken-back",
+            AttemptOutcome::Cancelled => "cancelled",
+            AttemptOutcome::Paused => "paused",
+            AttemptOutcome::Expired => "expired",
         }
-        line("journal_sync_seconds_total", "counter", "", self.sync_seconds_total);
-        for (state, count) in StateName::ALL.iter().zip(self.gauges.by_state) {
-            line("tasks_by_state", "gauge", &format!("{{state=\"{state}\"}}"), count as f64);
+    }
+
+    /// The outcome that an event stands for.
+    fn of(kind: &EventData) -> AttemptOutcome {
+        match kind {
+            EventData::Completed { .. } => AttemptOutcome::Completed,
+            EventData::Failed { .. } => AttemptOutcome::Failed,
+            EventData::Crashed { .. } => AttemptOutcome::Crashed,
+            EventData::GivenBack { .. } => AttemptOutcome::GivenBack,
+            EventData::Cancelled { .. } => AttemptOutcome::Cancelled,
+            EventData::Paused { .. } => AttemptOutcome::Paused,
+            EventData::Expired => AttemptOutcome::Expired,
+            // Everything else that unassigns a task does so before its worker has begun.
+            _ => AttemptOutcome::TakenBack,
         }
-        for (namespace, limit) in &self.gauges.limits {
-            let labels = format!("{{namespace={namespace:?},tag={:?}}}", limit.tag);
-            line("tag_in_use", "gauge", &labels, f64::from(limit.in_use));
+    }
+}
+
+/// Figures of one queue, or of all that are not shown one by one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueFigures {
+    pub namespace: Name,
+    pub queue: Name,
+    /// Indexed by `StateName`.
+    pub by_state: [u64; StateName::COUNT],
+    pub oldest_ready_seconds: f64,
+    /// `None` for the sum of many queues, as are the next ones.
+    pub live_workers: Option<u32>,
+    pub paused: Option<bool>,
+    pub arrival_rate: Option<f64>,
+    /// For the waits of [`waits`].
+    pub slots_needed: [u64; 3],
+    pub flow: QueueFlow,
+}
+
+impl QueueFigures {
+    pub(crate) fn new(now: Timestamp, gauge: &QueueGauge, flow: QueueFlow) -> QueueFigures {
+        let count = |state: StateName| gauge.by_state[state as usize];
+        let held = count(StateName::Assigned) + count(StateName::Running);
+        let slots = |wait| flow.slots_needed(now, count(StateName::Ready), held, wait);
+        QueueFigures {
+            namespace: gauge.namespace.clone(),
+            queue: gauge.queue.clone(),
+            by_state: gauge.by_state,
+            oldest_ready_seconds: gauge.oldest_ready.map_or(0.0, |at| now.since(at).as_secs_f64()),
+            live_workers: Some(gauge.live_workers),
+            paused: Some(gauge.paused),
+            arrival_rate: Some(flow.arrival_rate(now)),
+            slots_needed: waits().map(slots),
+            flow,
         }
-        for (namespace, limit) in &self.gauges.limits {
-            let labels = format!("{{namespace={namespace:?},tag={:?}}}", limit.tag);
-            line("tag_limit", "gauge", &labels, f64::from(limit.limit.unwrap_or(u32::MAX)));
+    }
+
+    /// The figures of the queues that are shown, and the sum of the others, if there are others.
+    pub(crate) fn all(now: Timestamp, gauges: &Gauges, flows: &QueueFlows) -> Vec<QueueFigures> {
+        let mut shown: Vec<QueueFigures> = gauges
+            .queues
+            .iter()
+            .map(|gauge| QueueFigures::new(now, gauge, flows.of(&gauge.namespace, &gauge.queue)))
+            .collect();
+        if gauges.queue_count > shown.len() {
+            let mut by_state = gauges.by_state;
+            let mut flow = flows.total();
+            for queue in &shown {
+                by_state.iter_mut().zip(queue.by_state).for_each(|(sum, count)| *sum -= count);
+                flow.subtract(&queue.flow);
+            }
+            shown.push(QueueFigures {
+                namespace: OTHERS.into(),
+                queue: OTHERS.into(),
+                by_state,
+                oldest_ready_seconds: 0.0,
+                live_workers: None,
+                paused: None,
+                arrival_rate: None,
+                slots_needed: [0; 3],
+                flow,
+            });
         }
-        line("oldest_ready_seconds", "gauge", "", self.oldest_ready_seconds);
-        for (name, value) in [
-            ("journal_sync_seconds_max", self.sync_seconds_max),
-            ("recovery_seconds", self.recovery_seconds),
-            ("sessions", self.sessions as f64),
-            ("tasks", self.tasks as f64),
-            ("queues_with_backlog", self.gauges.backlogged_queues as f64),
-            ("last_event", self.last_event as f64),
-            ("journal_bytes", self.journal_bytes as f64),
-            ("disk_free_bytes", self.disk_free_bytes as f64),
-            ("topics", self.topics.topics as f64),
-            ("topic_subscriptions", self.topics.subscriptions as f64),
-            ("topic_subscriptions_paused", self.topics.paused as f64),
-            ("topic_kept_messages", self.topics.kept_messages as f64),
-            ("topic_kept_bytes", self.topics.kept_bytes as f64),
-            ("topic_retained_bytes", self.topics.retained_bytes as f64),
-            ("disk_full", f64::from(u8::from(self.disk_full))),
-        ] {
-            line(name, "gauge", "", value);
-        }
-        text
+        shown
+    }
+
+    pub fn ready(&self) -> u64 {
+        self.by_state[StateName::Ready as usize]
+    }
+
+    pub(crate) fn labels(&self) -> [(&'static str, &str); 2] {
+        [("namespace", &self.namespace), ("queue", &self.queue)]
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tenure_store::{JournalFrame, StoreError, WriteError, Writer};
 use tokio::sync::mpsc;
 
-use crate::clock::steady_clock;
+use crate::clock::monotonic_clock;
 use crate::runtime::start_thread;
 
 /// How many sealed batches, and how many bytes of them, may be on their way to the disk.
@@ -114,7 +114,7 @@ impl Writing {
         }
         let begun = Instant::now();
         let mut batch = vec![frame];
-        let appended = lock(&self.writer).append(&mut batch, steady_clock());
+        let appended = lock(&self.writer).append(&mut batch, monotonic_clock());
         match appended {
             Ok(position) => {
                 let took = begun.elapsed();
@@ -143,7 +143,7 @@ impl Writing {
 
     /// Closes the writer cleanly, when nothing is pending.
     pub(crate) fn close(&mut self) -> Result<(), StoreError> {
-        lock(&self.writer).close(steady_clock())
+        lock(&self.writer).close(monotonic_clock())
     }
 
     fn note(&mut self, written: Written) -> Written {
@@ -166,7 +166,7 @@ fn append(
         let frames = batch.len();
         let bytes = batch.iter().map(bytes_of).sum();
         let begun = Instant::now();
-        match writer.append(batch, steady_clock()) {
+        match writer.append(batch, monotonic_clock()) {
             Ok(position) => {
                 let _ = report.send(Written::Synced { position, frames, bytes, took: begun.elapsed() });
             }
@@ -178,7 +178,7 @@ fn append(
             Err(WriteError::Fatal(error)) => return Err(error),
         }
     }
-    writer.tick(steady_clock())
+    writer.tick(monotonic_clock())
 }
 
 fn lock(writer: &Mutex<Writer>) -> MutexGuard<'_, Writer> {

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::Value;
 use tenure_hub::core::Core;
-use tenure_hub::store::{JournalFrame, MemoryDisk, Opened, Parts, Store, StoreSettings, Writer};
 use tenure_hub::words::{
     Command, Held, Move, NewTask, Peer, Query, SessionId, Settings, TaskId, Timestamp, WorkerSpec,
 };
@@ -15,6 +14,7 @@ use tenure_hub::{
     Ask, Audit, AuditLevel, Delivery, Done, Grant, Keys, LogFile, Mailbox, Principal, Request, Response,
     Right, Rights, Stats, Submission,
 };
+use tenure_store::{JournalFrame, MemoryDisk, Opened, Parts, Store, StoreSettings, Writer};
 
 /// A log in memory. It can be full, or hang.
 #[derive(Clone, Default)]
@@ -119,7 +119,7 @@ impl Bench {
 
     fn seal(&mut self) -> Option<JournalFrame> {
         let frame = self.core.seal();
-        self.core.speak();
+        self.core.flush_outbox();
         frame
     }
 
@@ -127,7 +127,7 @@ impl Bench {
         if let Some(frame) = self.seal() {
             let position = self.writer.append(&mut vec![frame], self.now).expect("the disk is fine");
             self.core.synced(self.now, position);
-            self.core.speak();
+            self.core.flush_outbox();
         }
     }
 }
@@ -154,13 +154,13 @@ fn an_act_is_told_with_who_did_it_once_it_is_on_disk() {
     bench.ask(1, Request::Submit(vec![submission(7, "q")]));
     let frame = bench.seal().expect("a record");
     // Everything the log was given is in it now, and the task is not.
-    let is_told = || log.text().contains("submit");
+    let is_logged = || log.text().contains("submit");
     bench.audit.started("1.2.3");
     until("the start is told", || log.text().contains("start"));
-    assert!(!is_told(), "{}", log.text());
+    assert!(!is_logged(), "{}", log.text());
     let position = bench.writer.append(&mut vec![frame], bench.now).expect("the disk is fine");
     bench.core.synced(bench.now, position);
-    bench.core.speak();
+    bench.core.flush_outbox();
     bench.audit.stopped();
     let lines = log.lines();
     let line = lines.iter().find(|line| line["act"] == "submit").expect("it is told");
@@ -286,7 +286,7 @@ fn a_missing_right_is_told_whatever_was_asked_for() {
     let refused: Vec<_> = log.lines().into_iter().filter(|line| line["code"] == "not-allowed").collect();
     let acts: Vec<&str> = refused.iter().map(|line| word(line, "act")).collect();
     assert_eq!(acts, ["query", "stats", "submit", "heartbeat", "backup"]);
-    assert_eq!(word(&refused[0], "why"), "this key does not allow to read tasks, results and events");
+    assert_eq!(word(&refused[0], "why"), "this key may not read tasks, results and events");
     assert_eq!((word(&refused[0], "key"), word(&refused[0], "door")), ("nothing", "test"));
 }
 
@@ -341,7 +341,7 @@ fn a_log_that_is_full_or_hangs_costs_lines_and_nothing_else() {
 }
 
 #[test]
-fn a_key_uses_so_many_queues_and_those_that_are_gone_do_not_count() {
+fn the_queues_of_a_key_are_limited_and_forgotten_ones_do_not_count() {
     let log = Log::default();
     let mut bench = Bench::new(Audit::with(Box::new(log), AuditLevel::Acts));
     let mut keys = Keys::default();

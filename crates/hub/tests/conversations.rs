@@ -43,7 +43,7 @@ async fn a_watch_from_now_on_hears_only_what_comes() {
 }
 
 #[tokio::test]
-async fn a_watcher_that_does_not_read_misses_nothing_and_holds_up_nobody() {
+async fn a_watcher_that_does_not_read_misses_nothing_and_delays_no_other() {
     let hub = start_hub(&MemoryDisk::new());
     let mut watcher = TestClient::new(hub.handle(), "watcher");
     watcher.ask(1, watch(Some(1))).await;
@@ -85,7 +85,7 @@ async fn a_call_is_answered_by_its_one_receiver() {
     caller.ask(1, Request::Call { address: address.clone(), body: Bytes::from_static(b"?") }).await;
     assert!(matches!(
         caller.next().await,
-        Delivery::Reply { token: 1, reply: Err(Refusal::NobodyThere { .. }) }
+        Delivery::Reply { token: 1, reply: Err(Refusal::NoListener { .. }) }
     ));
     receiver.ask(1, Request::Listen { address: address.clone() }).await;
     receiver.next().await;
@@ -115,12 +115,12 @@ async fn a_call_fails_when_its_receiver_is_gone() {
     drop(receiver);
     assert!(matches!(
         caller.next().await,
-        Delivery::Reply { token: 5, reply: Err(Refusal::NobodyThere { .. }) }
+        Delivery::Reply { token: 5, reply: Err(Refusal::NoListener { .. }) }
     ));
 }
 
 #[tokio::test]
-async fn the_receiver_hears_when_nobody_waits_for_its_answer_any_more() {
+async fn the_receiver_learns_that_the_caller_no_longer_waits() {
     let hub = start_hub(&MemoryDisk::new());
     let (mut caller, mut receiver) =
         (TestClient::new(hub.handle(), "caller"), TestClient::new(hub.handle(), "receiver"));
@@ -175,11 +175,12 @@ async fn a_watch_that_is_taken_back_reads_the_log_no_further() {
 }
 
 #[tokio::test]
-async fn a_broadcast_reaches_everybody_who_listens_in_the_namespace() {
+async fn a_broadcast_reaches_all_listeners_of_the_namespace() {
     let hub = start_hub(&MemoryDisk::new());
-    let mut hearers = [TestClient::new(hub.handle(), "one"), TestClient::new(hub.handle(), "two")];
-    for hearer in &mut hearers {
-        hearer.ask(1, Request::HearBroadcasts { hear: true }).await;
+    let mut broadcast_receivers =
+        [TestClient::new(hub.handle(), "one"), TestClient::new(hub.handle(), "two")];
+    for hearer in &mut broadcast_receivers {
+        hearer.ask(1, Request::ReceiveBroadcasts { hear: true }).await;
         hearer.next().await;
     }
     let mut speaker = TestClient::new(hub.handle(), "speaker");
@@ -191,7 +192,7 @@ async fn a_broadcast_reaches_everybody_who_listens_in_the_namespace() {
     };
     speaker.ask(1, Request::Broadcast(broadcast.clone())).await;
     assert!(matches!(speaker.next().await, Delivery::Reply { reply: Ok(Response::Heard(2)), .. }));
-    for hearer in &mut hearers {
+    for hearer in &mut broadcast_receivers {
         assert!(matches!(hearer.next().await, Delivery::Broadcast(heard) if heard == broadcast));
     }
 }

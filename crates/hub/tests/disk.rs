@@ -41,7 +41,7 @@ fn submission(bytes: usize) -> Request {
 }
 
 #[tokio::test]
-async fn whoever_asks_alone_is_answered_after_the_sync() {
+async fn a_single_client_is_answered_after_the_sync() {
     let disk = MemoryDisk::new();
     let hub = start_hub(&disk);
     let mut client = lone_asker(&hub).await;
@@ -73,7 +73,7 @@ async fn many_who_ask_at_once_are_answered_after_the_sync() {
 }
 
 #[tokio::test]
-async fn a_failed_sync_ends_the_hub_and_answers_nobody() {
+async fn a_failed_sync_stops_the_hub_without_any_reply() {
     let disk = MemoryDisk::new();
     let hub = start_hub(&disk);
     let client = lone_asker(&hub).await;
@@ -127,7 +127,7 @@ async fn answer_of_a_full_disk(hub: &Hub, request: impl Fn() -> Request) -> Resu
 }
 
 #[tokio::test]
-async fn a_full_disk_keeps_nobody_waiting_who_needs_no_record() {
+async fn a_full_disk_delays_no_request_that_needs_no_record() {
     let disk = MemoryDisk::new();
     let hub = start_hub_with(&disk, StoreSettings { segment_bytes: 4 << 10, ..StoreSettings::default() });
     let mut client = lone_asker(&hub).await;

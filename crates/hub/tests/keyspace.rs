@@ -11,8 +11,8 @@ use tenure_hub::keyspace::{
     KeyspaceClient, KeyspaceFailure, KeyspaceRefusal, KeyspaceSettings, Keyspaces, ListCommand, ListEnd,
     Reply, Round, SetCondition, SetExpiry, StringCommand,
 };
-use tenure_hub::store::{MemoryDisk, Opened, Reader, Store, StoreError, StoreSettings};
 use tenure_hub::words::{Settings, Timestamp};
+use tenure_store::{MemoryDisk, Opened, Reader, Store, StoreError, StoreSettings};
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
@@ -141,7 +141,7 @@ fn an_answered_transaction_is_there_and_none_is_torn_at_whichever_write_the_powe
     assert!(tell(&whole).finished);
     let changes = whole.changes();
     assert!(changes > 150, "{changes}");
-    let names = tenure_hub::store::Disk::list(&whole).unwrap();
+    let names = tenure_store::Disk::list(&whole).unwrap();
     assert!(!names.contains(&format!("keys-{:020}", 0)), "the log was rewritten: {names:?}");
     for cut in 0..changes {
         let disk = MemoryDisk::new();
@@ -173,7 +173,7 @@ fn the_log_is_rewritten_and_stays_short() {
         broker.ask(&mut client, KeyspaceCall::Run(set(&format!("key{}", round % 7), round)));
     }
     let bytes = |disk: &MemoryDisk| -> usize {
-        let names = tenure_hub::store::Disk::list(disk).unwrap();
+        let names = tenure_store::Disk::list(disk).unwrap();
         let keys = names.iter().filter(|name| name.starts_with("keys-"));
         keys.map(|name| disk.content(name).unwrap().len()).sum()
     };
@@ -214,7 +214,7 @@ fn many_writers_share_one_sync() {
 }
 
 #[test]
-fn a_blocked_pop_is_served_in_order_and_goes_back_if_nobody_hears_it() {
+fn a_blocked_pop_is_served_in_order_and_returned_if_its_client_is_gone() {
     let mut broker = Broker::start(&MemoryDisk::new(), settings()).unwrap();
     let (mut first, mut second, mut producer) = (broker.client(), broker.client(), broker.client());
     first.run(NOW, [(7, KeyspaceCall::Wait(pop("q")))]);

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::core::Core;
-use tenure_hub::store::{JournalFrame, MemoryDisk, Opened, Parts, Store, StoreSettings, Writer};
 use tenure_hub::words::{
     Answer, Command, NewTask, Peer, Query, Refusal, SessionId, Settings, TaskId, Timestamp, WorkerSpec,
 };
 use tenure_hub::{Ask, Delivery, Mailbox, Principal, Request, Response, Stats, Submission};
+use tenure_store::{JournalFrame, MemoryDisk, Opened, Parts, Store, StoreSettings, Writer};
 
 struct Bench {
     core: Core,
@@ -42,14 +42,14 @@ impl Bench {
 
     fn seal(&mut self) -> Option<JournalFrame> {
         let frame = self.core.seal();
-        self.core.speak();
+        self.core.flush_outbox();
         frame
     }
 
     fn sync(&mut self, frame: JournalFrame) {
         let position = self.writer.append(&mut vec![frame], self.now).expect("the disk is fine");
         self.core.synced(self.now, position);
-        self.core.speak();
+        self.core.flush_outbox();
     }
 }
 
@@ -154,7 +154,7 @@ fn turns(bench: &mut Bench, span: Duration) {
     while bench.now < end {
         bench.now = bench.now + Duration::from_millis(100);
         bench.core.tick(bench.now);
-        bench.core.speak();
+        bench.core.flush_outbox();
     }
 }
 
@@ -179,7 +179,7 @@ fn a_slow_disk_hands_a_task_to_one_worker_only() {
 }
 
 #[test]
-fn nobody_is_lost_because_the_disk_keeps_every_answer_back() {
+fn no_worker_is_lost_because_the_disk_delays_every_reply() {
     let mut bench = Bench::new();
     let mailbox = bench.session(1);
     bench.ask(1, 1, worker("a"));

@@ -18,7 +18,7 @@ fn default() -> Name {
 }
 
 #[tokio::test]
-async fn a_message_reaches_its_subscribers_and_nobody_in_another_namespace() {
+async fn a_message_reaches_its_subscribers_and_none_in_another_namespace() {
     let hub = start(&MemoryDisk::default(), TopicSettings::default());
     let topics = hub.handle().topics();
     let mut exact = subscribe(topics, "exact", &["news.city"]);

@@ -108,7 +108,8 @@ async fn what_a_subscription_missed_of_another_topic_is_a_gap_after_a_kill() {
             _ => None,
         })
         .collect();
-    assert_eq!(gaps, [("plain", Sequence(2))]);
+    // Messages that were published to `quiet` just before the kill would be lost without a trace.
+    assert_eq!(gaps, [("plain", Sequence(2)), ("quiet", Sequence(1))]);
 }
 
 #[tokio::test]
@@ -167,7 +168,7 @@ async fn a_subscription_to_events_that_was_there_goes_on_after_a_kill() {
 }
 
 #[tokio::test]
-async fn whoever_wants_a_replay_of_events_and_stood_nowhere_is_told_its_end() {
+async fn a_replay_of_events_without_a_position_reports_its_end() {
     let hub = start(&MemoryDisk::new(), TopicSettings::default());
     let resume = Resume {
         filters: vec![TopicFilter::parse("queue.q").unwrap(), TopicFilter::parse("task.*").unwrap()],

@@ -29,7 +29,7 @@ async fn read_all(mut subscription: SubscriptionHandle) -> Vec<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_stopped_reading_among_a_hundred_hinders_nobody_and_its_memory_is_bounded() {
+async fn one_subscriber_of_a_hundred_that_stops_reading_delays_no_other_and_uses_bounded_memory() {
     let mut settings = TopicSettings::default();
     settings.topics.queue_messages = 100;
     settings.topics.ring_messages = 10;

@@ -231,7 +231,7 @@ async fn events_of_another_namespace_are_not_heard_and_patterns_must_begin_with_
 }
 
 #[tokio::test]
-async fn whoever_was_away_hears_what_happened_meanwhile_from_where_it_stood() {
+async fn a_returning_subscriber_gets_the_events_since_its_position() {
     let disk = MemoryDisk::new();
     let hub = start(&disk, TopicSettings::default());
     let client = Peer::new(hub.handle(), "default", "client");

@@ -89,6 +89,29 @@ async fn where_a_stream_stands_in_a_durable_topic_is_written_within_a_second() {
 }
 
 #[tokio::test]
+async fn after_a_kill_a_live_subscriber_without_a_number_hears_of_the_restart_and_of_the_gap() {
+    let disk = MemoryDisk::new();
+    let hub = start(&disk, TopicSettings::default());
+    let topics = hub.handle().topics();
+    publish(topics, "plain", "x").await.unwrap();
+    let mut reader = subscribe(topics, "reader", &["plain"]);
+    until_saved(&disk).await;
+    publish(topics, "plain", "x").await.unwrap();
+    send(&mut reader).await;
+    let hub = start(&disk.crash(1), TopicSettings::default());
+    let topics = hub.handle().topics();
+    let next = publish(topics, "plain", "after").await.unwrap().sequence.0;
+    let (mut back, resumed) = come_back(topics, "reader", None);
+    assert_eq!((resumed.missed, resumed.restarted, resumed.is_unsure), (None, true, true));
+    let heard = replays_of(&mut back, 1).await;
+    let Delivery::Gap(gap) = &heard[0] else { panic!("{heard:?}") };
+    let told = (gap.first_missed, gap.last_missed, gap.reason);
+    assert_eq!(told, (Sequence(2), Sequence(next - 1), GapReason::Crashed));
+    assert_eq!(numbers(&heard), [next]);
+    drop(reader);
+}
+
+#[tokio::test]
 async fn after_a_kill_a_plain_topic_skips_few_numbers_and_says_that_the_broker_restarted() {
     let disk = MemoryDisk::new();
     let hub = start(&disk, TopicSettings::default());

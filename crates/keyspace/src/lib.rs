@@ -44,7 +44,10 @@ pub use commands::strings::{SetCondition, SetExpiry, StringCommand};
 pub use effect::{Effect, Record};
 pub use glob::{glob, literal_prefix};
 pub use keyspace::{Keyspace, SweepPlace};
-pub use limits::*;
+pub use limits::{
+    ELEMENTS_BYTES_MAX, HASH_FIELDS_MAX, KEY_BYTES_MAX, REPLY_BYTES_MAX, TTL_MILLIS_MAX, VALUE_BYTES_MAX,
+    WAITERS_MAX, WATCHES_MAX,
+};
 pub use refusal::KeyspaceRefusal;
 pub use reply::Reply;
 pub use run::{Ran, Served, Transaction};

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_hub::core::Core;
-use tenure_hub::store::{
+use tenure_hub::words::{Name, Peer, SessionId, Settings, Thresholds, Timestamp};
+use tenure_hub::{Ask, Mailbox, Principal, Stats};
+use tenure_store::{
     JournalFrame, MaintenanceThread, MemoryDisk, Opened, Parts, Reader, Store, StoreError, StoreSettings,
     WriteError, Writer,
 };
-use tenure_hub::words::{Name, Peer, SessionId, Settings, Thresholds, Timestamp};
-use tenure_hub::{Ask, Mailbox, Principal, Stats};
 
 use crate::plan::Mutation;
 
@@ -98,7 +98,7 @@ impl Broker {
         {
             self.core.synced(now, frame.end());
         }
-        self.speak();
+        self.flush_outbox();
         if self.under_way.is_empty() { Step::Fine } else { Step::Writing }
     }
 
@@ -107,7 +107,7 @@ impl Broker {
         match self.writer.append(&mut self.under_way, now) {
             Ok(position) => {
                 self.core.synced(now, position);
-                self.speak();
+                self.flush_outbox();
                 self.turn(now)
             }
             Err(WriteError::Full { .. }) => Step::Writing,
@@ -118,7 +118,7 @@ impl Broker {
     /// The broker continues after it was stopped: no worker may be lost because of that.
     pub(crate) fn wake(&mut self, stopped_at: Timestamp, now: Timestamp) -> Step {
         if self.mutation != Mutation::ForgetAbsence {
-            self.core.was_away(stopped_at, now);
+            self.core.broker_stalled(stopped_at, now);
         }
         self.turn(now)
     }
@@ -132,8 +132,8 @@ impl Broker {
         self.core.next_deadline()
     }
 
-    fn speak(&mut self) {
-        self.core.speak();
+    fn flush_outbox(&mut self) {
+        self.core.flush_outbox();
         for (watch, from) in self.core.take_to_read() {
             self.core.read_log(watch, from, &self.reader);
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Accepted, Command, EventFilter, Move, Name, NewTask, OnLost, Refusal, Reply, TaskId, Thresholds,
-    Timestamp,
+    Accepted, After, AfterTask, Command, Condition, EventFilter, Move, Name, NewTask, OnBroken, OnLost,
+    Refusal, Reply, TaskId, Thresholds, Timestamp,
 };
 use tenure_hub::{Ask, Delivery, Request, Response, Submission, Watch};
 
@@ -68,6 +68,7 @@ impl Client {
         if self.known.is_empty() || random.percent(55) {
             let submission = self.submission(now, random);
             promises.begun.submitted(&submission.task);
+            promises.order.submitted(&submission.task);
             self.unanswered.insert(token, submission.clone());
             return vec![Ask { token, request: Request::Submit(vec![submission]) }];
         }
@@ -114,6 +115,14 @@ impl Client {
         }
         if random.percent(15) && !self.known.is_empty() {
             task.parent = Some(*random.pick(&self.known));
+        }
+        if random.percent(30) && !self.known.is_empty() {
+            for _ in 0..random.between(1, 4) {
+                let task_id = *random.pick(&self.known);
+                let condition = *random.pick(&[Condition::Completed, Condition::Ended, Condition::Failed]);
+                task.after.push(After { task: AfterTask::Id(task_id), condition });
+            }
+            task.on_broken = *random.pick(&OnBroken::ALL);
         }
         let body = vec![b'x'; random.between(0, 200) as usize];
         Submission::new(task, Bytes::from(body))

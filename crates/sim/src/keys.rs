@@ -10,8 +10,8 @@ use tenure_hub::keyspace::{
     Blocking, Command, KeySaver, KeyspaceAnswer, KeyspaceCall, KeyspaceClient, KeyspaceSettings, Keyspaces,
     ListCommand, ListEnd, Reply, SetCondition, SetExpiry, StringCommand,
 };
-use tenure_hub::store::{MemoryDisk, Opened, Reader, Store, StoreError, StoreSettings};
 use tenure_hub::words::{Settings, Timestamp};
+use tenure_store::{MemoryDisk, Opened, Reader, Store, StoreError, StoreSettings};
 
 use crate::plan::Mutation;
 use crate::random::Random;
@@ -118,7 +118,7 @@ pub(crate) fn live(seed: u64, mutation: Mutation) -> Vec<String> {
         for (client, asked) in &mut clients {
             for (token, answer) in client.take_answered() {
                 if let Some(question) = asked.remove(&token) {
-                    promises.hear(question, &answer);
+                    promises.handle_answer(question, &answer);
                 }
             }
         }
@@ -161,7 +161,7 @@ fn set(key: &[u8], number: u64) -> Command {
 }
 
 impl Promises {
-    fn hear(&mut self, question: Asked, answer: &KeyspaceAnswer) {
+    fn handle_answer(&mut self, question: Asked, answer: &KeyspaceAnswer) {
         match (question, answer) {
             (Asked::Pair { pair, number }, KeyspaceAnswer::Transaction(Some(_))) => {
                 let known = self.acknowledged.entry(pair).or_default();

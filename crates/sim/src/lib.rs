@@ -6,13 +6,14 @@
 //! what was promised and inspects the broker again and again. A seed that breaks a promise replays exactly. Topics
 //! (`topics/`) have their own world with the same seed.
 
-mod begun;
 mod broker;
 mod client;
 mod keys;
+mod order;
 mod plan;
 mod promises;
 mod random;
+mod running_attempts;
 pub mod topics;
 mod worker;
 mod world;

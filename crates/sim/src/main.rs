@@ -37,7 +37,7 @@ fn main() -> ExitCode {
             "seed {seed}: {} tasks, {} happenings, {} messages, {} deliveries, {} restarts",
             outcome.tasks, outcome.happenings, outcome.messages, outcome.deliveries, outcome.restarts
         );
-        return tell(seed, &outcome.broken);
+        return report_failure(seed, &outcome.broken);
     }
     let first = arguments.from.unwrap_or_else(|| {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64 >> 10
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
         seeds as f64 / seconds * 60.0
     );
     match found.into_iter().find_map(|tally| tally.broken) {
-        Some((seed, broken)) => tell(seed, &broken),
+        Some((seed, broken)) => report_failure(seed, &broken),
         None => {
             println!("every promise was kept");
             ExitCode::SUCCESS
@@ -99,7 +99,7 @@ fn walk(first: u64, step: u64, begun: Instant, until: Duration, world: World) ->
     tally
 }
 
-fn tell(seed: u64, broken: &[String]) -> ExitCode {
+fn report_failure(seed: u64, broken: &[String]) -> ExitCode {
     if broken.is_empty() {
         return ExitCode::SUCCESS;
     }

@@ -7,7 +7,8 @@ use tenure_hub::words::{
     Answer, Event, Held, ListQuery, Name, Peer, PresenceName, Query, SessionId, StateName, TaskId, TaskInfo,
 };
 
-use crate::begun::Begun;
+use crate::order::OrderChecker;
+use crate::running_attempts::RunningAttempts;
 
 #[derive(Debug, Default)]
 pub(crate) struct PromiseChecker {
@@ -21,7 +22,8 @@ pub(crate) struct PromiseChecker {
     checkpoints: BTreeMap<TaskId, (u32, u32)>,
     /// Events as the watchers received them: all watchers must receive the same.
     events: BTreeMap<u64, String>,
-    pub(crate) begun: Begun,
+    pub(crate) begun: RunningAttempts,
+    pub(crate) order: OrderChecker,
     broken: Vec<String>,
     pub(crate) restarts: u64,
 }
@@ -47,6 +49,7 @@ impl PromiseChecker {
 
     pub(crate) fn retried(&mut self, task: TaskId) {
         self.retried.insert(task);
+        self.order.retried(task);
         self.completed.remove(&task);
     }
 
@@ -115,6 +118,8 @@ impl PromiseChecker {
             Some(_) => {}
             None => {
                 self.events.insert(event.seq, told);
+                let wrong = self.order.heard(event);
+                self.check(wrong.is_none(), || wrong.unwrap_or_default());
             }
         }
     }

@@ -29,7 +29,7 @@ struct World {
     plan: Plan,
     random: Random,
     now: Timestamp,
-    agenda: BTreeMap<(Timestamp, u64), Happening>,
+    agenda: BTreeMap<(Timestamp, u64), WorldEvent>,
     entries: u64,
     broker: Option<Broker>,
     /// The disk that a dead broker has left.
@@ -52,7 +52,7 @@ struct World {
 struct Stopped {
     since: Timestamp,
     /// What waits for it, in the order in which it came.
-    waiting: Vec<Happening>,
+    waiting: Vec<WorldEvent>,
 }
 
 #[derive(Debug)]
@@ -75,7 +75,7 @@ struct Link {
 }
 
 #[derive(Debug)]
-enum Happening {
+enum WorldEvent {
     PeerActs { peer: usize },
     PeerConnects { peer: usize },
     AtBroker { link: usize, asks: Vec<Ask> },
@@ -84,28 +84,28 @@ enum Happening {
     PeerNoticesCut { link: usize },
     BrokerWakes,
     Synced,
-    KeeperWorks,
+    MaintenanceWorks,
     BrokerStarts { after_power_failure: bool },
     BrokerGoesOn,
     Inspection,
 }
 
-impl Happening {
+impl WorldEvent {
     /// Whether it needs a running broker.
     fn is_for_broker(&self) -> bool {
         match self {
-            Happening::AtBroker { .. }
-            | Happening::BrokerNoticesCut { .. }
-            | Happening::BrokerWakes
-            | Happening::Synced
-            | Happening::KeeperWorks => true,
-            Happening::PeerActs { .. }
-            | Happening::PeerConnects { .. }
-            | Happening::AtPeer { .. }
-            | Happening::PeerNoticesCut { .. }
-            | Happening::BrokerStarts { .. }
-            | Happening::BrokerGoesOn
-            | Happening::Inspection => false,
+            WorldEvent::AtBroker { .. }
+            | WorldEvent::BrokerNoticesCut { .. }
+            | WorldEvent::BrokerWakes
+            | WorldEvent::Synced
+            | WorldEvent::MaintenanceWorks => true,
+            WorldEvent::PeerActs { .. }
+            | WorldEvent::PeerConnects { .. }
+            | WorldEvent::AtPeer { .. }
+            | WorldEvent::PeerNoticesCut { .. }
+            | WorldEvent::BrokerStarts { .. }
+            | WorldEvent::BrokerGoesOn
+            | WorldEvent::Inspection => false,
         }
     }
 }
@@ -168,9 +168,9 @@ impl World {
             plan,
         };
         for peer in 0..world.peers.len() {
-            world.soon(100, Happening::PeerConnects { peer });
+            world.soon(100, WorldEvent::PeerConnects { peer });
         }
-        world.soon(1_000, Happening::Inspection);
+        world.soon(1_000, WorldEvent::Inspection);
         world.set_limits();
         world
     }
@@ -181,7 +181,7 @@ impl World {
         while let Some(((at, _), happening)) = self.agenda.pop_first() {
             self.now = at;
             if !self.calm && at >= storm_until {
-                self.becalm();
+                self.start_calm_phase();
             }
             self.happen(happening);
             if !self.promises.broken().is_empty() {
@@ -200,7 +200,7 @@ impl World {
     }
 
     /// Starts the calm phase: no more faults, and every worker can run every task.
-    fn becalm(&mut self) {
+    fn start_calm_phase(&mut self) {
         self.calm = true;
         for peer in &mut self.peers {
             if let Peer::Worker(worker) = peer {
@@ -218,7 +218,7 @@ impl World {
         self.broker.as_ref().is_some_and(|broker| self.promises.all_ended(broker.core()))
     }
 
-    fn happen(&mut self, happening: Happening) {
+    fn happen(&mut self, happening: WorldEvent) {
         if self.plan.trace {
             self.print(&happening);
         }
@@ -228,68 +228,68 @@ impl World {
             return stopped.waiting.push(happening);
         }
         match happening {
-            Happening::PeerConnects { peer } => self.connect(peer),
-            Happening::PeerActs { peer } => self.act(peer),
-            Happening::AtBroker { link, asks } => {
+            WorldEvent::PeerConnects { peer } => self.connect(peer),
+            WorldEvent::PeerActs { peer } => self.act(peer),
+            WorldEvent::AtBroker { link, asks } => {
                 if self.links[link].broker_side {
                     let session = self.links[link].session;
                     self.broker_does(|broker, now| broker.take(now, session, asks));
                 }
             }
-            Happening::AtPeer { link, delivery } => {
+            WorldEvent::AtPeer { link, delivery } => {
                 if self.links[link].peer_side {
                     self.receive(link, delivery);
                 }
             }
-            Happening::BrokerNoticesCut { link } => {
+            WorldEvent::BrokerNoticesCut { link } => {
                 self.disturb(link);
                 if std::mem::take(&mut self.links[link].broker_side) {
                     let session = self.links[link].session;
                     self.broker_does(|broker, now| broker.close(now, session));
                 }
             }
-            Happening::PeerNoticesCut { link } => {
+            WorldEvent::PeerNoticesCut { link } => {
                 self.disturb(link);
                 let peer = self.links[link].peer;
                 if std::mem::take(&mut self.links[link].peer_side) {
                     if let Peer::Worker(worker) = &mut self.peers[peer] {
                         worker.disconnected();
                     }
-                    self.soon(2_000, Happening::PeerConnects { peer });
+                    self.soon(2_000, WorldEvent::PeerConnects { peer });
                 }
             }
-            Happening::BrokerWakes => {
+            WorldEvent::BrokerWakes => {
                 self.woken_at = None;
                 self.broker_does(Broker::turn);
                 self.wake_broker();
             }
-            Happening::Synced => self.sync(),
-            Happening::KeeperWorks => {
+            WorldEvent::Synced => self.sync(),
+            WorldEvent::MaintenanceWorks => {
                 if self.broker.as_mut().is_some_and(Broker::keep) {
-                    self.soon(20, Happening::KeeperWorks);
+                    self.soon(20, WorldEvent::MaintenanceWorks);
                 }
             }
-            Happening::BrokerStarts { after_power_failure } => self.start_broker(after_power_failure),
-            Happening::BrokerGoesOn => self.broker_goes_on(),
-            Happening::Inspection => {
+            WorldEvent::BrokerStarts { after_power_failure } => self.start_broker(after_power_failure),
+            WorldEvent::BrokerGoesOn => self.broker_goes_on(),
+            WorldEvent::Inspection => {
                 if let Some(broker) = &self.broker {
                     self.promises.inspect(broker.core());
                 }
-                self.soon(1_000, Happening::Inspection);
+                self.soon(1_000, WorldEvent::Inspection);
             }
         }
     }
 
-    fn print(&self, happening: &Happening) {
+    fn print(&self, happening: &WorldEvent) {
         let of_link = |link: &usize| match &self.peers[self.links[*link].peer] {
             Peer::Client(client) => client.name.clone(),
             Peer::Worker(worker) => worker.name.clone(),
         };
         let who = match happening {
-            Happening::AtBroker { link, .. }
-            | Happening::AtPeer { link, .. }
-            | Happening::BrokerNoticesCut { link }
-            | Happening::PeerNoticesCut { link } => Some(of_link(link)),
+            WorldEvent::AtBroker { link, .. }
+            | WorldEvent::AtPeer { link, .. }
+            | WorldEvent::BrokerNoticesCut { link }
+            | WorldEvent::PeerNoticesCut { link } => Some(of_link(link)),
             _ => None,
         };
         println!("{} {} {happening:?}", self.now, who.as_deref().unwrap_or("-"));
@@ -300,7 +300,7 @@ impl World {
             return;
         }
         let Some(broker) = self.broker.as_mut().filter(|_| self.stopped.is_none()) else {
-            return self.soon(1_000, Happening::PeerConnects { peer });
+            return self.soon(1_000, WorldEvent::PeerConnects { peer });
         };
         let (identity, asks) = match &mut self.peers[peer] {
             Peer::Client(client) => (client.name.clone(), client.connected()),
@@ -319,7 +319,7 @@ impl World {
         });
         self.open_links.push(number);
         self.send(number, asks);
-        self.soon(500, Happening::PeerActs { peer });
+        self.soon(500, WorldEvent::PeerActs { peer });
     }
 
     fn act(&mut self, peer: usize) {
@@ -349,7 +349,7 @@ impl World {
             ),
         };
         self.send(link, asks);
-        self.soon(next, Happening::PeerActs { peer });
+        self.soon(next, WorldEvent::PeerActs { peer });
     }
 
     fn receive(&mut self, link: usize, delivery: Delivery) {
@@ -370,8 +370,8 @@ impl World {
 
     /// The connection breaks: each end notices in its own time, and messages in flight may still arrive before.
     fn cut(&mut self, link: usize) {
-        self.soon(3_000, Happening::BrokerNoticesCut { link });
-        self.soon(3_000, Happening::PeerNoticesCut { link });
+        self.soon(3_000, WorldEvent::BrokerNoticesCut { link });
+        self.soon(3_000, WorldEvent::PeerNoticesCut { link });
     }
 
     /// From here on the broker may have a reason to end what the worker on this link runs.
@@ -387,7 +387,7 @@ impl World {
         }
         let at = self.later(self.plan.delay_max_millis).max(self.links[link].last_to_broker);
         self.links[link].last_to_broker = at;
-        self.put(at, Happening::AtBroker { link, asks });
+        self.put(at, WorldEvent::AtBroker { link, asks });
     }
 
     fn broker_does(&mut self, step: impl FnOnce(&mut Broker, Timestamp) -> Step) {
@@ -409,11 +409,11 @@ impl World {
         let Some(broker) = &mut self.broker else { return };
         let step = broker.sync(self.now);
         self.after(&step);
-        self.soon(30, Happening::KeeperWorks);
+        self.soon(30, WorldEvent::MaintenanceWorks);
         if storm && self.random.percent(self.plan.broker_stops_percent) {
             self.promises.begun.disturb_all();
             self.stopped = Some(Stopped { since: self.now, waiting: Vec::new() });
-            self.soon(STOPPED_MILLIS, Happening::BrokerGoesOn);
+            self.soon(STOPPED_MILLIS, WorldEvent::BrokerGoesOn);
         }
     }
 
@@ -438,7 +438,7 @@ impl World {
                 let chance =
                     if self.disk_is_slow { STALLS_AGAIN_PERCENT } else { self.plan.disk_stalls_percent };
                 self.disk_is_slow = !self.calm && self.random.percent(chance);
-                self.soon(if self.disk_is_slow { STALL_MILLIS } else { 15 }, Happening::Synced);
+                self.soon(if self.disk_is_slow { STALL_MILLIS } else { 15 }, WorldEvent::Synced);
             }
             Step::Writing | Step::Fine => {}
         }
@@ -456,7 +456,7 @@ impl World {
             for delivery in deliveries.drain(..) {
                 let at = self.later(self.plan.delay_max_millis).max(self.links[link].last_to_peer);
                 self.links[link].last_to_peer = at;
-                self.put(at, Happening::AtPeer { link, delivery });
+                self.put(at, WorldEvent::AtPeer { link, delivery });
             }
         }
     }
@@ -467,10 +467,10 @@ impl World {
         self.syncing = false;
         for link in 0..self.links.len() {
             if std::mem::take(&mut self.links[link].broker_side) {
-                self.soon(2_000, Happening::PeerNoticesCut { link });
+                self.soon(2_000, WorldEvent::PeerNoticesCut { link });
             }
         }
-        self.soon(5_000, Happening::BrokerStarts { after_power_failure: power_failure });
+        self.soon(5_000, WorldEvent::BrokerStarts { after_power_failure: power_failure });
         self.restart_from = self.broker.take().map(|broker| broker.disk);
     }
 
@@ -508,10 +508,10 @@ impl World {
         }
         self.woken_at = Some(deadline);
         let at = deadline.max(self.now);
-        self.put(at, Happening::BrokerWakes);
+        self.put(at, WorldEvent::BrokerWakes);
     }
 
-    fn soon(&mut self, within_millis: u64, happening: Happening) {
+    fn soon(&mut self, within_millis: u64, happening: WorldEvent) {
         let at = self.later(within_millis);
         self.put(at, happening);
     }
@@ -520,7 +520,7 @@ impl World {
         self.now + Duration::from_millis(self.random.between(1, within_millis.max(1) + 1))
     }
 
-    fn put(&mut self, at: Timestamp, happening: Happening) {
+    fn put(&mut self, at: Timestamp, happening: WorldEvent) {
         self.entries += 1;
         self.agenda.insert((at, self.entries), happening);
     }

@@ -55,6 +55,10 @@ impl Reader {
                 manifest.files.push(source.copy(target, &source.name)?);
             }
         }
+        for file in self.shared.task_log.files() {
+            let source = Source { name: file.name.clone(), file: file.file, bytes: file.end };
+            manifest.files.push(source.copy(target, &file.name)?);
+        }
         write_manifest(target, &manifest)?;
         Ok(manifest)
     }

@@ -10,7 +10,7 @@ use std::sync::mpsc::Sender;
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use tenure_engine::{Change, Engine, Task, TermsKey, Timestamp, Which};
+use tenure_engine::{Engine, Task, TermsKey, Timestamp, Which};
 
 use crate::batches::Batches;
 use crate::codec::{Base, ChangeView, Malformed, Names, RecordPage, Take, next_record};
@@ -105,7 +105,7 @@ fn named_in(
     let keys: Vec<TermsKey> = (0..page.terms.len() as u32).map(TermsKey::from_index).collect();
     while !take.is_empty() {
         if let ChangeView::Task(task) = next_record(&mut take)?.change(&page, &keys)? {
-            see(&task);
+            see(&task.task);
         }
     }
     Ok(())
@@ -231,8 +231,8 @@ impl Cleaning {
         let mark = batches.mark();
         let to = batches.blob(bytes);
         match engine.relocate(&candidate.task, candidate.which, candidate.blob, to) {
-            Some((task, terms)) => {
-                batches.restate(Change::Task { task, terms });
+            Some(change) => {
+                batches.restate(change);
                 batches.dead(candidate.blob);
                 self.blobs += 1;
                 self.bytes += bytes.len() as u64;

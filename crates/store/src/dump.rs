@@ -7,8 +7,8 @@ use tenure_engine::{Event, Terms, TermsKey, Timestamp};
 
 use crate::block::BlockKind;
 use crate::codec::{
-    Base, ChangeView, Malformed, Names, RecordPage, Setting, Take, decode_terms, event, next_record, setting,
-    whole_task,
+    Base, ChangeView, Malformed, Names, RecordPage, Setting, Take, TaskRecord, decode_terms, event,
+    next_record, setting, whole_task,
 };
 use crate::disk::Disk;
 use crate::error::{Damage, StoreError};
@@ -64,7 +64,7 @@ fn dump_frame(
     let FrameHeader { position, blob_bytes, page_bytes, events, synced, .. } = header;
     see(&format!("  frame {position} blobs {blob_bytes} page {page_bytes} events {events} synced {synced}"));
     if *page_bytes == 0 {
-        see("    nothing: a repair has put it over bytes that were lost");
+        see("    empty: a repair wrote it over lost bytes");
         return Ok(());
     }
     let mut take = Take::new(&payload[*blob_bytes as usize..]);
@@ -144,12 +144,14 @@ fn event_line(event: &Event) -> String {
 fn change_line(change: &ChangeView, terms: &[Arc<Terms>]) -> Option<String> {
     Some(match change {
         ChangeView::Nothing => return None,
-        ChangeView::Task(task) => {
+        ChangeView::Task(TaskRecord { task, after }) => {
             let queue = terms.get(task.terms.index()).map_or("?", |terms| &terms.queue);
             let body = format!("{} bytes at {}", task.body.bytes(), task.body.at());
             let (id, state, attempt) = (task.id, task.state.name(), task.attempt);
+            let after =
+                if after.is_empty() { String::new() } else { format!(" after {} tasks", after.len()) };
             format!(
-                "task {id} queue {queue} {state} attempt {attempt} priority {} body {body}",
+                "task {id} queue {queue} {state} attempt {attempt} priority {} body {body}{after}",
                 task.priority
             )
         }

@@ -9,20 +9,20 @@ pub enum StoreError {
     Io { doing: &'static str, file: String, source: io::Error },
     /// The disk may or may not hold what was written. The store can guarantee nothing any more, so the
     /// process must end.
-    #[error("syncing {file} failed, what it holds is uncertain: {source}")]
+    #[error("syncing {file} failed, its content is uncertain: {source}")]
     Sync { file: String, source: io::Error },
     #[error(transparent)]
     Damaged(#[from] Damage),
-    #[error("{file} has format version {found}; this program reads version {known}")]
+    #[error("{file} has format version {found}; this program reads versions up to {known}")]
     Version { file: String, found: u32, known: u32 },
     #[error("the directory is in use by process {pid}")]
     Locked { pid: String },
     #[error("{what} is not empty")]
     NotEmpty { what: &'static str },
-    #[error("no backup is there: {missing} is missing")]
+    #[error("this is not a backup: {missing} is missing")]
     NoBackup { missing: String },
     /// An earlier failure made the store unusable; the process should have ended.
-    #[error("the store has failed before and takes nothing any more")]
+    #[error("the store has failed and accepts no more writes")]
     Failed,
 }
 
@@ -78,7 +78,7 @@ pub enum WriteError {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The bytes belonged to a task that is no longer kept.
-    #[error("what lay at {at} is not kept any more")]
+    #[error("position {at} is no longer kept")]
     Gone { at: u64 },
     #[error(transparent)]
     Damaged(#[from] Damage),

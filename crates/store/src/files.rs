@@ -18,6 +18,8 @@ pub(crate) enum Named {
     Topics(u64),
     /// A file of the key log, by the position of its first byte.
     Keys(u64),
+    /// A file of the task log, by a running number.
+    TaskLog(u64),
     /// A spare segment, by a running number.
     Spare(u64),
     /// A temporary file of a process that ended before it was finished.
@@ -50,6 +52,10 @@ pub(crate) fn keys(start: u64) -> String {
     format!("keys-{start:020}")
 }
 
+pub(crate) fn task_log(number: u64) -> String {
+    format!("printed-{number:020}")
+}
+
 pub(crate) fn unfinished(name: &str) -> String {
     format!("{name}{UNFINISHED}")
 }
@@ -70,6 +76,7 @@ pub(crate) fn named(name: &str) -> Named {
         "spare" => Named::Spare(number),
         "topics" => Named::Topics(number),
         "keys" => Named::Keys(number),
+        "printed" => Named::TaskLog(number),
         _ => Named::Other,
     }
 }
@@ -85,6 +92,7 @@ mod tests {
         assert_eq!(named(&events(7)), Named::Events(7));
         assert_eq!(named(&topics(9)), Named::Topics(9));
         assert_eq!(named(&keys(9)), Named::Keys(9));
+        assert_eq!(named(&task_log(4)), Named::TaskLog(4));
         assert_eq!(named(&spare(3)), Named::Spare(3));
         assert_eq!(named(&unfinished(&snapshot(1))), Named::Unfinished);
         assert_eq!(named("journal-7"), Named::Other);

@@ -11,7 +11,9 @@ use crate::disk::DiskFile;
 use crate::error::{Damage, Doing, StoreError};
 
 pub(crate) const HEADER_BYTES: usize = 40;
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
+/// Files of every version from this one on can be read: a newer one only adds codes.
+const OLDEST_VERSION: u32 = 1;
 
 pub(crate) const JOURNAL_MAGIC: [u8; 8] = *b"tenureJL";
 pub(crate) const SNAPSHOT_MAGIC: [u8; 8] = *b"tenureSN";
@@ -45,7 +47,7 @@ impl Header {
     pub(crate) fn decode(bytes: &[u8; HEADER_BYTES], magic: [u8; 8]) -> Option<Header> {
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-        let whole = bytes[..8] == magic && word(8) == VERSION && word(36) == crc32c(&bytes[..36]);
+        let whole = bytes[..8] == magic && is_known(word(8)) && word(36) == crc32c(&bytes[..36]);
         whole.then(|| Header { magic, salt: word(12), numbers: [long(16), long(24)] })
     }
 
@@ -61,10 +63,32 @@ impl Header {
         if bytes[..8] != magic {
             return Err(Damage::new(name, 0, "it does not begin with the mark of its kind").into());
         }
-        if word(8) != VERSION && word(36) == crc32c(&bytes[..36]) {
+        if !is_known(word(8)) && word(36) == crc32c(&bytes[..36]) {
             return Err(StoreError::Version { file: name.to_owned(), found: word(8), known: VERSION });
         }
         Header::decode(&bytes, magic)
             .ok_or_else(|| Damage::new(name, 0, "the checksum of its header is wrong").into())
+    }
+}
+
+fn is_known(version: u32) -> bool {
+    (OLDEST_VERSION..=VERSION).contains(&version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_of_every_earlier_version_is_read_and_none_of_a_later_one() {
+        let header = Header { magic: JOURNAL_MAGIC, salt: 7, numbers: [1, 2] };
+        for (version, is_read) in [(0, false), (1, true), (VERSION, true), (VERSION + 1, false)] {
+            let mut bytes = header.encode();
+            bytes[8..12].copy_from_slice(&version.to_le_bytes());
+            let crc = crc32c(&bytes[..36]);
+            bytes[36..].copy_from_slice(&crc.to_le_bytes());
+            let read = Header::decode(&bytes, JOURNAL_MAGIC);
+            assert_eq!(read.is_some(), is_read, "version {version}");
+        }
     }
 }

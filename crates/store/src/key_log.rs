@@ -118,14 +118,14 @@ impl KeyLog {
         let mut rows = TopicRows::default();
         rows.put(COMPLETE, &start.to_le_bytes());
         self.log.append(&rows)?;
-        self.log.make_certain()?;
+        self.log.sync_now()?;
         (self.complete, self.sweeping, self.has_old) = (start, None, true);
         Ok(self.delete_unused_files()?)
     }
 
     /// Deletes files that are no longer needed, once no backup reads them.
     pub fn delete_unused_files(&mut self) -> Result<(), StoreError> {
-        if self.has_old && self.log.let_go_before(self.complete)? {
+        if self.has_old && self.log.delete_files_before(self.complete)? {
             self.has_old = false;
         }
         Ok(())
@@ -144,7 +144,7 @@ pub(crate) fn read(disk: &dyn Disk) -> Result<TopicsFound, StoreError> {
 }
 
 /// The files before the first of these are lost: records in the log that it begins there.
-pub(crate) fn reach_back_no_further(disk: &dyn Disk, starts: &[u64]) -> Result<(), StoreError> {
+pub(crate) fn record_lost_start(disk: &dyn Disk, starts: &[u64]) -> Result<(), StoreError> {
     let (Some(first), Some(last)) = (starts.first(), starts.last()) else { return Ok(()) };
     let Some((segment, end)) = good_part(disk, LogFamily::Keys, *last)? else { return Ok(()) };
     let mut rows = TopicRows::default();

@@ -159,7 +159,7 @@ impl Maintenance {
     pub fn turn(&mut self, engine: &mut Engine, batches: &mut Batches, now: Timestamp) -> Pace {
         loop {
             match self.done.try_recv() {
-                Ok(done) => self.hear(done, engine, batches, now),
+                Ok(done) => self.finish_job(done, engine, batches, now),
                 Err(TryRecvError::Empty) => break,
                 // Without a maintenance thread there is nothing to wait for. Recovery needs only the journal.
                 Err(TryRecvError::Disconnected) => return Pace::Idle,
@@ -168,7 +168,7 @@ impl Maintenance {
         self.look_in = self.look_in.saturating_sub(1);
         let in_need = self.asked || self.short || self.reclaiming;
         if self.look_in == 0 || in_need || batches.position() >= self.look_at {
-            self.look(batches, now);
+            self.start_due_work(batches, now);
         }
         self.go_on_with_snapshot(engine, batches, now);
         // A full batch means that the disk is behind; cleaning must not accumulate data in memory.
@@ -222,7 +222,7 @@ impl Maintenance {
         std::mem::take(&mut self.events)
     }
 
-    fn hear(&mut self, done: JobDone, engine: &mut Engine, batches: &mut Batches, now: Timestamp) {
+    fn finish_job(&mut self, done: JobDone, engine: &mut Engine, batches: &mut Batches, now: Timestamp) {
         match done {
             JobDone::Snapshot { file, deleted } => {
                 for segment in &deleted {
@@ -261,7 +261,7 @@ impl Maintenance {
     }
 
     /// Decides whether to begin something.
-    fn look(&mut self, batches: &mut Batches, now: Timestamp) {
+    fn start_due_work(&mut self, batches: &mut Batches, now: Timestamp) {
         self.look_in = LOOK_EVERY;
         self.look_at = batches.position() + self.shared.settings.snapshot_bytes / LOOKS_PER_SNAPSHOT;
         if !matches!(self.snapshot, Snapshot::None) {
@@ -344,7 +344,7 @@ impl Maintenance {
                 let sealed = batches.is_empty() || batches.position() > open;
                 self.snapshot = if sealed {
                     let end = batches.position();
-                    self.shared.progress.want_certain(end);
+                    self.shared.progress.request_sync(end);
                     Snapshot::Settling { end, condemned }
                 } else {
                     Snapshot::Seen { open, condemned }

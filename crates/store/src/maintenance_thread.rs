@@ -12,7 +12,7 @@ use tenure_engine::{Blob, TaskId, Timestamp, Which};
 use crate::block::SnapshotBlock;
 use crate::cleaning;
 use crate::error::{Doing, StoreError};
-use crate::events::copy_events;
+use crate::events::{EventFile, copy_events};
 use crate::files::{self, Named};
 use crate::header::HEADER_BYTES;
 use crate::segment::{self, Past, Segment};
@@ -160,7 +160,7 @@ impl MaintenanceThread {
         let writer = self.snapshot.take().expect("a snapshot was begun")?;
         let disk = &*self.shared.disk;
         let (start, first_event) = (writer.start(), writer.first_event());
-        self.copy_events(start, first_event)?;
+        self.copy_events(start, first_event, finish.now)?;
         self.deferred.extend(finish.condemned);
         self.deferred.sort_unstable();
         self.deferred.dedup();
@@ -222,7 +222,7 @@ impl MaintenanceThread {
         Ok(())
     }
 
-    fn copy_events(&self, upto: u64, upto_event: u64) -> Result<(), StoreError> {
+    fn copy_events(&self, upto: u64, upto_event: u64, now: Timestamp) -> Result<(), StoreError> {
         let (last, from, begin, segments) = {
             let files = self.shared.files.read().expect("no holder of the lock panics");
             let in_journal = files.snapshot.map_or(1, |snapshot| snapshot.first_event);
@@ -240,7 +240,8 @@ impl MaintenanceThread {
         let copied = copy_events(
             &*self.shared.disk,
             self.shared.settings.events_kept,
-            last.as_ref(),
+            // New events do not join a file that is only kept because it is the newest.
+            last.as_ref().filter(|last| !self.is_too_old(last, now)),
             &segments,
             begin,
             from,
@@ -254,17 +255,17 @@ impl MaintenanceThread {
         Ok(())
     }
 
-    /// Deletes event files beyond the limits of count and age, oldest first.
+    /// Deletes event files beyond the limits of count and age, oldest first. The newest one stays, however old it
+    /// is: a broker that was idle for long still shows what happened last.
     fn trim_events(&self, now: Timestamp) -> Result<(), StoreError> {
         let settings = &self.shared.settings;
         let next = self.shared.progress.next_event();
         let mut dropped = Vec::new();
         {
             let mut files = self.shared.files.write().expect("no holder of the lock panics");
-            while let Some(oldest) = files.events.first() {
+            while let [oldest, _, ..] = &files.events[..] {
                 let too_many = next.saturating_sub(oldest.end) >= settings.events_kept;
-                let too_old = now.since(oldest.last_time) > settings.events_kept_for;
-                if !too_many && !too_old {
+                if !too_many && !self.is_too_old(oldest, now) {
                     break;
                 }
                 dropped.push(files.events.remove(0));
@@ -274,6 +275,10 @@ impl MaintenanceThread {
             self.shared.disk.remove(&file.name).doing("removing", &file.name)?;
         }
         Ok(())
+    }
+
+    fn is_too_old(&self, file: &EventFile, now: Timestamp) -> bool {
+        now.since(file.last_time) > self.shared.settings.events_kept_for
     }
 
     /// Deletes a segment, or keeps its file as a spare: overwriting existing blocks is cheaper to sync than

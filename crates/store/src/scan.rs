@@ -61,7 +61,7 @@ impl<'a> Scan<'a> {
             return Ok(if zeros { Found::End } else { Found::Bad("the header of a frame is wrong") });
         };
         if header.position != self.at {
-            return Ok(Found::Bad("a frame does not stand where it was written"));
+            return Ok(Found::Bad("a frame is not at its own position"));
         }
         if header.frame_bytes() > FRAME_BYTES_MAX || header.end() > self.end {
             return Ok(Found::Bad("a frame is longer than the file"));

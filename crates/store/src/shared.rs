@@ -16,6 +16,7 @@ use crate::random::Random;
 use crate::segment::{self, Past, Segment};
 use crate::settings::StoreSettings;
 use crate::tail::Tail;
+use crate::task_log::TaskLogReader;
 use crate::topic_log::{LogFamily, TopicFile, TopicsFound};
 
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct Shared {
     /// The same for the key log.
     pub(crate) keys: Mutex<Vec<TopicFile>>,
     keys_found: Mutex<Option<TopicsFound>>,
+    /// The files of the task log.
+    pub(crate) task_log: TaskLogReader,
     pub(crate) tail: Tail,
     pub(crate) progress: JournalProgress,
     spares: Mutex<Vec<Spare>>,
@@ -113,6 +116,7 @@ impl Shared {
             topics_found: Mutex::new(Some(topics)),
             keys: Mutex::default(),
             keys_found: Mutex::new(Some(keys)),
+            task_log: TaskLogReader::default(),
             tail,
             progress,
             spares: Mutex::default(),
@@ -252,12 +256,12 @@ impl JournalProgress {
         self.next_event.store(next_event, Ordering::Release);
     }
 
-    pub(crate) fn make_certain(&self, position: u64) {
+    pub(crate) fn set_synced(&self, position: u64) {
         self.synced.store(position, Ordering::Release);
     }
 
     /// Asks the writer to sync up to `position`, even if its settings would sync later.
-    pub(crate) fn want_certain(&self, position: u64) {
+    pub(crate) fn request_sync(&self, position: u64) {
         self.wanted.fetch_max(position, Ordering::AcqRel);
     }
 

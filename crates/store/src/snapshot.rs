@@ -86,12 +86,12 @@ pub(crate) fn task_block(
 ) -> (Option<SnapshotBlock>, Option<Slot>) {
     let (mut book, mut entries, mut base, mut count) =
         (Dictionary::default(), Vec::new(), Base::default(), 0);
-    let next = engine.scan_tasks(from, max, &mut |task, terms| {
+    let next = engine.scan_tasks(from, max, &mut |task, terms, after| {
         if count == 0 {
             base = Base { time: task.submitted_at, event: task.age, place: task.body.at() };
         }
         count += 1;
-        encode_whole_task(&mut entries, &mut book, &base, task, terms);
+        encode_whole_task(&mut entries, &mut book, &base, task, terms, after);
     });
     (block(BlockKind::Tasks, count, base, &book, &entries), next)
 }

@@ -168,7 +168,7 @@ fn count_live(recovered: &Recovered) -> Result<SegmentUsage, StoreError> {
         }
     }
     let mut lost = LostBlobs::default();
-    let see = &mut |task: &Task, _: &_| {
+    let see = &mut |task: &Task, _: &_, _: &_| {
         for blob in Which::ALL.map(|which| which.of(task)) {
             if !segment_usage.still_alive(blob) && !recovered.may_be_gone(task) {
                 lost.add(task.id, blob);

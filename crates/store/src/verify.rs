@@ -225,7 +225,7 @@ impl Verification {
         self.torn.clone_from(&recovered.end.cut);
         self.position = recovered.end.position;
         let mut wanted = Vec::new();
-        recovered.engine.scan_tasks(None, usize::MAX, &mut |task, _| {
+        recovered.engine.scan_tasks(None, usize::MAX, &mut |task, _, _| {
             let may_be_gone = recovered.may_be_gone(task);
             for which in Which::ALL {
                 wanted.push((task.id, task.state.name(), which.of(task), may_be_gone));

@@ -198,7 +198,7 @@ impl Writer {
             && self.shared.progress.synced() < self.position
         {
             segment.file.sync().syncing(&segment.name)?;
-            self.shared.progress.make_certain(self.position);
+            self.shared.progress.set_synced(self.position);
             self.last_sync = now;
         }
         Ok(())

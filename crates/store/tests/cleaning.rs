@@ -275,6 +275,20 @@ fn events_that_are_too_old_are_dropped_and_the_gap_is_said() {
 }
 
 #[test]
+fn the_newest_events_stay_however_old_they_are() {
+    let disk = MemoryDisk::new();
+    let settings = StoreSettings { events_kept_for: Duration::from_secs(3600), ..small() };
+    let mut broker = Broker::open_with(&disk, settings, few_ended()).unwrap();
+    let id = broker.submit(b"the last for a long time");
+    broker.ask(2, Command::Cancel { task: id, reason: None });
+    broker.take_snapshot();
+    let before = broker.history(1);
+    broker.tick(Duration::from_secs(30 * 24 * 3600));
+    broker.take_snapshot();
+    assert_eq!(broker.history(1), before);
+}
+
+#[test]
 fn a_short_journal_is_not_worth_a_snapshot_at_shutdown() {
     let disk = MemoryDisk::new();
     let mut broker = Broker::open_with(&disk, StoreSettings::default(), few_ended()).unwrap();

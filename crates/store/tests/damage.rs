@@ -225,7 +225,7 @@ fn a_body_that_was_changed_on_disk_is_refused_when_it_is_read() {
 }
 
 #[test]
-fn a_body_that_looks_like_a_frame_fools_nobody() {
+fn a_body_that_looks_like_a_frame_is_read_as_a_body() {
     let (disk, after) = short_journal();
     let whole = disk.content(JOURNAL).unwrap();
     // Somebody submits a copy of what he believes to be the next frames.
@@ -316,7 +316,7 @@ fn a_damaged_last_frame_after_a_crash_cannot_be_told_from_a_torn_one() {
 }
 
 #[test]
-fn a_mark_that_cannot_be_read_keeps_nobody_from_starting() {
+fn an_unreadable_mark_does_not_prevent_a_start() {
     let (disk, _) = short_journal();
     for rubbish in [&b""[..], b"rubbish", &[0; 2000]] {
         let found = disk.reopen();

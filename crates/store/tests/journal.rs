@@ -231,13 +231,13 @@ fn a_file_of_a_later_version_is_refused_by_name() {
     broker.commit().unwrap();
     let name = "journal-00000000000000000000";
     let mut bytes = disk.content(name).unwrap();
-    bytes[8] = 2;
+    bytes[8] = 3;
     let crc = crc32c::crc32c(&bytes[..36]);
     bytes[36..40].copy_from_slice(&crc.to_le_bytes());
     let later = MemoryDisk::new();
     later.put(name, &bytes);
     let error = Broker::open(&later).err().unwrap().to_string();
-    assert_eq!(error, format!("{name} has format version 2; this program reads version 1"));
+    assert_eq!(error, format!("{name} has format version 3; this program reads versions up to 2"));
 }
 
 #[test]

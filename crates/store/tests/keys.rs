@@ -1,12 +1,14 @@
 //! The log of keys: whatever moment the power fails at, sweeps included, the records give what was promised.
 
+#[path = "support/logs.rs"]
+mod logs;
+
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use tenure_engine::{Settings, Timestamp};
 use tenure_store::{
-    KeyLog, KeyRecords, KeysOpened, MemoryDisk, Opened, Reader, Repair, Store, StoreError, StoreSettings,
-    WriteError, check_backup, repair, restore, verify,
+    KeyLog, KeyRecords, KeysOpened, MemoryDisk, Reader, Repair, StoreError, WriteError, check_backup, repair,
+    restore, verify,
 };
 
 /// Counters by one letter. A record is `=` or `+`, the letter, and a number.
@@ -34,9 +36,7 @@ fn record(kind: u8, letter: u8, number: u64) -> Vec<u8> {
 }
 
 fn open(disk: &MemoryDisk) -> Result<(Reader, KeysOpened), StoreError> {
-    let Opened { store, .. } =
-        Store::open(Arc::new(disk.clone()), StoreSettings::default(), Settings::default(), Timestamp(1))?;
-    let reader = store.split().reader;
+    let reader = logs::reader(disk)?;
     let opened = reader.open_keys()?;
     Ok((reader, opened))
 }
@@ -52,8 +52,7 @@ fn counters(log: &KeyLog) -> Counters {
 }
 
 fn files(disk: &MemoryDisk) -> Vec<String> {
-    let names = tenure_store::Disk::list(disk).unwrap();
-    names.into_iter().filter(|name| name.starts_with("keys-")).collect()
+    logs::files(disk, "keys-")
 }
 
 #[derive(Default)]
@@ -117,23 +116,15 @@ fn whatever_was_synced_is_there_at_whichever_write_the_power_fails() {
     let whole = MemoryDisk::new();
     assert!(tell(&whole).finished);
     assert!(files(&whole).len() < 3, "sweeps let old files go");
-    let changes = whole.changes();
-    assert!(changes > 100, "{changes}");
-    for cut in 0..changes {
-        let disk = MemoryDisk::new();
-        disk.fail_power_after(cut);
-        let told = tell(&disk);
-        for seed in 0..3 {
-            let found = disk.crash(seed);
-            let (_reader, opened) = open(&found).unwrap_or_else(|error| panic!("after {cut}: {error}"));
-            let found = counters(&opened.log);
-            assert!(
-                found == told.promised || found == told.begun,
-                "after {cut}: {found:?}, promised {:?}",
-                told.promised
-            );
-        }
-    }
+    logs::at_every_write(whole.changes(), tell, |cut, told, disk| {
+        let (_reader, opened) = open(disk).unwrap_or_else(|error| panic!("after {cut}: {error}"));
+        let found = counters(&opened.log);
+        assert!(
+            found == told.promised || found == told.begun,
+            "after {cut}: {found:?}, promised {:?}",
+            told.promised
+        );
+    });
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn an_incomplete_or_changed_backup_is_refused() {
             part.put(name, &backup.content(name).unwrap());
         }
         let error = restore(&part, &MemoryDisk::new()).unwrap_err().to_string();
-        assert_eq!(error, format!("no backup is there: {missing} is missing"));
+        assert_eq!(error, format!("this is not a backup: {missing} is missing"));
     }
     for name in &names {
         let changed = copy(&backup);

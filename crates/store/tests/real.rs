@@ -96,7 +96,7 @@ fn a_whole_life_on_real_files() {
     let last_event = engine.last_event();
     let bodies = |engine: &tenure_engine::Engine, reader: &tenure_store::Reader| {
         let mut found = Vec::new();
-        engine.scan_tasks(None, usize::MAX, &mut |task, _| {
+        engine.scan_tasks(None, usize::MAX, &mut |task, _, _| {
             found.push((
                 task.id,
                 reader.read(Which::Body.of(task)).unwrap(),

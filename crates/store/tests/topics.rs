@@ -1,13 +1,15 @@
 //! The log of topics: rows and messages come back, whatever moment the power fails at, and damage is told.
 
+#[path = "support/logs.rs"]
+mod logs;
+
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_engine::{Settings, Timestamp};
 use tenure_store::{
-    MemoryDisk, Opened, Reader, Repair, Store, StoreError, StoreSettings, TopicLogSettings, TopicRows,
-    TopicsOpened, WriteError, check_backup, repair, restore, verify,
+    MemoryDisk, Reader, Repair, StoreError, TopicLogSettings, TopicRows, TopicsOpened, WriteError,
+    check_backup, repair, restore, verify,
 };
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -17,10 +19,7 @@ fn small() -> TopicLogSettings {
 }
 
 fn open_with(disk: &MemoryDisk, settings: TopicLogSettings) -> Result<(Reader, TopicsOpened), StoreError> {
-    let disk = Arc::new(disk.clone());
-    let Opened { store, .. } =
-        Store::open(disk, StoreSettings::default(), Settings::default(), Timestamp(1))?;
-    let reader = store.split().reader;
+    let reader = logs::reader(disk)?;
     let opened = reader.open_topics(settings)?;
     Ok((reader, opened))
 }
@@ -30,8 +29,7 @@ fn open(disk: &MemoryDisk) -> Result<(Reader, TopicsOpened), StoreError> {
 }
 
 fn topic_files(disk: &MemoryDisk) -> Vec<String> {
-    let names = tenure_store::Disk::list(disk).unwrap();
-    names.into_iter().filter(|name| name.starts_with("topics-")).collect()
+    logs::files(disk, "topics-")
 }
 
 fn messages(opened: &TopicsOpened) -> Vec<u64> {
@@ -88,27 +86,19 @@ fn tell(disk: &MemoryDisk) -> Told {
 fn whatever_was_synced_is_there_at_whichever_write_the_power_fails() {
     let whole = MemoryDisk::new();
     assert!(tell(&whole).finished);
-    let changes = whole.changes();
-    assert!(changes > 100, "{changes}");
-    for cut in 0..changes {
-        let disk = MemoryDisk::new();
-        disk.fail_power_after(cut);
-        let told = tell(&disk);
-        for seed in 0..3 {
-            let found = disk.crash(seed);
-            let (_reader, opened) = open(&found).unwrap_or_else(|error| panic!("after {cut}: {error}"));
-            assert!(
-                opened.rows == told.promised || opened.rows == told.begun,
-                "after {cut}: {:?}, promised {:?}",
-                opened.rows,
-                told.promised
-            );
-            let messages = messages(&opened);
-            let last = messages.last().copied().unwrap_or_default();
-            assert!((told.messages_promised..=told.messages_begun).contains(&last), "after {cut}: {last}");
-            assert!(messages.windows(2).all(|pair| pair[1] == pair[0] + 1), "after {cut}: {messages:?}");
-        }
-    }
+    logs::at_every_write(whole.changes(), tell, |cut, told, disk| {
+        let (_reader, opened) = open(disk).unwrap_or_else(|error| panic!("after {cut}: {error}"));
+        assert!(
+            opened.rows == told.promised || opened.rows == told.begun,
+            "after {cut}: {:?}, promised {:?}",
+            opened.rows,
+            told.promised
+        );
+        let messages = messages(&opened);
+        let last = messages.last().copied().unwrap_or_default();
+        assert!((told.messages_promised..=told.messages_begun).contains(&last), "after {cut}: {last}");
+        assert!(messages.windows(2).all(|pair| pair[1] == pair[0] + 1), "after {cut}: {messages:?}");
+    });
 }
 
 #[test]

@@ -46,13 +46,13 @@ impl ChangeLog {
     /// A topic has assigned a number.
     #[inline]
     pub(crate) fn counted(&mut self, index: TopicIndex, topic: &mut Topic) {
-        if topic.runs_out() {
-            self.touched(index, topic);
+        if topic.needs_reservation() {
+            self.mark_changed(index, topic);
         }
     }
 
     /// Marks a topic to be saved.
-    pub(crate) fn touched(&mut self, index: TopicIndex, topic: &mut Topic) {
+    pub(crate) fn mark_changed(&mut self, index: TopicIndex, topic: &mut Topic) {
         if self.enabled && !topic.dirty {
             topic.dirty = true;
             self.topics.push(index);

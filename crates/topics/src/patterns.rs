@@ -198,12 +198,12 @@ mod tests {
     }
 
     /// A reference implementation for the tests: compares level by level.
-    fn plainly_matches(filter: &[&str], name: &[&str]) -> bool {
+    fn reference_matches(filter: &[&str], name: &[&str]) -> bool {
         match (filter, name) {
             ([], []) => true,
             ([">"], [_, ..]) => true,
-            (["*", filter @ ..], [_, name @ ..]) => plainly_matches(filter, name),
-            ([a, filter @ ..], [b, name @ ..]) => a == b && plainly_matches(filter, name),
+            (["*", filter @ ..], [_, name @ ..]) => reference_matches(filter, name),
+            ([a, filter @ ..], [b, name @ ..]) => a == b && reference_matches(filter, name),
             _ => false,
         }
     }
@@ -226,7 +226,7 @@ mod tests {
             let levels: Vec<&str> = name.split('.').collect();
             let mut expected = Vec::new();
             for (number, text) in texts.iter().enumerate() {
-                let matches = plainly_matches(&text.split('.').collect::<Vec<_>>(), &levels);
+                let matches = reference_matches(&text.split('.').collect::<Vec<_>>(), &levels);
                 prop_assert_eq!(filters[number].matches(&name), matches, "{} {}", text, name);
                 if matches && !removed[number] {
                     expected.push(index(number));

@@ -41,7 +41,7 @@ pub(crate) struct SubscriptionQueue {
     enqueued: u64,
     delivered: u64,
     /// Rare state: losses and waiting publishers. While it is present, the slow path is taken.
-    unusual: Option<Box<Unusual>>,
+    overflow: Option<Box<OverflowState>>,
     dropped: Dropped,
     blocked: Duration,
 }
@@ -53,7 +53,7 @@ enum Entry {
 }
 
 #[derive(Debug, Default)]
-struct Unusual {
+struct OverflowState {
     head: Losses,
     tail: Losses,
     queued_gaps: usize,
@@ -92,7 +92,7 @@ impl SubscriptionQueue {
             policy,
             enqueued: 0,
             delivered: 0,
-            unusual: None,
+            overflow: None,
             dropped: Dropped::default(),
             blocked: Duration::ZERO,
         }
@@ -100,19 +100,19 @@ impl SubscriptionQueue {
 
     #[inline]
     pub(crate) fn offer(&mut self, message: &Arc<Message>, waiting_limit: usize, now: Timestamp) -> Offer {
-        if self.unusual.is_none() && self.has_room(message) {
+        if self.overflow.is_none() && self.has_room(message) {
             self.push(Arc::clone(message));
             return Offer::Accepted;
         }
-        self.offer_unusually(message, waiting_limit, now)
+        self.offer_when_full(message, waiting_limit, now)
     }
 
     /// Moves up to `max` items out. Returns the tickets of publishers whose message entered the queue.
     pub(crate) fn take(&mut self, max: usize, now: Timestamp, out: &mut Vec<Delivery>) -> Vec<Ticket> {
         let end = out.len().saturating_add(max);
         let mut released = Vec::new();
-        if let Some(unusual) = &mut self.unusual {
-            out.extend(unusual.head.drain().map(gap_delivery));
+        if let Some(overflow) = &mut self.overflow {
+            out.extend(overflow.head.drain().map(gap_delivery));
         }
         while out.len() < end {
             match self.entries.pop_front() {
@@ -126,22 +126,22 @@ impl SubscriptionQueue {
                     }
                 }
                 Some(Entry::Gap(gap)) => {
-                    self.unusual().queued_gaps -= 1;
+                    self.overflow().queued_gaps -= 1;
                     out.push(Delivery::Gap(gap));
                 }
                 None => {}
             }
-            if self.unusual.is_some() {
+            if self.overflow.is_some() {
                 self.admit_waiting(now, &mut released);
             }
             if self.entries.is_empty() {
-                if let Some(unusual) = &mut self.unusual {
-                    out.extend(unusual.tail.drain().map(gap_delivery));
+                if let Some(overflow) = &mut self.overflow {
+                    out.extend(overflow.tail.drain().map(gap_delivery));
                 }
                 break;
             }
         }
-        self.forget_the_unusual();
+        self.drop_overflow_state();
         if self.entries.is_empty() && self.entries.capacity() > CAPACITY_KEPT {
             self.entries = VecDeque::new();
         }
@@ -149,7 +149,7 @@ impl SubscriptionQueue {
     }
 
     pub(crate) fn stats(&self, now: Timestamp) -> SubscriptionStats {
-        let blocked_since = self.unusual.as_ref().and_then(|unusual| unusual.blocked_since);
+        let blocked_since = self.overflow.as_ref().and_then(|overflow| overflow.blocked_since);
         let ongoing = blocked_since.map_or(Duration::ZERO, |since| now.since(since));
         SubscriptionStats {
             depth: self.depth,
@@ -193,7 +193,7 @@ impl SubscriptionQueue {
 
     /// Whether a take would find nothing.
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.unusual.is_none()
+        self.entries.is_empty() && self.overflow.is_none()
     }
 
     pub(crate) fn oldest_age(&self, now: Timestamp) -> Duration {
@@ -224,11 +224,11 @@ impl SubscriptionQueue {
                 Entry::Gap(gap) => tell(&gap.topic, gap.first_missed),
             }
         }
-        let Some(unusual) = &self.unusual else { return };
-        for (topic, first) in unusual.head.beginnings().chain(unusual.tail.beginnings()) {
+        let Some(overflow) = &self.overflow else { return };
+        for (topic, first) in overflow.head.beginnings().chain(overflow.tail.beginnings()) {
             tell(topic, first);
         }
-        for waiting in &unusual.waiting {
+        for waiting in &overflow.waiting {
             tell(&waiting.message.topic, waiting.message.sequence);
         }
     }
@@ -253,18 +253,18 @@ impl SubscriptionQueue {
         self.bytes -= message.cost();
     }
 
-    fn unusual(&mut self) -> &mut Unusual {
-        self.unusual.get_or_insert_default()
+    fn overflow(&mut self) -> &mut OverflowState {
+        self.overflow.get_or_insert_default()
     }
 
-    fn forget_the_unusual(&mut self) {
-        if self.unusual.as_ref().is_some_and(|unusual| unusual.is_over()) {
-            self.unusual = None;
+    fn drop_overflow_state(&mut self) {
+        if self.overflow.as_ref().is_some_and(|overflow| overflow.is_over()) {
+            self.overflow = None;
         }
     }
 }
 
-impl Unusual {
+impl OverflowState {
     fn is_over(&self) -> bool {
         self.head.is_empty() && self.tail.is_empty() && self.queued_gaps == 0 && self.waiting.is_empty()
     }

@@ -19,7 +19,7 @@ pub enum TopicRefusal {
     WildcardInName,
     #[error("`*` stands for a whole level, and `>` for a whole last level")]
     WildcardMisplaced,
-    #[error("names that begin with `_reply.` are answers to requests")]
+    #[error("names that begin with `_reply.` are reserved for replies to requests")]
     NameReserved,
     #[error("a subscription needs at least one topic")]
     NoFilters,
@@ -58,26 +58,26 @@ pub enum TopicRefusal {
     UnknownTopic,
     #[error("the topic has subscribers")]
     TopicInUse,
-    #[error("nobody is subscribed to the topic of the request")]
+    #[error("the topic of the request has no subscribers")]
     NoResponders,
     #[error("no such request is open: it was answered, or its time is over")]
     UnknownRequest,
     #[error("a request with this id is open already")]
     RequestExists,
-    #[error("nobody answered the request in time")]
+    #[error("no subscriber answered the request in time")]
     NoAnswer,
     #[error(
-        "names that begin with `{prefix}.` tell what happens in the broker: subscribe to them, and publish elsewhere"
+        "names that begin with `{prefix}.` are reserved for the broker's events: subscribe to them, and publish under another name"
     )]
     ReadOnly { prefix: &'static str },
     #[error("topics are in use in {limit} namespaces, which is the limit")]
     TooManyNamespaces { limit: usize },
     #[error("the broker cannot write to its disk fast enough: try again")]
     NotWritten,
-    #[error("the topic is durable and takes no requests: ask under another name")]
+    #[error("the topic is durable and accepts no requests: use another name")]
     DurableRequest,
     #[error(
-        "a group shares messages, and what happens in the broker is told to everybody: subscribe without a group"
+        "a group cannot share the broker's events, because every subscriber receives them: subscribe without a group"
     )]
     EventsInGroup,
     #[error("the broker is stopping")]

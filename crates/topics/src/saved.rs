@@ -71,6 +71,10 @@ pub struct SavedSubscription {
     /// What the subscriber may have read last when the oldest of these was sent.
     #[serde(default, skip_serializing_if = "LastRead::is_plain")]
     pub unconfirmed_after: LastRead,
+    /// The number of each topic that it names and that is not durable, when this was saved. After a crash,
+    /// later messages may be missing from all of the above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub saved_at: Vec<(String, Sequence)>,
 }
 
 /// A part of what was sent to a subscriber. Older parts come first.
@@ -136,6 +140,7 @@ impl Snapshot {
         for subscription in &mut subscriptions {
             subscription.filters.retain(wanted);
             subscription.missed.retain(|(topic, _)| here(topic));
+            subscription.saved_at.retain(|(topic, _)| here(topic));
             for segment in &mut subscription.unconfirmed {
                 segment.ranges.retain(|range| here(&range.topic));
             }
@@ -157,10 +162,11 @@ impl SavedSubscription {
             }
         }
         self.missed.extend(part.missed);
+        self.saved_at.extend(part.saved_at);
         self.incomplete |= part.incomplete;
         self.unconfirmed.extend(part.unconfirmed);
         if self.unconfirmed_after != part.unconfirmed_after {
-            self.unconfirmed_after = LastRead::AfterAny;
+            self.unconfirmed_after = LastRead::UnknownNumber;
         }
         if self.unconfirmed.len() > 1 {
             // There is no common order between two shards.

@@ -146,6 +146,11 @@ pub(crate) struct Paused {
     pub(crate) missed: BTreeMap<Arc<str>, Sequence>,
     /// There was more than fits, or the broker did not stop cleanly.
     pub(crate) incomplete: bool,
+    /// The broker has restarted since the subscription was paused.
+    pub(crate) restored: bool,
+    /// The number of each named topic that is not durable, when the subscription was last saved before a
+    /// crash. It may have missed all later ones.
+    pub(crate) saved_at: BTreeMap<Arc<str>, Sequence>,
 }
 
 impl Paused {

@@ -71,7 +71,7 @@ impl Topic {
 
     /// Whether to reserve more numbers: half of them are used.
     #[inline]
-    pub(crate) fn runs_out(&self) -> bool {
+    pub(crate) fn needs_reservation(&self) -> bool {
         self.sequence.0 + (1 << self.reservation >> 1) > self.reserved_to.0
     }
 
@@ -80,7 +80,7 @@ impl Topic {
     pub(crate) fn reserve(&mut self, limit: u64, now: u32) -> Sequence {
         if self.reserved_to > Sequence::ZERO {
             let lasted = now.saturating_sub(self.saved_at);
-            if self.runs_out() && lasted <= 1 {
+            if self.needs_reservation() && lasted <= 1 {
                 self.reservation = (self.reservation + 2).min(RESERVATION_MAX);
             } else if lasted >= RESERVATION_SHRINKS_AFTER_S {
                 self.reservation = (self.reservation - 2).max(RESERVATION_MIN);

@@ -61,7 +61,9 @@ pub enum LastRead {
     /// It resumed with this number. If it gives the same number again, it has read nothing since.
     After(Sequence),
     /// It resumed without a number, so any number it gives may be from before.
-    AfterAny,
+    // The name in the files of earlier versions.
+    #[serde(rename = "AfterAny")]
+    UnknownNumber,
 }
 
 #[derive(Debug)]
@@ -96,7 +98,7 @@ pub struct Unread {
 impl Unconfirmed {
     /// Clears everything: the subscriber has resumed, and continues after the number it gave.
     pub fn begin(&mut self, after: Option<Sequence>) {
-        let begins = after.map_or(LastRead::AfterAny, LastRead::After);
+        let begins = after.map_or(LastRead::UnknownNumber, LastRead::After);
         *self = Unconfirmed { begins, ..Unconfirmed::default() };
     }
 
@@ -171,7 +173,7 @@ impl Unconfirmed {
         let is_beginning = match self.begins {
             LastRead::Plain => false,
             LastRead::After(number) => last_read == Some(number),
-            LastRead::AfterAny => last_read.is_some(),
+            LastRead::UnknownNumber => last_read.is_some(),
         };
         let beginning = is_beginning.then_some(SentPlace { is_exact: true, ..SentPlace::default() });
         let ranges = self.segments.iter().enumerate().flat_map(|(segment, one)| {

@@ -81,7 +81,7 @@ fn over_the_limit_of_topics_an_idle_one_is_forgotten_but_never_its_number() {
 }
 
 #[test]
-fn topics_that_were_used_once_make_room_and_whoever_missed_them_is_told() {
+fn topics_that_were_used_once_make_room_and_subscribers_that_missed_them_are_told() {
     let mut stage = Stage::with(Settings { topics: 3, ..Settings::default() });
     stage.join("eve", &["t.*"]);
     stage.pause("eve");

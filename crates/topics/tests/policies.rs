@@ -143,7 +143,7 @@ fn those_who_wait_are_limited_in_number() {
 }
 
 #[test]
-fn a_publisher_does_not_wait_for_somebody_who_left() {
+fn a_publisher_does_not_wait_for_a_subscriber_that_left() {
     let mut stage = stage(Policy::Block, 1);
     stage.say("a", "1");
     let ticket = stage.say("a", "2").ticket.unwrap();

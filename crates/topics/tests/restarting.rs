@@ -228,6 +228,41 @@ fn after_a_crash_a_client_is_told_that_the_count_is_unknown() {
 }
 
 #[test]
+fn after_a_crash_a_live_subscriber_without_a_number_hears_of_the_restart_and_of_the_gap() {
+    let mut stage = Stage::with(Settings { track_changes: true, ..Settings::default() });
+    let mut disk = Snapshot::default();
+    stage.say_all("a", "1 2");
+    stage.join("eve", &["a"]);
+    stage.join("ann", &["*"]);
+    save(&mut stage, &mut disk);
+    stage.say("a", "3");
+    let mut killed = crash(&stage, &disk);
+    let reserved = stage.shard.snapshot(Stop::Unclean, stage.now).topics[0].sequence.0;
+    let resumed = killed.resume(&Resume::new(id("ann"), Recovery::Replay)).unwrap();
+    assert_eq!((resumed.missed, resumed.is_unsure, resumed.restarted), (None, true, true), "a pattern");
+    // The subscription is still paused, and the broker stops twice more.
+    let again = killed.shard.snapshot(Stop::Unclean, killed.now);
+    let mut killed = restart(&crash(&killed, &again));
+    let resumed = killed.resume(&Resume::new(id("eve"), Recovery::Replay)).unwrap();
+    assert_eq!((resumed.missed, resumed.is_unsure, resumed.restarted), (None, true, true));
+    let expected =
+        [format!("gap a#3-{reserved} kept {}", reserved + 1), format!("replayed 0 of a up to {reserved}")];
+    assert_eq!(killed.hear("eve"), expected);
+}
+
+#[test]
+fn without_a_crash_a_restart_alone_is_no_loss_for_a_subscriber_without_a_number() {
+    let mut stage = Stage::new();
+    stage.join("eve", &["a"]);
+    stage.say("a", "1");
+    stage.take("eve", 9);
+    let mut stage = restart(&stage);
+    let resumed = stage.resume(&Resume::new(id("eve"), Recovery::Replay)).unwrap();
+    assert_eq!((resumed.missed, resumed.has_losses(), resumed.restarted), (Some(0), false, false));
+    assert_eq!(stage.hear("eve"), ["replayed 0 of a up to 1"]);
+}
+
+#[test]
 fn the_count_stays_unknown_for_numbers_that_a_crash_skipped_however_often_the_broker_stops_properly() {
     let mut stage = Stage::with(Settings { track_changes: true, ..Settings::default() });
     let mut disk = Snapshot::default();
@@ -283,14 +318,14 @@ fn one_that_missed_much_is_written_down_with_the_rounds_of_the_reaper() {
 }
 
 #[test]
-fn floors_can_be_raised_for_topics_that_nobody_had_time_to_save() {
+fn floors_can_be_raised_for_topics_that_were_not_saved_in_time() {
     let mut stage = Stage::new();
     stage.shard.raise_restart_floor(Sequence(500), &[]);
     assert_eq!(stage.say("unsaved", "x").sequence, Sequence(501));
 }
 
 #[test]
-fn a_topic_whose_numbers_are_all_known_begins_at_1_after_a_crash_and_nobody_hears_of_a_gap() {
+fn a_topic_whose_numbers_are_all_known_begins_at_1_after_a_crash_without_a_gap() {
     let mut stage = Stage::new();
     stage.shard.raise_restart_floor(Sequence(500), &[TopicFilter::parse("exact.>").unwrap()]);
     stage.join("s", &["exact.a", "b"]);

@@ -351,7 +351,7 @@ fn a_paused_subscription_cannot_be_taken_from() {
 }
 
 #[test]
-fn who_subscribes_with_the_id_of_a_paused_subscription_begins_again() {
+fn subscribing_with_the_id_of_a_paused_subscription_begins_again() {
     let mut stage = Stage::new();
     stage.join("eve", &["a", "b"]);
     stage.pause("eve");

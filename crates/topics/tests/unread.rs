@@ -76,14 +76,14 @@ fn a_number_that_was_sent_once_is_the_exact_place() {
 }
 
 #[test]
-fn who_reads_nothing_after_coming_back_says_the_same_number_again() {
+fn a_subscriber_that_reads_nothing_after_resuming_sends_the_same_number_again() {
     let mut stage = three_of_each(&["x.*"]);
     let first = come_back(&mut stage, Some(2)).1;
     assert_eq!(come_back(&mut stage, Some(2)).1, first);
 }
 
 #[test]
-fn who_says_no_number_gets_everything_again_that_it_may_not_have_read() {
+fn a_subscriber_without_a_number_gets_everything_that_it_may_not_have_read() {
     for topics in [&["x.a", "x.b"][..], &["x.*"]] {
         let mut stage = three_of_each(topics);
         let (resumed, heard) = come_back(&mut stage, None);

@@ -149,6 +149,7 @@ fn assignment(number: u64) -> Assignment {
         crashes: 0,
         failures: 0,
         checkpoint_bytes: 0,
+        after: Vec::new(),
     }
 }
 

@@ -13,6 +13,7 @@ words! {
         // About a task, in the order of its life.
         Submitted = "submitted",
         Released = "released",
+        DependenciesMet = "dependencies-met",
         Due = "due",
         Assigned = "assigned",
         Started = "started",

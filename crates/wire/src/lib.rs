@@ -19,10 +19,12 @@ pub mod envelope;
 pub mod error;
 pub mod event;
 pub mod frame;
+#[cfg(feature = "testing")]
 pub mod fuzz;
 pub mod hello;
 pub mod id;
 pub mod limits;
+#[cfg(feature = "testing")]
 pub mod notation;
 pub mod notice;
 pub mod queue;
@@ -44,6 +46,7 @@ pub use envelope::{
 pub use error::{DecodeError, FrameError, Problem, What};
 pub use field::Field;
 pub use frame::{Frames, split_frames};
+#[cfg(feature = "testing")]
 pub use fuzz::fuzz;
 pub use id::TaskId;
 pub use notice::Notice;

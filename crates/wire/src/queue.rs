@@ -10,6 +10,7 @@ message! {
     #[derive(Copy, Default, Eq)]
     pub struct StateCounts {
         created: u64,
+        waiting: u64,
         delayed: u64,
         ready: u64,
         assigned: u64,

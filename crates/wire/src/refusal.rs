@@ -31,7 +31,7 @@ words! {
         NotAllowed = "not-allowed",
         Trimmed = "trimmed",
         Unreadable = "unreadable",
-        NobodyThere = "nobody-there",
+        NoListener = "nobody-there",
         TooLate = "too-late",
 
         // Refusals of the door itself, before a request reaches the engine.

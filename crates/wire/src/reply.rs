@@ -37,6 +37,7 @@ kinds! {
         Counts(Box<Counts>) = "counts",
         /// A body or a result.
         Bytes(BytesReply) = "bytes",
+        Logs(LogsReply) = "logs",
         Watching(Watching) = "watching",
         Ended(EndedReply) = "ended",
         /// To a call.
@@ -52,6 +53,30 @@ kinds! {
         Response(Box<Response>) = "response",
         Topics(TopicList) = "topics",
         Subscriptions(SubscriptionList) = "subscriptions",
+    }
+}
+
+message! {
+    /// Some of what a task printed, in the order in which it came.
+    #[derive(Default)]
+    pub struct LogsReply {
+        pieces: Vec<LogRow>,
+        /// What to ask for next.
+        next: u64 = 0,
+        /// There is more already.
+        more: bool = false,
+    }
+}
+
+row! {
+    /// A piece of what an attempt printed.
+    pub struct LogRow {
+        attempt: u32,
+        /// 1 is stdout, 2 is stderr.
+        stream: u8,
+        offset: u64,
+        at: Timestamp,
+        bytes: Bytes,
     }
 }
 

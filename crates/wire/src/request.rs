@@ -51,6 +51,7 @@ kinds! {
         Body(OneTask) = "body",
         Result(OneTask) = "result",
         Checkpoint(OneTask) = "checkpoint",
+        Logs(LogsQuery) = "logs",
         Watch(Box<Watch>) = "watch",
         Unwatch(OneNumber) = "unwatch",
         Wait(Wait) = "wait",
@@ -60,7 +61,8 @@ kinds! {
         Heartbeat(Heartbeat) = "heartbeat",
         Start(Start) = "start",
         Progress(ReportProgress) = "progress",
-        SaveCheckpoint(SaveCheckpoint) = "put-aside",
+        SaveCheckpoint(SaveCheckpoint) = "save-checkpoint" | "put-aside",
+        AppendLog(AppendLog) = "append-log",
         Complete(Complete) = "complete",
         Fail(Box<Failure>) = "fail",
         Confirm(Confirm) = "confirm",
@@ -264,6 +266,28 @@ message! {
         /// 0 to 100, if the worker knows.
         percent: Option<u8>,
         note: Option<Box<str>>,
+    }
+}
+
+message! {
+    /// What a task printed after a place in its log.
+    pub struct LogsQuery {
+        task: TaskId,
+        /// `next` of the previous page; 0 for everything.
+        after: u64 = 0,
+    }
+}
+
+message! {
+    /// A piece of what a command printed.
+    pub struct AppendLog {
+        task: TaskId,
+        attempt: u32,
+        /// 1 is stdout, 2 is stderr.
+        stream: u8,
+        /// Where it begins in its stream.
+        offset: u64 = 0,
+        bytes: Bytes,
     }
 }
 

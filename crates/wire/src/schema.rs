@@ -2,10 +2,10 @@
 //! fixed order, and *words* are a set of names that newer versions may extend.
 
 /// A map of named fields. Unknown fields are ignored, missing ones take their default (`= value`, or that of the
-/// type), and values that equal the default are not written.
+/// type), and values that equal the default are not written. `new | old` reads both names and writes the new one.
 macro_rules! message {
     ($(#[$doc:meta])* pub struct $name:ident {
-        $( $(#[$field_doc:meta])* $field:ident : $kind:ty $(= $default:expr)? ),* $(,)?
+        $( $(#[$field_doc:meta])* $field:ident $(| $old:ident)? : $kind:ty $(= $default:expr)? ),* $(,)?
     }) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +39,7 @@ macro_rules! message {
                 for _ in 0..from.map()? {
                     match from.text()? {
                         $(
-                            stringify!($field) => if !from.take_nil() {
+                            stringify!($field) $(| stringify!($old))? => if !from.take_nil() {
                                 let value = <$kind as $crate::field::Field>::unpack(from);
                                 $field = Some(value.map_err(|problem| problem.in_field(stringify!($field)))?);
                             },
@@ -192,9 +192,10 @@ macro_rules! words {
 }
 
 /// The kinds of messages in one direction: `[number, kind, {fields}]`. An unknown kind keeps its name.
+/// `new | old` reads both names and writes the new one.
 macro_rules! kinds {
     ($(#[$doc:meta])* pub enum $name:ident {
-        $( $(#[$kind_doc:meta])* $kind:ident $(($fields:ty))? = $text:literal ),* $(,)?
+        $( $(#[$kind_doc:meta])* $kind:ident $(($fields:ty))? = $text:literal $(| $old:literal)? ),* $(,)?
     }) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq)]
@@ -228,7 +229,7 @@ macro_rules! kinds {
                 from: &mut $crate::reader::Reader<'_>,
             ) -> Result<$name, $crate::error::Problem> {
                 match kind {
-                    $( $text => $crate::schema::unpack_variant!($name, $kind, from $(, $fields)?), )*
+                    $( $text $(| $old)? => $crate::schema::unpack_variant!($name, $kind, from $(, $fields)?), )*
                     _ => {
                         from.skip()?;
                         Ok($name::Unknown { kind: kind.into() })

@@ -7,7 +7,7 @@ use crate::id::TaskId;
 use crate::schema::{message, row};
 use crate::time::Timestamp;
 use crate::why::Why;
-use crate::words::{OnLost, PauseCause, StateName, Wanted};
+use crate::words::{Condition, DependencyProgress, OnBroken, OnLost, PauseCause, StateName, Wanted};
 
 message! {
     /// What many tasks have in common. A frame carries each distinct set once; its tasks refer to it by position.
@@ -32,6 +32,8 @@ message! {
         /// How long a worker may take to stop the task after a cancellation. Absent: the broker's setting; 0: no
         /// limit.
         cancel_timeout_ms: Option<u64>,
+        /// What happens if a dependency ends otherwise than it should.
+        on_broken: OnBroken = OnBroken::Cancel,
         /// The submitter, who can watch the task. The broker sets it and ignores a client's value.
         submitter: Option<Name>,
     }
@@ -51,6 +53,7 @@ impl Terms {
             accept_timeout_ms: None,
             run_limit_ms: None,
             cancel_timeout_ms: None,
+            on_broken: OnBroken::Cancel,
             submitter: None,
         }
     }
@@ -75,6 +78,31 @@ row! {
         not_before: Option<Timestamp>,
         /// The task fails if it has not started by then.
         expires_at: Option<Timestamp>,
+        /// The tasks that have to end before it may run.
+        after: Vec<After>,
+    }
+}
+
+row! {
+    /// A task to wait for, by its id, by its name, or by the index of an earlier task of the same frame.
+    pub struct After {
+        task: Option<TaskId>,
+        condition: Condition = Condition::Completed,
+        name: Option<Name>,
+        index: Option<u32>,
+    }
+}
+
+row! {
+    /// A dependency as shown to people and workers.
+    pub struct DependencyInfo {
+        task: TaskId,
+        condition: Condition = Condition::Completed,
+        progress: DependencyProgress = DependencyProgress::Open,
+        /// What the broker still knows of the task.
+        state: Option<StateName>,
+        name: Option<Name>,
+        result_bytes: u64,
     }
 }
 
@@ -94,6 +122,8 @@ row! {
         failures: u16,
         /// The size of an earlier attempt's checkpoint, if there is one.
         checkpoint_bytes: u64,
+        /// The tasks it waited for; the worker can fetch their results.
+        after: Vec<DependencyInfo>,
     }
 }
 
@@ -128,7 +158,7 @@ row! {
 }
 
 message! {
-    /// A task as shown to people. Of `until`, `holding`, `aside` and `end`, only the one for its state is set.
+    /// A task as shown to people. Of `until`, `holding`, `pause` and `end`, only the one for its state is set.
     pub struct TaskInfo {
         id: TaskId,
         state: StateName,
@@ -136,6 +166,8 @@ message! {
         terms: Terms,
         parent: Option<TaskId>,
         children: u32,
+        /// The tasks that it waits or waited for.
+        after: Vec<DependencyInfo>,
         priority: i32,
         /// 0 if it was never assigned.
         attempt: u32,
@@ -153,7 +185,7 @@ message! {
         /// Assigned or running.
         holding: Option<Box<Holding>>,
         /// Paused.
-        aside: Option<PauseInfo>,
+        pause | aside: Option<PauseInfo>,
         /// Completed, failed or cancelled.
         end: Option<Box<End>>,
     }

@@ -60,7 +60,7 @@ words! {
 }
 
 words! {
-    /// Why a subscriber does not keep up.
+    /// Why slow subscriber.
     pub enum WarningReason {
         SlowConsumer = "slow_consumer",
         Burst = "burst",

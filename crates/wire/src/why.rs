@@ -3,15 +3,17 @@
 use std::fmt;
 
 use crate::Name;
-use crate::schema::{message, words};
+use crate::id::TaskId;
+use crate::schema::{message, row, words};
 use crate::time::Timestamp;
-use crate::words::StateName;
+use crate::words::{Condition, StateName};
 
 words! {
     /// The stable code of a reason, the same through every door.
     pub enum WhyCode {
         NotWaiting = "not-waiting",
         Held = "held",
+        Dependencies = "dependencies",
         NotBefore = "not-before",
         Paused = "paused",
         QueuePaused = "queue-paused",
@@ -22,7 +24,7 @@ words! {
         Draining = "draining",
         TagLimit = "tag-limit",
         AllFull = "all-full",
-        NobodyAsks = "nobody-asks",
+        NoWorkerAsks = "nobody-asks",
         AwaitingAcceptance = "awaiting-acceptance",
         AwaitingDisk = "awaiting-disk",
     }
@@ -46,6 +48,19 @@ message! {
         slots: Option<u32>,
         limit: Option<u32>,
         in_use: Option<u32>,
+        /// How many tasks it waits for, and some of them.
+        open: Option<u32>,
+        some: Vec<WaitedFor>,
+    }
+}
+
+row! {
+    /// A task that another one waits for.
+    pub struct WaitedFor {
+        task: TaskId,
+        condition: Condition = Condition::Completed,
+        state: Option<StateName>,
+        name: Option<Name>,
     }
 }
 
@@ -65,6 +80,8 @@ impl Why {
             slots: None,
             limit: None,
             in_use: None,
+            open: None,
+            some: Vec::new(),
         }
     }
 }

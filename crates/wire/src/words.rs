@@ -7,6 +7,8 @@ words! {
     pub enum StateName {
         /// Held until a client releases it.
         Created = "created",
+        /// Waits for other tasks to end.
+        Waiting = "waiting",
         /// Waits for its earliest start time.
         Delayed = "delayed",
         /// Waits for a worker.
@@ -37,6 +39,38 @@ words! {
         Pause = "pause",
         /// The task fails.
         Fail = "fail",
+    }
+}
+
+words! {
+    /// How a task that another one waits for has to end.
+    pub enum Condition {
+        Completed = "completed",
+        /// In any way.
+        Ended = "ended",
+        Failed = "failed",
+    }
+}
+
+words! {
+    /// What happens to a task if one that it waits for ends otherwise than it should.
+    pub enum OnBroken {
+        Cancel = "cancel",
+        /// The task runs as if the other one had ended as it should.
+        Run = "run",
+        /// The task is paused until a client resumes it.
+        Hold = "hold",
+    }
+}
+
+words! {
+    /// What has become of a dependency.
+    pub enum DependencyProgress {
+        /// The task has not ended.
+        Open = "open",
+        Met = "met",
+        /// The task ended otherwise than it should.
+        Broken = "broken",
     }
 }
 
@@ -89,6 +123,8 @@ words! {
         WorkerLost = "worker-lost",
         /// Its crash budget is used up and its policy is to pause.
         CrashBudget = "crash-budget",
+        /// A dependency ended otherwise than it should, and its policy is to hold.
+        DependencyBroken = "dependency-broken",
     }
 }
 

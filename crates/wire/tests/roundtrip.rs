@@ -12,10 +12,12 @@ use tenure_wire::notice::{Assign, Events, Gap};
 use tenure_wire::refusal::{Code, Refusal};
 use tenure_wire::reply::{HeldReply, RefusedEntry, Submitted};
 use tenure_wire::request::{Complete, Heartbeat, ListQuery, Move, Start, Submit, Watch};
-use tenure_wire::task::{Accepted, Assignment, Completion, Held, NewTask, Terms};
+use tenure_wire::task::{Accepted, After, Assignment, Completion, DependencyInfo, Held, NewTask, Terms};
 use tenure_wire::verdict::Verdict;
 use tenure_wire::why::{Why, WhyCode};
-use tenure_wire::words::{LostReason, Next, OnLost, Role, StateName, Threshold};
+use tenure_wire::words::{
+    Condition, DependencyProgress, LostReason, Next, OnBroken, OnLost, Role, StateName, Threshold,
+};
 use tenure_wire::worker::{Failure, WorkerSpec, WorkerStats};
 use tenure_wire::{
     FromBroker, Name, Notice, Reply, Request, TaskId, Timestamp, decode_from_broker, decode_to_broker,
@@ -56,7 +58,8 @@ fn state() -> impl Strategy<Value = StateName> {
 }
 
 fn terms() -> impl Strategy<Value = Terms> {
-    let policy = (word(OnLost::KNOWN, |text| OnLost::from(text)), 0_u16..5, any::<u16>());
+    let on_broken = word(OnBroken::KNOWN, |text| OnBroken::from(text));
+    let policy = (word(OnLost::KNOWN, |text| OnLost::from(text)), 0_u16..5, any::<u16>(), on_broken);
     let span = || option::of(any::<u64>());
     let spans = (any::<u64>(), any::<u64>(), span(), span(), span());
     (name(), vec(name(), 0..3), vec(name(), 0..3), policy, spans, option::of(name())).prop_map(
@@ -72,15 +75,39 @@ fn terms() -> impl Strategy<Value = Terms> {
             accept_timeout_ms: spans.2,
             run_limit_ms: spans.3,
             cancel_timeout_ms: spans.4,
+            on_broken: policy.3,
             submitter,
+        },
+    )
+}
+
+fn condition() -> impl Strategy<Value = Condition> {
+    word(Condition::KNOWN, |text| Condition::from(text))
+}
+
+fn after() -> impl Strategy<Value = After> {
+    (option::of(id()), condition(), option::of(name()), option::of(any::<u32>()))
+        .prop_map(|(task, condition, name, index)| After { task, condition, name, index })
+}
+
+fn dependency() -> impl Strategy<Value = DependencyInfo> {
+    let progress = word(DependencyProgress::KNOWN, |text| DependencyProgress::from(text));
+    (id(), condition(), progress, option::of(state()), option::of(name()), any::<u64>()).prop_map(
+        |(task, condition, progress, state, name, result_bytes)| DependencyInfo {
+            task,
+            condition,
+            progress,
+            state,
+            name,
+            result_bytes,
         },
     )
 }
 
 fn new_task() -> impl Strategy<Value = NewTask> {
     let rest = (any::<bool>(), option::of(name()), option::of(id()), option::of(time()), option::of(time()));
-    (option::of(id()), body(), 0_u32..300, option::of(any::<i32>()), rest).prop_map(
-        |(id, body, terms, priority, (hold, name, parent, not_before, expires_at))| NewTask {
+    (option::of(id()), body(), 0_u32..300, option::of(any::<i32>()), rest, vec(after(), 0..3)).prop_map(
+        |(id, body, terms, priority, (hold, name, parent, not_before, expires_at), after)| NewTask {
             id,
             body,
             terms,
@@ -90,14 +117,15 @@ fn new_task() -> impl Strategy<Value = NewTask> {
             parent,
             not_before,
             expires_at,
+            after,
         },
     )
 }
 
 fn assignment() -> impl Strategy<Value = Assignment> {
     let rest = (time(), option::of(name()), option::of(id()), any::<u16>(), any::<u16>(), any::<u64>());
-    (id(), any::<u32>(), body(), any::<u32>(), any::<i32>(), rest).prop_map(
-        |(task, attempt, body, terms, priority, rest)| {
+    (id(), any::<u32>(), body(), any::<u32>(), any::<i32>(), rest, vec(dependency(), 0..3)).prop_map(
+        |(task, attempt, body, terms, priority, rest, after)| {
             let (submitted_at, name, parent, crashes, failures, checkpoint_bytes) = rest;
             Assignment {
                 task,
@@ -111,6 +139,7 @@ fn assignment() -> impl Strategy<Value = Assignment> {
                 crashes,
                 failures,
                 checkpoint_bytes,
+                after,
             }
         },
     )
@@ -336,7 +365,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stranger_reads_what_we_write_and_we_read_what_a_stranger_writes(number: u64, request in request()) {
+    fn a_third_party_codec_and_ours_read_each_others_frames(number: u64, request in request()) {
         let mut stream = BytesMut::new();
         encode_request(&mut stream, number, &request);
         let mut rest = &stream[4..];

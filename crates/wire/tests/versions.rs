@@ -38,6 +38,27 @@ fn fields_from_the_future_are_passed_over() {
 }
 
 #[test]
+fn former_names_are_still_read() {
+    for kind in ["save-checkpoint", "put-aside"] {
+        let request =
+            asked(&format!(r#"[3, "{kind}", {{"task": {ID}, "attempt": 1, "checkpoint": b"row 1"}}]"#));
+        let Ok(request @ Request::SaveCheckpoint(_)) = request else { panic!("{kind}: {request:?}") };
+        assert_eq!(request.kind(), "save-checkpoint", "only the new name is written");
+    }
+    for field in ["pause", "aside"] {
+        let text = format!(
+            r#"[3, "tasks", {{"tasks": [{{"id": {ID}, "state": "paused", "terms": {{"queue": "q"}},
+                "submitted_at": 1, "{field}": {{"since": 7, "why": "asked"}}}}]}}]"#
+        );
+        let Ok(FromBroker::Reply { reply: Reply::Tasks(tasks), .. }) = decode_from_broker(&frame(&text))
+        else {
+            panic!("{field}: {:?}", decode_from_broker(&frame(&text)))
+        };
+        assert_eq!(tasks.tasks[0].pause.as_ref().map(|pause| pause.since.0), Some(7), "{field}");
+    }
+}
+
+#[test]
 fn fields_that_an_old_peer_does_not_send_take_their_defaults() {
     let Ok(Request::Submit(Submit { terms, tasks })) =
         asked(r#"[3, "submit", {"terms": [{"queue": "q"}], "tasks": [[]]}]"#)

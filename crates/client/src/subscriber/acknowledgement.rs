@@ -32,7 +32,7 @@ impl Acknowledgement {
         }
     }
 
-    pub(super) fn hand_on(&mut self, frame: &[Received]) {
+    pub(super) fn hand_over_frame(&mut self, frame: &[Received]) {
         let mut last = HashMap::new();
         for received in frame {
             match received {
@@ -106,8 +106,8 @@ mod tests {
     fn a_frame_is_read_when_the_next_one_is_asked_for() {
         let mut acknowledgement = Acknowledgement::default();
         let taken = acknowledgement.taken();
-        acknowledgement.hand_on(&[message("a", 1), message("b", 1), message("a", 2)]);
-        acknowledgement.hand_on(&[message("a", 3)]);
+        acknowledgement.hand_over_frame(&[message("a", 1), message("b", 1), message("a", 2)]);
+        acknowledgement.hand_over_frame(&[message("a", 3)]);
         assert_eq!(acknowledgement.read(), [], "it is at work on the first");
         taken.store(1, Ordering::Release);
         let mut read = acknowledgement.read();

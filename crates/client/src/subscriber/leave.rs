@@ -37,28 +37,28 @@ impl Subscriber {
             }
         }
         let Ok(Some((subscribing, connection))) = self.task.await else {
-            return Err(Error::lost("the connection was gone already"));
+            return Err(Error::lost("the connection was already closed"));
         };
         let leaving = subscribing.leave(connection, untaken);
         let left = tokio::time::timeout(DIAL_TIMEOUT, leaving).await;
-        left.unwrap_or_else(|_| Err(Error::lost("leaving was not answered")))
+        left.unwrap_or_else(|_| Err(Error::lost("the broker did not confirm the end of the subscription")))
     }
 }
 
 impl Subscribing {
     async fn leave(self, mut connection: Connection, mut untaken: Untaken) -> Result<(), Error> {
-        for received in &self.news {
+        for received in &self.undelivered {
             untaken.received(received);
         }
         if self.next.group.is_some() && takes_acknowledgements(&connection) {
             // When the member is paused, the broker gives what it has not acknowledged to the other members.
             let last_seen = untaken.finished(self.seen.last_seen());
             let acknowledge = Acknowledge { number: None, id: self.next.id.clone(), last_seen };
-            connection.tell(&Request::Acknowledge(acknowledge));
+            connection.send_without_reply(&Request::Acknowledge(acknowledge));
         }
         let pause = Request::PauseSubscription(OneSubscription { number: None, id: self.next.id.clone() });
         let asked = connection.ask(&pause);
-        untaken.hear(&mut connection, self.number, asked).await?;
+        untaken.read_until_reply(&mut connection, self.number, asked).await?;
         // A group shares messages among its members, and a member replays nothing.
         if self.next.group.is_some() {
             return Ok(());
@@ -66,7 +66,7 @@ impl Subscribing {
         if takes_acknowledgements(&connection) {
             let last_seen = untaken.taken(self.seen.last_seen());
             let acknowledge = Acknowledge { number: None, id: self.next.id.clone(), last_seen };
-            connection.tell(&Request::Acknowledge(acknowledge));
+            connection.send_without_reply(&Request::Acknowledge(acknowledge));
             connection.flush().await?;
         }
         if untaken.first.is_empty() {
@@ -83,11 +83,11 @@ impl Subscribing {
             // The broker nearly always reads both requests before it delivers anything.
             let number = connection.ask(&Request::Subscribe(Box::new(again)));
             let asked = connection.ask(&pause);
-            if untaken.hear(&mut connection, number, asked).await? == 0 {
+            if untaken.read_until_reply(&mut connection, number, asked).await? == 0 {
                 return Ok(());
             }
         }
-        Err(Error::lost("messages came faster than the subscription could be left"))
+        Err(Error::lost("the subscription could not end: messages kept arriving"))
     }
 }
 
@@ -110,7 +110,12 @@ impl Untaken {
     }
 
     /// Reads everything up to the reply to a request. Returns how many messages came for the subscription.
-    async fn hear(&mut self, connection: &mut Connection, number: u64, asked: u64) -> Result<usize, Error> {
+    async fn read_until_reply(
+        &mut self,
+        connection: &mut Connection,
+        number: u64,
+        asked: u64,
+    ) -> Result<usize, Error> {
         let mut arrived = Vec::new();
         let mut count = 0;
         loop {

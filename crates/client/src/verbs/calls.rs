@@ -60,8 +60,8 @@ impl Client {
 
     /// Receives broadcasts from now on, across reconnects, until the receiver is dropped. Broadcasts sent while there
     /// was no connection are lost.
-    pub async fn hear(&self, hear: Hear) -> Result<BroadcastReceiver, Error> {
-        let (heard, missed) = self.shared().in_flight().listeners.hear(hear.clone());
+    pub async fn receive_broadcasts(&self, hear: Hear) -> Result<BroadcastReceiver, Error> {
+        let (heard, missed) = self.shared().in_flight().listeners.add_receiver(hear.clone());
         let receiver = BroadcastReceiver { client: self.clone(), heard, missed };
         match self.ask("hear", Request::Hear(hear), Repeat::Safe).await? {
             Reply::Done => Ok(receiver),
@@ -82,7 +82,7 @@ impl Client {
         let shared = self.shared();
         let mut in_flight = shared.in_flight();
         for request in in_flight.listeners.unlisten() {
-            in_flight.tell(&request);
+            in_flight.send_without_reply(&request);
         }
         drop(in_flight);
         shared.wake.notify_one();
@@ -99,7 +99,7 @@ impl Drop for DropCall<'_> {
     fn drop(&mut self) {
         let Some(number) = self.number else { return };
         let shared = self.client.shared();
-        shared.in_flight().tell(&Request::DropCall(OneNumber { number }));
+        shared.in_flight().send_without_reply(&Request::DropCall(OneNumber { number }));
         shared.wake.notify_one();
     }
 }
@@ -139,9 +139,11 @@ impl Drop for Listener {
 pub struct IncomingCall {
     client: Client,
     call: u64,
+    /// The address that was called.
     pub to: Name,
     /// The caller's identity.
     pub from: Name,
+    /// The bytes of the caller.
     pub body: Bytes,
     dropped: Arc<AtomicBool>,
     answered: bool,
@@ -155,27 +157,28 @@ impl IncomingCall {
 
     /// Tells the caller that the answer will take a while.
     pub async fn pending(&self) -> Result<(), Error> {
-        self.say(Outcome::Pending, Bytes::new()).await
+        self.send_answer(Outcome::Pending, Bytes::new()).await
     }
 
+    /// Answers the call with a result.
     pub async fn answer(mut self, body: impl Into<Bytes>) -> Result<(), Error> {
         self.answered = true;
-        self.say(Outcome::Result, body.into()).await
+        self.send_answer(Outcome::Result, body.into()).await
     }
 
     /// Answers that the call failed, and why.
     pub async fn error(mut self, body: impl Into<Bytes>) -> Result<(), Error> {
         self.answered = true;
-        self.say(Outcome::Error, body.into()).await
+        self.send_answer(Outcome::Error, body.into()).await
     }
 
     /// Answers that the call was given up.
     pub async fn cancelled(mut self) -> Result<(), Error> {
         self.answered = true;
-        self.say(Outcome::Cancelled, Bytes::new()).await
+        self.send_answer(Outcome::Cancelled, Bytes::new()).await
     }
 
-    async fn say(&self, outcome: Outcome, body: Bytes) -> Result<(), Error> {
+    async fn send_answer(&self, outcome: Outcome, body: Bytes) -> Result<(), Error> {
         let answer = Answer { call: self.call, outcome, body };
         self.client.command("answer", Request::Answer(answer)).await
     }
@@ -188,7 +191,7 @@ impl Drop for IncomingCall {
         in_flight.listeners.answered(self.call);
         if !self.answered && !self.is_dropped() {
             let answer = Answer { call: self.call, outcome: Outcome::Cancelled, body: Bytes::new() };
-            in_flight.tell(&Request::Answer(answer));
+            in_flight.send_without_reply(&Request::Answer(answer));
             drop(in_flight);
             shared.wake.notify_one();
         }
@@ -205,7 +208,8 @@ pub struct BroadcastReceiver {
 
 /// What a [`BroadcastReceiver`] returns.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Heard {
+pub enum ReceivedBroadcast {
+    /// The next broadcast.
     Broadcast(Broadcast),
     /// This many broadcasts were dropped because the program took them too slowly.
     Missed(u64),
@@ -213,10 +217,10 @@ pub enum Heard {
 
 impl BroadcastReceiver {
     /// Returns the next broadcast; `None` if the client was closed. Cancel-safe.
-    pub async fn next(&mut self) -> Option<Heard> {
+    pub async fn next(&mut self) -> Option<ReceivedBroadcast> {
         match self.missed.swap(0, Ordering::Relaxed) {
-            0 => self.heard.recv().await.map(Heard::Broadcast),
-            missed => Some(Heard::Missed(missed)),
+            0 => self.heard.recv().await.map(ReceivedBroadcast::Broadcast),
+            missed => Some(ReceivedBroadcast::Missed(missed)),
         }
     }
 }

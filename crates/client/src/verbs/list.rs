@@ -22,18 +22,21 @@ use crate::submission::When;
 pub struct Query(ListQuery);
 
 impl Query {
+    /// Only tasks in one of these states.
     #[must_use]
     pub fn states(mut self, states: impl IntoIterator<Item = StateName>) -> Query {
         self.0.states = states.into_iter().collect();
         self
     }
 
+    /// Only tasks of this queue.
     #[must_use]
     pub fn queue(mut self, queue: impl Into<Name>) -> Query {
         self.0.queue = Some(queue.into());
         self
     }
 
+    /// Only tasks with this tag.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<Name>) -> Query {
         self.0.tag = Some(tag.into());
@@ -47,24 +50,28 @@ impl Query {
         self
     }
 
+    /// Only children of this task.
     #[must_use]
     pub fn parent(mut self, parent: TaskId) -> Query {
         self.0.parent = Some(parent);
         self
     }
 
+    /// Only tasks that a client of this identity submitted.
     #[must_use]
     pub fn submitter(mut self, identity: impl Into<Name>) -> Query {
         self.0.submitter = Some(identity.into());
         self
     }
 
+    /// Only tasks submitted after this time.
     #[must_use]
     pub fn submitted_after(mut self, time: impl Into<When>) -> Query {
         self.0.submitted_after = Some(time.into().0);
         self
     }
 
+    /// Only tasks submitted before this time.
     #[must_use]
     pub fn submitted_before(mut self, time: impl Into<When>) -> Query {
         self.0.submitted_before = Some(time.into().0);
@@ -171,7 +178,7 @@ impl fmt::Debug for Listing {
 }
 
 async fn fetch(client: &Client, query: ListQuery) -> Result<Tasks, Error> {
-    match client.look("list", Request::List(Box::new(query))).await? {
+    match client.query("list", Request::List(Box::new(query))).await? {
         Reply::Tasks(tasks) => Ok(tasks),
         other => Err(unexpected("list", &other)),
     }

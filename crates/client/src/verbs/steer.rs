@@ -19,18 +19,21 @@ pub struct Move {
 }
 
 impl Move {
+    /// Moves the task to this queue.
     #[must_use]
     pub fn queue(mut self, queue: impl Into<Name>) -> Move {
         self.queue = Some(queue.into());
         self
     }
 
+    /// Changes the priority; higher runs first.
     #[must_use]
     pub fn priority(mut self, priority: i32) -> Move {
         self.priority = Some(priority);
         self
     }
 
+    /// Replaces all tags of the task.
     #[must_use]
     pub fn tags<N: Into<Name>>(mut self, tags: impl IntoIterator<Item = N>) -> Move {
         self.tags = Some(tags.into_iter().map(Into::into).collect());
@@ -80,6 +83,7 @@ impl Client {
         self.command("pause-queue", Request::PauseQueue(OneQueue { queue: queue.into() })).await
     }
 
+    /// Lets a paused queue assign tasks again.
     pub async fn resume_queue(&self, queue: impl Into<Name>) -> Result<(), Error> {
         self.command("resume-queue", Request::ResumeQueue(OneQueue { queue: queue.into() })).await
     }

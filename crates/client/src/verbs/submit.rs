@@ -3,7 +3,7 @@
 use tenure_wire::limits::ENTRIES_MAX;
 use tenure_wire::request::Submit;
 use tenure_wire::task::Accepted;
-use tenure_wire::{Refusal, Reply, Request};
+use tenure_wire::{Refusal, Reply, Request, TaskId};
 
 use crate::client::{Client, unexpected};
 use crate::error::Error;
@@ -34,7 +34,7 @@ impl Client {
         let mut verdicts = Vec::new();
         let mut frame: Vec<Submission> = Vec::new();
         let mut bytes = 0;
-        for submission in submissions {
+        for mut submission in submissions {
             check(&submission, limit)?;
             let size = submission.bytes();
             if frame.len() == ENTRIES_MAX || (!frame.is_empty() && bytes + size > FRAME_BYTES) {
@@ -42,6 +42,7 @@ impl Client {
                 bytes = 0;
             }
             bytes += size;
+            place_indexes(&mut submission, &verdicts);
             frame.push(submission);
         }
         if !frame.is_empty() {
@@ -79,8 +80,45 @@ impl Client {
     }
 }
 
+/// The index of an earlier task counts from the first of all frames; on the wire, from the first of its own. A task of
+/// an earlier frame has an id by now.
+fn place_indexes(submission: &mut Submission, answered: &[Result<Accepted, Box<Refusal>>]) {
+    for after in &mut submission.task.after {
+        let Some(index) = after.index else { continue };
+        match answered.get(index as usize) {
+            None => after.index = Some(index - answered.len() as u32),
+            Some(verdict) => {
+                after.index = None;
+                // The broker knows no task of this id, and so refuses one that waits for a refused task.
+                after.task = Some(verdict.as_ref().map_or(TaskId([0; 16]), |accepted| accepted.task));
+            }
+        }
+    }
+}
+
 /// Refuses here what would make the broker close the connection.
 fn check(submission: &Submission, limit: usize) -> Result<(), Error> {
     let bytes = submission.task.body.len();
     if bytes > limit { Err(Error::TooLarge { what: "the task's body", bytes, limit }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_wire::words::StateName;
+
+    use super::*;
+    use crate::After;
+
+    #[test]
+    fn an_index_is_that_of_its_frame_or_the_id_of_a_task_of_an_earlier_one() {
+        let task = TaskId::new();
+        let accepted = Accepted { task, state: StateName::Ready, known: false, unserved: None };
+        let refused = Refusal::new(tenure_wire::Code::Full, "full");
+        let answered = [Ok(accepted), Err(Box::new(refused))];
+        let mut submission =
+            Submission::to("q").after(After::index(0)).after(After::index(1)).after(After::index(5));
+        place_indexes(&mut submission, &answered);
+        let after: Vec<_> = submission.task.after.iter().map(|after| (after.task, after.index)).collect();
+        assert_eq!(after, [(Some(task), None), (Some(TaskId([0; 16])), None), (None, Some(3))]);
+    }
 }

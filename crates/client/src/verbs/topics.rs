@@ -35,7 +35,7 @@ impl Client {
     /// Publishes one message with all options.
     pub async fn publish_message(&self, message: NewMessage) -> Result<Published, Error> {
         let published = self.publish_many(vec![message]).await?.pop();
-        let published = published.ok_or_else(|| Error::protocol("no answer for a message"))?;
+        let published = published.ok_or_else(|| Error::protocol("the reply has no entry for a message"))?;
         published.map_err(Error::from)
     }
 

@@ -113,7 +113,7 @@ impl Client {
         results: bool,
     ) -> Result<EndedReply, Error> {
         let wait = Wait { tasks, timeout_ms: Some(millis(timeout)), results };
-        match self.look("wait", Request::Wait(wait)).await? {
+        match self.query("wait", Request::Wait(wait)).await? {
             Reply::Ended(ended) => Ok(ended),
             other => Err(unexpected("wait", &other)),
         }

@@ -209,7 +209,7 @@ impl AttemptTable {
         if counts {
             let interrupt = match self.held.get(&held) {
                 Some(Stage::Running(context)) => context.interrupt(),
-                other => unreachable!("a handler ran that nobody began: {other:?}"),
+                other => unreachable!("a handler ran that was not started: {other:?}"),
             };
             self.report(held, AttemptReport::new(outcome, interrupt.as_ref(), result_bytes_max));
         }
@@ -241,7 +241,7 @@ impl AttemptTable {
                 Answered::Stale
             }
             Some((Code::Full | Code::DiskFull | Code::Draining | Code::TooMany, _)) => {
-                self.unsend(held);
+                self.mark_unsent(held);
                 self.later.push_back((now + AGAIN_AFTER, held));
                 Answered::Again
             }
@@ -306,7 +306,7 @@ impl AttemptTable {
                     late.push(*held);
                 }
                 Some(Stage::Reported { .. }) => {
-                    self.unsend(*held);
+                    self.mark_unsent(*held);
                     self.unsent.push(*held);
                 }
                 Some(_) if refused => self.stop(now, *held, StopWhy::Stale),
@@ -331,7 +331,7 @@ impl AttemptTable {
     }
 
     /// Asks every handler to finish.
-    pub(crate) fn hurry(&mut self) {
+    pub(crate) fn interrupt_all(&mut self) {
         for stage in self.held.values() {
             if let Stage::Running(context) = stage {
                 context.raise(Interrupt::Leaving);
@@ -365,7 +365,7 @@ impl AttemptTable {
     }
 
     /// Whether the worker may still report on this attempt: its end has not been sent.
-    pub(crate) fn can_tell_of(&self, held: Held) -> bool {
+    pub(crate) fn may_report(&self, held: Held) -> bool {
         let stage = self.held.get(&held);
         matches!(stage, Some(Stage::Running(_) | Stage::Reported { sent: false, .. }))
     }
@@ -420,7 +420,7 @@ impl AttemptTable {
         self.unsent.push(held);
     }
 
-    fn unsend(&mut self, held: Held) {
+    fn mark_unsent(&mut self, held: Held) {
         if let Some(Stage::Reported { sent, .. }) = self.held.get_mut(&held) {
             *sent = false;
         }
@@ -428,7 +428,7 @@ impl AttemptTable {
 }
 
 /// Start of the message of a failure that replaces a refused report.
-const REFUSED: &str = "the broker refused the report of the end: ";
+const REFUSED: &str = "the broker refused the report: ";
 
 #[cfg(test)]
 #[path = "attempt_table_tests.rs"]

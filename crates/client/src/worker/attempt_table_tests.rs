@@ -25,6 +25,7 @@ fn context(task: u8, on_lost: OnLost) -> Context {
         crashes: 0,
         failures: 0,
         checkpoint_bytes: 0,
+        after: Vec::new(),
     };
     Context::new(assignment, Arc::new(terms), Arc::new(WorkerOutbox::default()))
 }
@@ -218,7 +219,7 @@ fn a_leaving_worker_gives_back_what_has_not_begun_and_asks_the_rest_to_hurry() {
     assert_eq!(attempts.unsent, [two, three]);
     assert!(matches!(attempts.send(two), Some(AttemptReport::GiveBack { .. })));
     assert_eq!(running.interrupt(), None);
-    attempts.hurry();
+    attempts.interrupt_all();
     assert_eq!(running.interrupt(), Some(Interrupt::Leaving));
     begun(&mut attempts);
     complete(&mut attempts, one);

@@ -13,6 +13,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::context::Context;
 use super::handle::{Tally, WorkerHandle, WorkerStats};
+use super::lease_guard::LeaseClock;
 use super::link::{Link, OnAnswer, Settings};
 use super::outbox::WorkerOutbox;
 use super::outcome::IntoOutcome;
@@ -70,6 +71,7 @@ pub struct WorkerBuilder {
     stop_grace: Duration,
     connect_timeout: Duration,
     drain_on_sigterm: bool,
+    die_with_lease: Option<LeaseClock>,
     unreported: Vec<Unreported>,
     on_answer: Option<OnAnswer>,
 }
@@ -100,6 +102,7 @@ impl WorkerBuilder {
             stop_grace: STOP_GRACE,
             connect_timeout: CONNECT_TIMEOUT,
             drain_on_sigterm: false,
+            die_with_lease: None,
             unreported: Vec::new(),
             on_answer: None,
         }
@@ -186,16 +189,20 @@ impl WorkerBuilder {
         self
     }
 
-    /// The old name of [`connect_timeout`](Self::connect_timeout).
-    #[deprecated(note = "call `connect_timeout`")]
-    pub fn patience(self, connect_timeout: Duration) -> WorkerBuilder {
-        self.connect_timeout(connect_timeout)
-    }
-
     /// Sets whether SIGTERM drains the worker (no).
     #[must_use]
     pub fn drain_on_sigterm(mut self, drain: bool) -> WorkerBuilder {
         self.drain_on_sigterm = drain;
+        self
+    }
+
+    /// Lets the kernel kill this process when the lease ends while handlers run, even if the process is stopped at that
+    /// moment, and kills it at once when the broker ends an attempt whose handler runs. For handlers whose side effects
+    /// must never overlap with those of the next attempt, and which cannot pass the attempt's number on. Choose the
+    /// clock by where the broker is. The lease should not be longer than the broker's `restart_grace`. Linux only.
+    #[must_use]
+    pub fn die_with_lease(mut self, clock: LeaseClock) -> WorkerBuilder {
+        self.die_with_lease = Some(clock);
         self
     }
 
@@ -310,13 +317,16 @@ impl WorkerBuilder {
             stop_grace: self.stop_grace,
             connect_timeout: self.connect_timeout,
             drain_on_sigterm: self.drain_on_sigterm,
+            die_with_lease: self.die_with_lease,
             unreported: self.unreported,
             on_answer: self.on_answer,
         };
-        let link = Link::new(settings, runner, Arc::clone(&outbox), Arc::clone(&tally));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| no_thread(&error))?;
+        let shared = (Arc::clone(&outbox), Arc::clone(&tally));
         let live = move || {
+            // Made here: a timer of the kernel stays on its thread.
+            let link = Link::new(settings, runner, shared.0, shared.1);
             let result = runtime.block_on(link.run(tell_registered));
             if let Err(error) = &result {
                 tracing::error!(%error, "the worker has ended");

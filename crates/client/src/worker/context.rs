@@ -4,9 +4,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_wire::task::{Assignment, Held, Terms};
+use tenure_wire::request::AppendLog;
+use tenure_wire::task::{Assignment, DependencyInfo, Held, Terms};
 use tenure_wire::words::OnLost;
 use tenure_wire::{Name, TaskId, Timestamp};
+
+use crate::log::LogStream;
 
 use super::outbox::{PendingProgress, WorkerOutbox};
 use super::pending_checkpoint::Receipt;
@@ -14,6 +17,8 @@ use super::signal::{Interrupt, Signal};
 
 /// Maximum length of the note in a progress report; the rest is cut off.
 pub const NOTE_BYTES_MAX: usize = 4 << 10;
+/// Maximum length of a piece of output.
+const LOG_PIECE_BYTES_MAX: usize = 64 << 10;
 /// A body up to this size is copied, so that a long task does not keep the whole read buffer in memory.
 const BODY_COPIED_BYTES: usize = 16 << 10;
 
@@ -41,6 +46,7 @@ impl Context {
         Context { inner: Arc::new(Inner { assignment, terms, checkpoint, signal, outbox }) }
     }
 
+    /// The id of the task, the same in every attempt.
     pub fn task(&self) -> TaskId {
         self.inner.assignment.task
     }
@@ -51,22 +57,32 @@ impl Context {
         self.inner.assignment.attempt
     }
 
+    /// The bytes that the client submitted.
     pub fn body(&self) -> &Bytes {
         &self.inner.assignment.body
     }
 
+    /// The queue from which the task came.
     pub fn queue(&self) -> &Name {
         &self.inner.terms.queue
     }
 
+    /// The idempotency key, if the client gave one.
     pub fn name(&self) -> Option<&Name> {
         self.inner.assignment.name.as_ref()
     }
 
+    /// The task of which this one is a child.
     pub fn parent(&self) -> Option<TaskId> {
         self.inner.assignment.parent
     }
 
+    /// Returns the tasks that this one waited for. [`Client::result`](crate::Client::result) fetches their results.
+    pub fn after(&self) -> &[DependencyInfo] {
+        &self.inner.assignment.after
+    }
+
+    /// The priority with which the task was assigned.
     pub fn priority(&self) -> i32 {
         self.inner.assignment.priority
     }
@@ -76,6 +92,7 @@ impl Context {
         self.inner.terms.submitter.as_ref()
     }
 
+    /// When the broker accepted the task, by the broker's clock.
     pub fn submitted_at(&self) -> Timestamp {
         self.inner.assignment.submitted_at
     }
@@ -120,12 +137,6 @@ impl Context {
         self.inner.outbox.save_checkpoint(self.held(), checkpoint.into())
     }
 
-    /// The old name of [`save_checkpoint`](Self::save_checkpoint).
-    #[deprecated(note = "call `save_checkpoint`")]
-    pub fn put_aside(&self, checkpoint: impl Into<Bytes>) -> Receipt {
-        self.save_checkpoint(checkpoint)
-    }
-
     /// Reports progress: a percentage if known, and a note for people. Never blocks; if reports come faster than the
     /// worker can send them, it sends only the latest.
     pub fn progress(&self, percent: Option<u8>, note: &str) {
@@ -133,6 +144,18 @@ impl Context {
         let note = (!note.is_empty()).then(|| note.into());
         let percent = percent.map(|percent| percent.min(100));
         self.inner.outbox.progress(self.held(), PendingProgress { percent, note });
+    }
+
+    /// Sends a piece of the task's output, for those who follow it. `offset` is where the piece begins in its stream.
+    /// Never blocks. The broker keeps the pieces for a while and promises nothing: if they come faster than the worker
+    /// can send them, some are dropped, and readers see the hole. A piece has at most 64 KB; the rest is cut off.
+    pub fn append_log(&self, stream: LogStream, offset: u64, bytes: impl Into<Bytes>) {
+        let mut bytes = bytes.into();
+        bytes.truncate(LOG_PIECE_BYTES_MAX);
+        if !bytes.is_empty() {
+            let Held { task, attempt } = self.held();
+            self.inner.outbox.append_log(AppendLog { task, attempt, stream: stream.number(), offset, bytes });
+        }
     }
 
     /// Whether the task should wind down, and why.

@@ -25,9 +25,13 @@ pub struct WorkerStats {
     pub started: u64,
     /// Reports that the broker has accepted, by kind.
     pub completed: u64,
+    /// Attempts that ended with a failure.
     pub failed: u64,
+    /// Attempts that confirmed a cancel.
     pub cancelled: u64,
+    /// Attempts that confirmed a pause.
     pub paused: u64,
+    /// Attempts that were given back unfinished.
     pub given_back: u64,
     /// Attempts that were over before their end could be reported.
     pub stale: u64,
@@ -65,6 +69,7 @@ impl WorkerHandle {
         self.outbox.unreported()
     }
 
+    /// Counters of this worker since it started.
     pub fn stats(&self) -> WorkerStats {
         self.tally.stats()
     }

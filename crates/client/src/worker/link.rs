@@ -1,8 +1,8 @@
 //! A worker's connection, on its own thread: registers, sends heartbeats and reports, starts handlers, and reconnects
 //! with everything the worker holds.
 
-mod hear;
-mod say;
+mod receive;
+mod send;
 mod terminate;
 
 use std::collections::{HashMap, HashSet};
@@ -10,15 +10,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tenure_wire::request::AppendLog;
 use tenure_wire::task::Held;
+use tenure_wire::words::OnClose;
 use tenure_wire::worker::WorkerSpec;
 use tenure_wire::{Refusal, Request, TaskId};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
 use self::terminate::{Terminate, terminated};
 use super::attempt_table::AttemptTable;
 use super::handle::Tally;
+use super::lease_guard::{ClockTime, LeaseClock, LeaseGuard};
 use super::outbox::{Finished, Leaving, WorkerOutbox};
 use super::pending_checkpoint::PendingCheckpoint;
 use super::process_stats::ProcessStats;
@@ -26,7 +29,7 @@ use super::run::{Finish, Runner};
 use super::signal::Interrupt;
 use super::unreported::Unreported;
 use crate::connection::{Connection, DIAL_TIMEOUT};
-use crate::dialer::{Dialer, is_passing};
+use crate::dialer::{Dialer, is_temporary};
 use crate::error::Error;
 use crate::peer::PeerOptions;
 use crate::table::Table;
@@ -40,6 +43,7 @@ pub(crate) struct Settings {
     pub(crate) stop_grace: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) drain_on_sigterm: bool,
+    pub(crate) die_with_lease: Option<LeaseClock>,
     /// Reported first.
     pub(crate) unreported: Vec<Unreported>,
     pub(crate) on_answer: Option<OnAnswer>,
@@ -52,7 +56,7 @@ pub(crate) struct OnAnswer(pub(crate) Box<ReplySender>);
 
 impl std::fmt::Debug for OnAnswer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("an ear for answers")
+        f.write_str("a receiver of answers")
     }
 }
 
@@ -66,6 +70,8 @@ pub(crate) struct Link {
     aborts: HashMap<Held, AbortHandle>,
     /// The attempts whose checkpoint is in flight.
     checkpoints_sent: HashSet<Held>,
+    /// Pieces of output that are not answered yet.
+    logs_sent: usize,
     sent: Table<Sent>,
     result_bytes_max: usize,
     /// The last intent to leave that the link has sent to the broker.
@@ -77,6 +83,7 @@ pub(crate) struct Link {
     heartbeat_at: Instant,
     process_stats: ProcessStats,
     progress_at: Instant,
+    guard: Option<LeaseGuard>,
     standing: Standing,
     first: Option<oneshot::Sender<Result<(), Error>>>,
 }
@@ -97,14 +104,16 @@ enum Standing {
 /// The request behind a number on the wire.
 #[derive(Debug)]
 enum Sent {
-    Register(Vec<Held>),
+    /// With the time at which it was sent.
+    Register(Vec<Held>, ClockTime),
     Start(Vec<Held>),
     Complete(Vec<Held>),
     Report(Held),
-    Heartbeat(Vec<Held>),
+    Heartbeat(Vec<Held>, ClockTime),
     Progress(Held),
     Fetch(Held),
     SaveCheckpoint(Held, PendingCheckpoint),
+    Log(AppendLog),
     Drain,
     Leave,
 }
@@ -129,6 +138,7 @@ impl Link {
             tally,
             aborts: HashMap::new(),
             checkpoints_sent: HashSet::new(),
+            logs_sent: 0,
             sent: Table::default(),
             result_bytes_max: 0,
             told: Leaving::No,
@@ -137,6 +147,7 @@ impl Link {
             heartbeat_at: now,
             process_stats: ProcessStats::default(),
             progress_at: now,
+            guard: None,
             standing: Standing::Away,
             first: None,
         }
@@ -156,12 +167,12 @@ impl Link {
         self.collect();
         self.outbox.set_unreported(self.attempts.unreported());
         self.outbox.close();
-        self.wind_up().await;
+        self.abort_handlers().await;
         result
     }
 
     /// Tells the handlers that still run that their outcome no longer counts, and aborts those that do not end.
-    async fn wind_up(&mut self) {
+    async fn abort_handlers(&mut self) {
         let now = Instant::now();
         let until = self.stop_at.unwrap_or(now + self.settings.stop_grace);
         self.attempts.stop_all(now);
@@ -180,6 +191,12 @@ impl Link {
     async fn live(&mut self) -> Result<(), Error> {
         let mut terminate = self.settings.drain_on_sigterm.then(Terminate::new).transpose()?;
         let mut dialer = Dialer::new(self.settings.peer.clone());
+        let mut absent = None;
+        if let Some(clock) = self.settings.die_with_lease {
+            let spec = &self.settings.spec;
+            self.guard = Some(LeaseGuard::new(clock, Duration::from_millis(spec.lease_ms))?);
+            absent = Some(dialer.report_absence(clock, Duration::from_millis(spec.heartbeat_ms)));
+        }
         let deadline = tokio::time::Instant::now() + self.settings.connect_timeout;
         let mut connection = dialer.dial(Some(deadline)).await?;
         loop {
@@ -187,7 +204,12 @@ impl Link {
             self.tally.connected.store(false, Ordering::Relaxed);
             match ended {
                 Ok(()) => return Ok(()),
-                Err(error) if self.first.is_some() || !is_passing(&error) => return Err(error),
+                Err(error) if self.first.is_some() || !is_temporary(&error) => {
+                    if self.dies_with_connection() {
+                        self.die(&error.to_string());
+                    }
+                    return Err(error);
+                }
                 Err(error) => {
                     tracing::warn!(%error, held = self.attempts.len(), "the worker's connection was lost");
                 }
@@ -196,13 +218,16 @@ impl Link {
             self.standing = Standing::Away;
             self.attempts.disconnected();
             self.checkpoints_sent.clear();
+            self.logs_sent = 0;
             // The latest first.
             for (_, sent) in self.sent.drain().into_iter().rev() {
-                if let Sent::SaveCheckpoint(held, checkpoint) = sent {
-                    self.outbox.put_back(held, checkpoint);
+                match sent {
+                    Sent::SaveCheckpoint(held, checkpoint) => self.outbox.put_back(held, checkpoint),
+                    Sent::Log(piece) => self.outbox.put_back_log(piece),
+                    _ => {}
                 }
             }
-            connection = match self.connect_again(&mut dialer, &mut terminate).await {
+            connection = match self.connect_again(&mut dialer, &mut terminate, &mut absent).await {
                 Some(connection) => connection,
                 None => return Ok(()),
             };
@@ -214,6 +239,7 @@ impl Link {
         &mut self,
         dialer: &mut Dialer,
         terminate: &mut Option<Terminate>,
+        absent: &mut Option<watch::Receiver<ClockTime>>,
     ) -> Option<Connection> {
         loop {
             let dialing = dialer.dial(None);
@@ -221,7 +247,7 @@ impl Link {
             loop {
                 let now = Instant::now();
                 self.collect();
-                self.hurry(now);
+                self.interrupt_all(now);
                 self.count();
                 let is_over = self.stop_at.is_some_and(|at| at <= now);
                 let may_leave = match self.outbox.leaving() {
@@ -235,6 +261,7 @@ impl Link {
                     return None;
                 }
                 self.abort_overdue(now);
+                self.watch_lease();
                 let wake = self.next_deadline(now);
                 tokio::select! {
                     biased;
@@ -242,10 +269,14 @@ impl Link {
                         Ok(connection) => return Some(connection),
                         // A worker that may hold days of work does not give up on a refusal that may be temporary.
                         Err(error) => {
-                            tracing::warn!(%error, "the broker does not take the worker back");
+                            if self.dies_with_connection() {
+                                self.die(&error.to_string());
+                            }
+                            tracing::warn!(%error, "the broker refused the worker's reconnection");
                             break;
                         }
                     },
+                    seen = seen_absent(absent) => self.confirm_lease(seen),
                     () = self.outbox.notified() => {}
                     () = terminated(terminate) => self.outbox.leave(Leaving::Drain),
                     () = tokio::time::sleep_until(wake.into()) => {}
@@ -269,7 +300,10 @@ impl Link {
         let mut heard = Instant::now();
         let mut arrived = Vec::new();
         loop {
-            let wake = self.next_deadline(Instant::now()).min(heard + silence_max);
+            // To close the connection would end the attempts of a worker whose tasks die with it. Their lease decides.
+            let silent_at = (!self.dies_with_connection()).then(|| heard + silence_max);
+            let wake = self.next_deadline(Instant::now());
+            let wake = silent_at.map_or(wake, |silent_at| wake.min(silent_at));
             tokio::select! {
                 biased;
                 turned = connection.turn(&mut arrived) => {
@@ -282,18 +316,19 @@ impl Link {
             }
             let now = Instant::now();
             for message in arrived.drain(..) {
-                self.hear(now, message)?;
+                self.handle_message(now, message)?;
             }
+            self.end_if_stopped();
             self.collect();
-            self.say(now, connection)?;
+            self.send_due(now, connection)?;
             if self.outbox.leaving() == Leaving::Now {
                 self.standing = Standing::Left;
             }
             if self.standing == Standing::Left {
                 return Ok(());
             }
-            if now.duration_since(heard) >= silence_max {
-                return Err(Error::lost("the broker has not even answered heartbeats"));
+            if now.duration_since(heard) >= silence_max && !self.dies_with_connection() {
+                return Err(Error::lost("the broker has not answered heartbeats"));
             }
         }
     }
@@ -301,9 +336,51 @@ impl Link {
     fn register(&mut self, connection: &mut Connection) {
         let held = self.attempts.for_register();
         let spec = WorkerSpec { held: held.clone(), ..self.settings.spec.clone() };
-        self.ask(connection, Sent::Register(held), &Request::Register(Box::new(spec)));
+        self.ask(connection, Sent::Register(held, self.lease_now()), &Request::Register(Box::new(spec)));
         self.standing = Standing::Registering(Instant::now() + DIAL_TIMEOUT);
         self.told = Leaving::No;
+    }
+
+    /// Whether a closed connection ends attempts whose handlers run, in a process that must then end as well.
+    fn dies_with_connection(&self) -> bool {
+        self.guard.is_some()
+            && self.settings.spec.on_close == OnClose::TasksDie
+            && self.attempts.busy() > 0
+            && self.outbox.leaving() != Leaving::Now
+    }
+
+    /// Ends the process if the broker has ended an attempt whose handler runs.
+    fn end_if_stopped(&self) {
+        if let Some(guard) = &self.guard
+            && self.stop_at.is_none()
+            && let Some((held, _)) = self.attempts.over().next()
+        {
+            guard.kill(&format!("the broker has ended attempt {} of task {}", held.attempt, held.task));
+        }
+    }
+
+    fn die(&self, why: &str) {
+        if let Some(guard) = &self.guard {
+            guard.kill(why);
+        }
+    }
+
+    fn lease_now(&self) -> ClockTime {
+        self.guard.as_ref().map(LeaseGuard::now).unwrap_or_default()
+    }
+
+    fn confirm_lease(&mut self, sent: ClockTime) {
+        if let Some(guard) = &mut self.guard {
+            guard.confirm(sent);
+        }
+    }
+
+    /// Must run before handlers start.
+    fn watch_lease(&mut self) {
+        let running = self.attempts.busy();
+        if let Some(guard) = &mut self.guard {
+            guard.watch(running);
+        }
     }
 
     /// Takes the outcomes that handlers have put into the outbox.
@@ -318,7 +395,7 @@ impl Link {
             if dropped && counts {
                 // This crate never drops a handler whose outcome counts. So its runtime is gone, and would drop every
                 // other handler as well.
-                tracing::error!(task = %held.task, "a handler was dropped by its runtime: the worker leaves");
+                tracing::error!(task = %held.task, "the runtime dropped a handler; the worker leaves");
                 self.outbox.leave(Leaving::Stop);
             }
         }
@@ -333,7 +410,7 @@ impl Link {
     }
 
     /// Tells handlers that the worker leaves, once.
-    fn hurry(&mut self, now: Instant) {
+    fn interrupt_all(&mut self, now: Instant) {
         match self.outbox.leaving() {
             Leaving::No => {}
             Leaving::Drain => self.attempts.leave(),
@@ -341,7 +418,7 @@ impl Link {
                 if self.stop_at.is_none() {
                     self.stop_at = Some(now + self.settings.stop_grace);
                     self.attempts.leave();
-                    self.attempts.hurry();
+                    self.attempts.interrupt_all();
                 }
             }
         }
@@ -369,7 +446,7 @@ impl Link {
             if since + self.settings.stop_grace <= now
                 && let Some(abort) = self.aborts.remove(&held)
             {
-                tracing::warn!(task = %held.task, attempt = held.attempt, "a handler did not stop and is dropped");
+                tracing::warn!(task = %held.task, attempt = held.attempt, "handler did not stop in time and was aborted");
                 abort.abort();
             }
         }
@@ -393,4 +470,14 @@ impl Link {
         at(droppable.map(|(_, since)| since + self.settings.stop_grace).min());
         next
     }
+}
+
+/// The next time at which no broker ran.
+async fn seen_absent(absent: &mut Option<watch::Receiver<ClockTime>>) -> ClockTime {
+    if let Some(absent) = absent
+        && absent.changed().await.is_ok()
+    {
+        return *absent.borrow_and_update();
+    }
+    std::future::pending().await
 }

@@ -1,17 +1,21 @@
 //! What handlers pass to the link: outcomes, progress and checkpoints. It never makes a handler wait, and the worker's
 //! slots bound it: one outcome, one progress report and one checkpoint per attempt.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use tenure_wire::request::AppendLog;
 use tenure_wire::task::Held;
 use tokio::sync::Notify;
 
 use super::outcome::Outcome;
 use super::pending_checkpoint::{PendingCheckpoint, Receipt};
 use super::unreported::Unreported;
+
+/// How much output may wait to be sent.
+const LOG_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Debug, Default)]
 pub(crate) struct WorkerOutbox {
@@ -24,6 +28,9 @@ struct Inner {
     finished: Vec<Finished>,
     progress: HashMap<Held, PendingProgress>,
     checkpoints: HashMap<Held, PendingCheckpoint>,
+    /// Pieces of output, in order.
+    logs: VecDeque<AppendLog>,
+    log_bytes: usize,
     leaving: Leaving,
     unreported: Vec<Unreported>,
     /// The worker has left, and the link takes nothing more.
@@ -79,12 +86,51 @@ impl WorkerOutbox {
     pub(crate) fn save_checkpoint(&self, held: Held, checkpoint: Bytes) -> Receipt {
         let mut inner = self.lock();
         if inner.closed {
-            return Receipt::never();
+            return Receipt::closed();
         }
         let receipt = inner.checkpoints.entry(held).or_default().replace(checkpoint);
         drop(inner);
         self.wake.notify_one();
         receipt
+    }
+
+    /// Keeps a piece of output until the link takes it. If too many wait, it is dropped.
+    pub(crate) fn append_log(&self, piece: AppendLog) {
+        let mut inner = self.lock();
+        if inner.closed || inner.log_bytes + piece.bytes.len() > LOG_BYTES_MAX {
+            return;
+        }
+        inner.log_bytes += piece.bytes.len();
+        inner.logs.push_back(piece);
+        drop(inner);
+        self.wake.notify_one();
+    }
+
+    /// Puts a piece back whose answer never came.
+    pub(crate) fn put_back_log(&self, piece: AppendLog) {
+        let mut inner = self.lock();
+        inner.log_bytes += piece.bytes.len();
+        inner.logs.push_front(piece);
+    }
+
+    /// The pieces that go now: all of attempts that have ended, because nothing may follow their end, and of the others
+    /// as many as there is room for.
+    pub(crate) fn take_logs(&self, mut room: usize, has_ended: impl Fn(Held) -> bool) -> Vec<AppendLog> {
+        let mut inner = self.lock();
+        let mut taken = Vec::new();
+        let mut left = VecDeque::new();
+        for piece in std::mem::take(&mut inner.logs) {
+            let held = Held { task: piece.task, attempt: piece.attempt };
+            if room > 0 || has_ended(held) {
+                room = room.saturating_sub(1);
+                inner.log_bytes -= piece.bytes.len();
+                taken.push(piece);
+            } else {
+                left.push_back(piece);
+            }
+        }
+        inner.logs = left;
+        taken
     }
 
     /// Sends an unanswered checkpoint again, unless there is a later one.
@@ -169,6 +215,27 @@ mod tests {
         outbox.finished(held, Some(Outcome::complete("")));
         assert!(!outbox.has_progress());
         assert_eq!(outbox.take_finished().len(), 1);
+    }
+
+    #[test]
+    fn output_waits_within_bounds_and_leaves_before_the_end() {
+        let outbox = WorkerOutbox::default();
+        let piece = |attempt, bytes: usize| AppendLog {
+            task: TaskId::default(),
+            attempt,
+            stream: 1,
+            offset: 0,
+            bytes: Bytes::from(vec![b'x'; bytes]),
+        };
+        for attempt in [1, 2, 2] {
+            outbox.append_log(piece(attempt, 10));
+        }
+        outbox.append_log(piece(3, LOG_BYTES_MAX));
+        let attempts = |taken: Vec<AppendLog>| taken.iter().map(|piece| piece.attempt).collect::<Vec<_>>();
+        assert_eq!(attempts(outbox.take_logs(0, |held| held.attempt == 2)), [2, 2], "the third was too much");
+        assert_eq!(attempts(outbox.take_logs(8, |_| false)), [1]);
+        outbox.append_log(piece(4, LOG_BYTES_MAX));
+        assert_eq!(attempts(outbox.take_logs(8, |_| false)), [4]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub const MESSAGE_BYTES_MAX: usize = 16 << 10;
 pub enum Outcome {
     /// The work is done, and this is its result.
     Completed(Bytes),
+    /// The work went wrong; the task is retried as its terms say.
     Failed(Failure),
     /// The handler has carried out the cancellation.
     Cancelled(Bytes),
@@ -22,6 +23,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The work is done, with this result.
     pub fn complete(result: impl Into<Bytes>) -> Outcome {
         Outcome::Completed(result.into())
     }
@@ -42,6 +44,7 @@ impl Outcome {
         Outcome::Paused(result.into())
     }
 
+    /// Returns the task unfinished: another worker may take it, and it counts neither as crash nor as failure.
     pub fn give_back(reason: &str) -> Outcome {
         Outcome::GivenBack(Some(reason.into()))
     }
@@ -97,6 +100,7 @@ impl<E: Display> From<E> for Failure {
 
 /// What a handler may return.
 pub trait IntoOutcome {
+    /// Converts the return value of a handler.
     fn into_outcome(self) -> Outcome;
 }
 

@@ -11,12 +11,12 @@ use crate::error::Error;
 
 /// Resolves when a checkpoint is on the broker's disk. It can be awaited, waited for, or dropped.
 #[derive(Debug)]
-#[must_use = "without a receipt nobody knows when the checkpoint is on disk; drop it if that does not matter"]
+#[must_use = "the receipt tells when the checkpoint is on disk; drop it if that does not matter"]
 pub struct Receipt(oneshot::Receiver<Result<(), Error>>);
 
 impl Receipt {
     /// A receipt for an attempt that is over.
-    pub(crate) fn never() -> Receipt {
+    pub(crate) fn closed() -> Receipt {
         Receipt(oneshot::channel().1)
     }
 
@@ -57,7 +57,7 @@ impl PendingCheckpoint {
         self.waiting.extend(earlier.waiting);
     }
 
-    pub(crate) fn tell(self, outcome: &Result<(), Error>) {
+    pub(crate) fn resolve(self, outcome: &Result<(), Error>) {
         for waiting in self.waiting {
             let _ = waiting.send(outcome.clone());
         }
@@ -66,5 +66,5 @@ impl PendingCheckpoint {
 
 /// The error of a receipt whose attempt is over.
 pub(crate) fn over() -> Error {
-    Refusal::new(Code::StaleAttempt, "the attempt is over, and with it its checkpoint").into()
+    Refusal::new(Code::StaleAttempt, "the attempt is over; the checkpoint was not saved").into()
 }

@@ -45,13 +45,13 @@ impl AttemptReport {
             }
             Some(Outcome::Cancelled(result)) => match interrupt {
                 Some(Interrupt::Cancel { .. }) => AttemptReport::Confirm { wanted: Wanted::Cancel, result },
-                _ => AttemptReport::fail("the handler says it was cancelled, but nobody wanted that"),
+                _ => AttemptReport::fail("the handler reports a cancellation, but no client requested one"),
             },
             Some(Outcome::Paused(result)) => match interrupt {
                 Some(Interrupt::Pause { .. }) => AttemptReport::Confirm { wanted: Wanted::Pause, result },
                 // A cancellation may arrive while the handler winds down for a pause.
                 Some(Interrupt::Cancel { .. }) => AttemptReport::Confirm { wanted: Wanted::Cancel, result },
-                _ => AttemptReport::fail("the handler says it was paused, but nobody wanted that"),
+                _ => AttemptReport::fail("the handler reports a pause, but no client requested one"),
             },
             Some(Outcome::GivenBack(reason)) => AttemptReport::GiveBack { reason },
             // It is unknown how far a dropped handler got.

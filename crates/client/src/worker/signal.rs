@@ -13,12 +13,21 @@ pub enum Interrupt {
     /// The worker leaves soon: finish quickly, or give the task back.
     Leaving,
     /// A client wants the task paused. Wind down and return [`Outcome::Paused`](super::Outcome::Paused).
-    Pause { reason: Option<Box<str>> },
+    Pause {
+        /// What the client gave as the reason.
+        reason: Option<Box<str>>,
+    },
     /// A client wants the task cancelled. Wind down and return [`Outcome::Cancelled`](super::Outcome::Cancelled).
-    Cancel { reason: Option<Box<str>> },
+    Cancel {
+        /// What the client gave as the reason.
+        reason: Option<Box<str>>,
+    },
     /// The attempt is over: the worker does not report what the handler returns. Another worker may already have the
     /// task.
-    Stop { why: StopWhy },
+    Stop {
+        /// Why the broker ended the attempt.
+        why: StopWhy,
+    },
 }
 
 impl Interrupt {
@@ -105,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asked_to_be_called_hears_each_interrupt_once() {
+    fn a_callback_receives_each_interrupt_once() {
         let signal = Signal::default();
         signal.raise(Interrupt::Leaving);
         let heard = std::sync::Arc::new(Mutex::new(Vec::new()));
@@ -130,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_awaits_hears_it_whether_early_or_late() {
+    async fn a_waiter_gets_the_signal_whether_early_or_late() {
         let signal = std::sync::Arc::new(Signal::default());
         let early = tokio::spawn({
             let signal = std::sync::Arc::clone(&signal);

@@ -19,10 +19,12 @@ pub struct Unreported {
 }
 
 impl Unreported {
+    /// The task that the report is about.
     pub fn task(&self) -> TaskId {
         self.held.task
     }
 
+    /// The attempt that ended.
     pub fn attempt(&self) -> u32 {
         self.held.attempt
     }

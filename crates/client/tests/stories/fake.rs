@@ -104,7 +104,7 @@ async fn a_named_submission_is_repeated_and_an_unnamed_one_is_not() {
 }
 
 #[tokio::test]
-async fn who_is_no_broker_is_recognised() {
+async fn a_server_that_is_no_broker_is_recognised() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     tokio::spawn(async move {

@@ -1,6 +1,6 @@
 //! Calls and broadcasts between clients.
 
-use tenure_client::{CallOutcome, Client, Code, Hear, Heard};
+use tenure_client::{CallOutcome, Client, Code, Hear, ReceivedBroadcast};
 
 use crate::broker::{Broker, LONG};
 
@@ -29,7 +29,7 @@ async fn a_call_is_answered_even_after_a_while() {
     // The listener's goodbye is on its way; whoever asks after it finds nobody.
     desk.ping().await.unwrap();
     let nobody = ada.call("process.17", "", None).await.unwrap_err();
-    assert!(nobody.is(&Code::NobodyThere), "{nobody}");
+    assert!(nobody.is(&Code::NoListener), "{nobody}");
 }
 
 #[tokio::test]
@@ -37,17 +37,18 @@ async fn broadcasts_are_heard_by_those_who_want_them() {
     let broker = Broker::start();
     let ada = broker.client().await;
     let other = Client::connect(&broker.address()).await.unwrap();
-    let mut weather = other.hear(Hear { subject: Some("weather".into()), sender: None }).await.unwrap();
-    let mut all = other.hear(Hear::default()).await.unwrap();
+    let mut weather =
+        other.receive_broadcasts(Hear { subject: Some("weather".into()), sender: None }).await.unwrap();
+    let mut all = other.receive_broadcasts(Hear::default()).await.unwrap();
     ada.broadcast("news", "none").await.unwrap();
     assert!(ada.broadcast("weather", "rain").await.unwrap() >= 1);
-    let Some(Heard::Broadcast(heard)) = weather.next().await else { panic!("it rains") };
+    let Some(ReceivedBroadcast::Broadcast(heard)) = weather.next().await else { panic!("it rains") };
     assert_eq!(
         (heard.subject.as_deref(), &heard.body[..], heard.sender.as_deref()),
         (Some("weather"), &b"rain"[..], Some("ada"))
     );
     for subject in ["news", "weather"] {
-        let Some(Heard::Broadcast(heard)) = all.next().await else { panic!("it is heard") };
+        let Some(ReceivedBroadcast::Broadcast(heard)) = all.next().await else { panic!("it is heard") };
         assert_eq!(heard.subject.as_deref(), Some(subject));
     }
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tenure_client::{
-    Code, Context, Error, Failure, Finish, Interrupt, OnLost, Outcome, StateName, StopWhy, Submission, TaskId,
+    After, Code, Context, Error, Failure, Finish, Interrupt, OnLost, Outcome, StateName, StopWhy, Submission,
+    TaskId,
 };
 use tokio::sync::mpsc;
 
@@ -193,7 +194,7 @@ async fn progress_is_seen_while_the_task_runs() {
 }
 
 #[tokio::test]
-async fn a_given_back_task_goes_to_somebody_else() {
+async fn a_given_back_task_goes_to_another_worker() {
     let broker = Broker::start();
     let client = broker.client().await;
     let unwilling = broker.worker("w1").handle(async |_| Outcome::give_back("not me")).start().await.unwrap();
@@ -412,7 +413,7 @@ async fn a_task_that_is_handed_over_ends_when_another_runtime_says_so() {
 }
 
 #[tokio::test]
-async fn everybody_who_waits_gets_the_result_of_their_own_task() {
+async fn every_waiting_client_gets_the_result_of_its_own_task() {
     let broker = Broker::start();
     let client = broker.client().await;
     let echo = async |context: Context| context.body().to_vec();
@@ -430,4 +431,39 @@ async fn everybody_who_waits_gets_the_result_of_their_own_task() {
             assert_eq!(ended.result.unwrap(), format!("{round}-{number}"));
         }
     }
+}
+
+#[tokio::test]
+async fn a_task_runs_after_others_and_finds_their_results() {
+    let broker = Broker::start();
+    let client = broker.client().await;
+    let fetching = client.clone();
+    let handler = move |context: Context| {
+        let client = fetching.clone();
+        async move {
+            let mut parts = vec![String::from_utf8_lossy(context.body()).into_owned()];
+            for dependency in context.after() {
+                let result = client.result(dependency.task).await?;
+                parts.push(String::from_utf8_lossy(&result).into_owned());
+            }
+            Ok::<_, Failure>(parts.join("+"))
+        }
+    };
+    let _worker = broker.worker("w1").slots(2).handle(handler).start().await.unwrap();
+    let task = |body: &'static str| Submission::to("images").body(body);
+    let submissions = [
+        task("a").name("first"),
+        task("b"),
+        task("c").after("first").after(After::index(1)),
+        task("d").after(After::index(2)).after(After::index(9)),
+        task("e").after(After::index(2).failed()),
+    ];
+    let mut verdicts = client.submit_many(submissions).await.unwrap();
+    assert!(verdicts.remove(3).unwrap_err().message.contains("before this one"));
+    let tasks: Vec<TaskId> = verdicts.into_iter().map(|verdict| verdict.unwrap().task).collect();
+    let joined = client.wait(tasks[2]).await.unwrap();
+    assert_eq!(joined.result.unwrap(), "c+a+b");
+    let broken = client.wait(tasks[3]).await.unwrap();
+    assert_eq!(broken.state, StateName::Cancelled);
+    assert!(broken.message.unwrap().contains("ended as completed"));
 }

@@ -44,12 +44,12 @@ impl<S> Guarded<S> {
     fn enter(&self, request: &mut Request<Body>) -> Result<Flow, (Status, Duration)> {
         let flow = Flow::of(request.extensions()).unwrap_or_else(|| Flow::new(None));
         let peer = AuthenticatedPeer::enter(&self.door, request.headers(), flow.clone())
-            .map_err(|(no, wait)| (self.say(no), wait))?;
+            .map_err(|(no, wait)| (self.log_refusal(no), wait))?;
         request.extensions_mut().insert(peer);
         Ok(flow)
     }
 
-    fn say(&self, no: Status) -> Status {
+    fn log_refusal(&self, no: Status) -> Status {
         if no.code() != Code::Unauthenticated {
             return no;
         }

@@ -43,7 +43,7 @@ impl Incoming {
         self.unfinished.as_mut().reset(Instant::now() + self.within);
         self.charge.set(self.scan.largest).map_err(|exhausted| {
             self.door.counters.count("no_memory");
-            tracing::warn!(door = self.door.name, %exhausted, "a call is refused to save memory");
+            tracing::warn!(door = self.door.name, %exhausted, "call refused: the connection buffers are full");
             Status::resource_exhausted(
                 "the broker has no memory for a message of this size now: try again later",
             )
@@ -71,7 +71,7 @@ impl http_body::Body for Incoming {
             Poll::Ready(_) => {}
             Poll::Pending if self.scan.is_within() && self.unfinished.as_mut().poll(cx).is_ready() => {
                 self.door.counters.count("unfinished");
-                let no = Status::deadline_exceeded("the message was left unfinished for too long");
+                let no = Status::deadline_exceeded("the message was not complete in time");
                 return Poll::Ready(Some(Err(no)));
             }
             Poll::Pending => {}

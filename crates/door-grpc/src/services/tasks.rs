@@ -77,6 +77,16 @@ impl pb::tasks_server::Tasks for GrpcService {
         self.bytes(&peer, id(&request.get_ref().task)?, checkpoint).await
     }
 
+    async fn logs(&self, mut request: Request<pb::LogsRequest>) -> Reply<pb::LogsResponse> {
+        let call = self.look(&mut request)?;
+        let request = request.into_inner();
+        let asked = tenure_hub::Request::Logs { task: id(&request.task)?, after: request.after };
+        match call.ask(asked).await? {
+            tenure_hub::Response::Logs(page) => Ok(Response::new(translate::logs(page))),
+            _ => Err(translate::unexpected()),
+        }
+    }
+
     async fn release(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::Done> {
         let call = self.steer(&mut request)?;
         call.command(Command::Release { task: id(&request.get_ref().task)? }).await

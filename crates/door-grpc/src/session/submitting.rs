@@ -26,7 +26,11 @@ fn understand(request: pb::SubmitRequest) -> Result<(Vec<Submission>, Refused), 
     let mut submissions = Vec::with_capacity(request.tasks.len());
     let mut refused = Vec::new();
     for (index, task) in request.tasks.into_iter().enumerate() {
-        match SubmitTemplate::submission(&templates, task) {
+        let submission = SubmitTemplate::submission(&templates, task).and_then(|mut submission| {
+            submission.skip_refused(&refused)?;
+            Ok(submission)
+        });
+        match submission {
             Ok(submission) => submissions.push(submission),
             Err(no) => refused.push((index, no)),
         }

@@ -105,11 +105,11 @@ impl Working {
     fn understand(&mut self, message: pb::WorkerMessage) -> Result<Request, Refusal> {
         use worker_message::Message;
         if message.number == OWN_NUMBER {
-            return Err(Refusal::BadValue { what: "number", why: "is kept for the broker itself" });
+            return Err(Refusal::BadValue { what: "number", why: "is reserved for the broker" });
         }
         let empty = Refusal::BadValue {
             what: "message",
-            why: "has nothing in it, or something that this version of the broker does not know",
+            why: "is empty, or of a kind that this version of the broker does not know",
         };
         let command = match message.message.ok_or(empty)? {
             Message::Register(spec) => {
@@ -136,9 +136,13 @@ impl Working {
                 let (held, wanted) = translate::confirmed(&confirm)?;
                 return Ok(Request::Confirm { held, wanted, result: confirm.result });
             }
-            Message::PutAside(saved) => {
+            Message::SaveCheckpoint(saved) => {
                 let (held, checkpoint) = translate::saved_checkpoint(saved)?;
                 return Ok(Request::Checkpoint { held, checkpoint });
+            }
+            Message::AppendLog(appended) => {
+                let (held, piece) = translate::log_piece(appended)?;
+                return Ok(Request::AppendLog { held, piece });
             }
             Message::GiveBack(back) => translate::given_back(back)?,
             Message::Ask(ask) if ask.queues.is_empty() => Command::Ask { queues: self.queues.clone() },
@@ -182,12 +186,16 @@ impl Working {
         let told: Vec<Delivery> = self.deliveries.drain(..count).collect();
         for delivery in told {
             let body = body_of(&delivery).and_then(|_| bodies.next());
-            self.tell(delivery, body).await?;
+            self.send_delivery(delivery, body).await?;
         }
         Ok(())
     }
 
-    async fn tell(&mut self, delivery: Delivery, body: Option<Result<Bytes, Refusal>>) -> Result<(), Status> {
+    async fn send_delivery(
+        &mut self,
+        delivery: Delivery,
+        body: Option<Result<Bytes, Refusal>>,
+    ) -> Result<(), Status> {
         match delivery {
             Delivery::Reply { token, reply } => self.reply(token, reply),
             Delivery::Notice(Notice::Assign(assignment)) => match body.unwrap_or(Ok(Bytes::new())) {

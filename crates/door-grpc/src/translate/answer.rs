@@ -8,7 +8,7 @@ use tenure_hub::words::{
     WorkerInfo, WorkerStats,
 };
 
-use super::notice::terms;
+use super::notice::{dependency, terms};
 use super::refusal::{map, refusal};
 use super::word::{span, text, texts, wanted_word};
 use crate::proto::tenure::v1 as pb;
@@ -55,6 +55,10 @@ pub(crate) fn has_ended(info: &TaskInfo) -> Option<(pb::Ended, Blob)> {
 pub(crate) fn why(reason: &Why) -> pb::Why {
     let facts = match reason {
         Why::NotWaiting { state } => vec![("state", state.to_string())],
+        Why::Dependencies { open, some } => {
+            let tasks: Vec<String> = some.iter().map(|one| one.task.to_string()).collect();
+            vec![("open", open.to_string()), ("some", tasks.join(","))]
+        }
         Why::NotBefore { until } => vec![("until", until.to_string())],
         Why::QueuePaused { queue } | Why::NoWorkerEver { queue } => vec![("queue", queue.to_string())],
         Why::AllLost { queue, since } => vec![("queue", queue.to_string()), ("since", since.to_string())],
@@ -62,7 +66,7 @@ pub(crate) fn why(reason: &Why) -> pb::Why {
         Why::Quarantined { worker, until } => {
             vec![("worker", worker.to_string()), ("until", until.to_string())]
         }
-        Why::Draining { workers } | Why::NobodyAsks { workers } => vec![("workers", workers.to_string())],
+        Why::Draining { workers } | Why::NoWorkerAsks { workers } => vec![("workers", workers.to_string())],
         Why::TagLimit { tag, limit, in_use } => {
             vec![("tag", tag.to_string()), ("limit", limit.to_string()), ("in_use", in_use.to_string())]
         }
@@ -84,10 +88,10 @@ pub(crate) fn tasks(tasks: &[TaskInfo], next: Option<String>) -> pb::ListRespons
 pub(crate) fn task_info(info: &TaskInfo) -> pb::Task {
     use pb::task::Data;
     let data = match &info.state {
-        TaskState::Created | TaskState::Ready { .. } => None,
+        TaskState::Created | TaskState::Waiting { .. } | TaskState::Ready { .. } => None,
         TaskState::Delayed { until } => Some(Data::Until(until.0)),
         TaskState::Assigned(holding) | TaskState::Running(holding) => Some(Data::Holding(held_by(holding))),
-        TaskState::Paused(pause) => Some(Data::Aside(pb::Aside {
+        TaskState::Paused(pause) => Some(Data::Pause(pb::PauseInfo {
             since: pause.since.0,
             why: pause_cause(pause.why).to_owned(),
             reason: text(pause.reason.as_deref()),
@@ -119,6 +123,7 @@ pub(crate) fn task_info(info: &TaskInfo) -> pb::Task {
         expires_at: info.expires_at.map(|at| at.0),
         crashed_on: texts(&info.crashed_on),
         body_bytes: u64::from(info.body.bytes()),
+        after: info.after.iter().map(dependency).collect(),
         checkpoint: info.checkpoint.map(|checkpoint| pb::TaskCheckpoint {
             attempt: checkpoint.attempt,
             at: checkpoint.at.0,
@@ -152,6 +157,7 @@ fn pause_cause(why: tenure_hub::words::PauseCause) -> &'static str {
         PauseCause::Asked => "asked",
         PauseCause::WorkerLost => "worker-lost",
         PauseCause::CrashBudget => "crash-budget",
+        PauseCause::DependencyBroken => "dependency-broken",
     }
 }
 
@@ -240,7 +246,23 @@ pub(crate) fn stats(stats: &Stats) -> pb::StatsResponse {
     pb::StatsResponse { figures: lines.filter_map(figure).collect() }
 }
 
-fn by_state(counts: &[u64; 9]) -> BTreeMap<String, u64> {
+fn by_state(counts: &[u64; StateName::COUNT]) -> BTreeMap<String, u64> {
     let named = StateName::ALL.iter().zip(counts);
     named.filter(|(_, count)| **count > 0).map(|(state, count)| (state.to_string(), *count)).collect()
+}
+
+/// What a task printed.
+pub(crate) fn logs(page: tenure_hub::PrintedPage) -> pb::LogsResponse {
+    let piece = |kept: tenure_hub::KeptPiece| pb::LogPiece {
+        attempt: kept.attempt,
+        stream: u32::from(kept.piece.stream.number()),
+        offset: kept.piece.offset,
+        at: kept.at.0,
+        bytes: kept.piece.bytes,
+    };
+    pb::LogsResponse {
+        pieces: page.pieces.into_iter().map(piece).collect(),
+        next: page.next,
+        more: page.more,
+    }
 }

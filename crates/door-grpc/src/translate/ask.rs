@@ -5,14 +5,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{
-    AttemptFailure, Backoff, Blob, Command, EventFilter, Held, ListQuery, Move, NewTask, Refusal, TaskId,
-    Timestamp, Wanted, WorkerAbout, WorkerSpec, WorkerStats,
+    After, AfterTask, AttemptFailure, Backoff, Blob, Command, EventFilter, Held, ListQuery, Move, NewTask,
+    Refusal, TaskId, Timestamp, Wanted, WorkerAbout, WorkerSpec, WorkerStats,
 };
-use tenure_hub::{Done, Submission, fresh_id};
+use tenure_hub::{Done, LogPiece, OutputStream, Submission, fresh_id};
 
 use super::event::KINDS;
 use super::word::{
-    from_on_close, from_on_lost, from_state, from_wanted, id, name, names, some_id, some_name, some_text,
+    from_condition, from_on_broken, from_on_close, from_on_lost, from_state, from_wanted, id, name, names,
+    some_id, some_name, some_text,
 };
 use crate::proto::tenure::v1 as pb;
 
@@ -42,6 +43,7 @@ impl SubmitTemplate {
             accept_timeout: terms.accept_timeout_ms.map(Duration::from_millis),
             run_limit: terms.run_limit_ms.map(Duration::from_millis),
             cancel_timeout: terms.cancel_timeout_ms.map(Duration::from_millis),
+            on_broken: from_on_broken(&terms.on_broken)?,
             ..plain
         })
     }
@@ -61,6 +63,7 @@ impl SubmitTemplate {
             name: some_name(task.name),
             priority: task.priority,
             parent: some_id("parent", &task.parent)?,
+            after: task.after.into_iter().map(after).collect::<Result<_, _>>()?,
             hold: task.hold,
             not_before: task.not_before.map(Timestamp),
             expires_at: task.expires_at.map(Timestamp),
@@ -68,6 +71,17 @@ impl SubmitTemplate {
         };
         Ok(Submission::new(new, task.body))
     }
+}
+
+fn after(after: pb::After) -> Result<After, Refusal> {
+    use pb::after::Task;
+    let task = match after.task {
+        Some(Task::Id(text)) => AfterTask::Id(id(&text)?),
+        Some(Task::Name(text)) => AfterTask::Name(name(text)),
+        Some(Task::Index(index)) => AfterTask::Index(index),
+        None => return Err(Refusal::BadValue { what: "after", why: "names no task" }),
+    };
+    Ok(After { task, condition: from_condition(&after.condition)? })
 }
 
 pub(crate) fn held(held: &[pb::Attempt]) -> Result<Vec<Held>, Refusal> {
@@ -93,9 +107,17 @@ pub(crate) fn failure(failed: pb::Fail) -> Result<(AttemptFailure, Bytes), Refus
     Ok((failure, failed.result))
 }
 
-pub(crate) fn saved_checkpoint(saved: pb::PutAside) -> Result<(Held, Bytes), Refusal> {
+pub(crate) fn saved_checkpoint(saved: pb::SaveCheckpoint) -> Result<(Held, Bytes), Refusal> {
     check_size("bytes of checkpoint", &saved.checkpoint)?;
     Ok((one_held(&saved.task, saved.attempt)?, saved.checkpoint))
+}
+
+pub(crate) fn log_piece(appended: pb::AppendLog) -> Result<(Held, LogPiece), Refusal> {
+    let stream = u8::try_from(appended.stream).ok().and_then(OutputStream::of);
+    let stream =
+        stream.ok_or(Refusal::BadValue { what: "stream", why: "is neither 1 (stdout) nor 2 (stderr)" })?;
+    let held = one_held(&appended.task, appended.attempt)?;
+    Ok((held, LogPiece { stream, offset: appended.offset, bytes: appended.bytes }))
 }
 
 /// What a worker confirms.
@@ -169,16 +191,14 @@ pub(crate) fn list_query(query: pb::ListRequest) -> Result<ListQuery, Refusal> {
         submitted_before: query.submitted_before.map(Timestamp),
         cursor: if query.cursor.is_empty() { None } else { Some(query.cursor.parse()?) },
         limit: if query.limit == 0 { PAGE } else { query.limit as usize },
+        ..ListQuery::default()
     })
 }
 
 /// Refuses kinds of events that this broker does not have: the client would wait without end.
 pub(crate) fn filter(watch: pb::WatchRequest) -> Result<EventFilter, Refusal> {
     if watch.kinds.iter().any(|kind| !KINDS.contains(&kind.as_str())) {
-        return Err(Refusal::BadValue {
-            what: "kinds",
-            why: "has one that is no kind of event of this broker",
-        });
+        return Err(Refusal::BadValue { what: "kinds", why: "contains an unknown kind of event" });
     }
     Ok(EventFilter {
         task: some_id("task", &watch.task)?,

@@ -11,9 +11,10 @@ use crate::proto::tenure::v1::watch_response::News;
 pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
 
 /// All kinds of events there are.
-pub(super) const KINDS: [&str; 38] = [
+pub(super) const KINDS: [&str; 39] = [
     "submitted",
     "released",
+    "dependencies-met",
     "due",
     "assigned",
     "started",
@@ -141,6 +142,7 @@ fn detail(kind: &EventData) -> Option<pb::EventDetail> {
         }
         EventData::LimitSet { limit } => pb::EventDetail { limit: *limit, ..blank() },
         EventData::Released
+        | EventData::DependenciesMet
         | EventData::Due
         | EventData::Assigned { .. }
         | EventData::Started { .. }

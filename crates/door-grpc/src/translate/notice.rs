@@ -1,9 +1,9 @@
 //! Converts notices for a worker to the messages of `proto/`.
 
 use bytes::Bytes;
-use tenure_hub::words::{Assignment, StopWhy, TaskId, Terms, Wanted};
+use tenure_hub::words::{Assignment, DependencyInfo, StateName, StopWhy, TaskId, Terms, Wanted};
 
-use super::word::{on_lost, span, text, texts, wanted_word};
+use super::word::{span, text, texts, wanted_word};
 use crate::proto::tenure::v1 as pb;
 use crate::proto::tenure::v1::broker_message::Message;
 
@@ -12,7 +12,7 @@ pub(super) fn terms(terms: &Terms) -> pb::Terms {
         queue: terms.queue.to_string(),
         needs: texts(&terms.needs),
         tags: texts(&terms.tags),
-        on_lost: on_lost(terms.on_lost).to_owned(),
+        on_lost: terms.on_lost.as_str().to_owned(),
         crash_budget: Some(u32::from(terms.crash_budget)),
         retries: u32::from(terms.retries),
         backoff_first_ms: Some(span(terms.backoff.first)),
@@ -21,6 +21,19 @@ pub(super) fn terms(terms: &Terms) -> pb::Terms {
         run_limit_ms: terms.run_limit.map(span),
         cancel_timeout_ms: terms.cancel_timeout.map(span),
         submitter: terms.submitter.to_string(),
+        on_broken: terms.on_broken.as_str().to_owned(),
+    }
+}
+
+/// A task that another one waits or waited for.
+pub(super) fn dependency(info: &DependencyInfo) -> pb::Dependency {
+    pb::Dependency {
+        task: info.task.to_string(),
+        condition: info.condition.to_string(),
+        progress: info.progress.as_str().to_owned(),
+        state: text(info.state.map(StateName::as_str)),
+        name: text(info.name.as_deref()),
+        result_bytes: u64::from(info.result_bytes),
     }
 }
 
@@ -38,6 +51,7 @@ pub(crate) fn assign(assignment: &Assignment, body: Bytes) -> Message {
         crashes: u32::from(assignment.crashes),
         failures: u32::from(assignment.failures),
         checkpoint_bytes: u64::from(assignment.checkpoint.bytes()),
+        after: assignment.after.iter().map(dependency).collect(),
     })
 }
 

@@ -22,17 +22,17 @@ pub(crate) fn status(no: &Refusal) -> Status {
 
 /// The status for a call without a key.
 pub(crate) fn unauthenticated() -> Status {
-    no_entry("show a key of this broker: authorization: Bearer KEY")
+    no_entry("a key is required: send authorization: Bearer KEY")
 }
 
 /// The status for a key that this broker does not know, or no longer knows.
 pub(crate) fn unknown_key() -> Status {
-    no_entry("this broker does not know this key")
+    no_entry("invalid key")
 }
 
 /// The status for an `authorization` header that is not a key.
 pub(crate) fn no_key() -> Status {
-    no_entry("this is not how a key is shown: authorization: Bearer KEY")
+    no_entry("malformed authorization header: send authorization: Bearer KEY")
 }
 
 fn no_entry(message: &str) -> Status {
@@ -47,7 +47,7 @@ pub(crate) fn unavailable() -> Status {
 
 /// The hub's reply does not fit the request: a bug in this door.
 pub(crate) fn unexpected() -> Status {
-    Status::internal("the answer does not fit the question: this is a mistake in the broker")
+    Status::internal("internal error: the reply does not match the request; please report this")
 }
 
 /// A refusal inside an answer.
@@ -91,7 +91,7 @@ fn code(no: &Refusal) -> Code {
         | Refusal::NotAWorker
         | Refusal::WrongState { .. }
         | Refusal::TooLate { .. }
-        | Refusal::NobodyThere { .. } => Code::FailedPrecondition,
+        | Refusal::NoListener { .. } => Code::FailedPrecondition,
         Refusal::StaleAttempt { .. } => Code::Aborted,
         Refusal::Full { .. } | Refusal::DiskFull => Code::ResourceExhausted,
         Refusal::Draining => Code::Unavailable,
@@ -128,7 +128,7 @@ fn facts(no: &Refusal) -> Vec<(&'static str, String)> {
         Refusal::Full { what, limit } => vec![("what", (*what).to_owned()), ("limit", limit.to_string())],
         Refusal::NotAllowed { what } | Refusal::Unreadable { what } => vec![("what", (*what).to_owned())],
         Refusal::Trimmed { oldest } => vec![("oldest", oldest.to_string())],
-        Refusal::NobodyThere { address } => vec![("address", address.to_string())],
+        Refusal::NoListener { address } => vec![("address", address.to_string())],
         Refusal::TooLate { deadline } => vec![("deadline", deadline.to_string())],
         Refusal::NotAWorker | Refusal::DiskFull | Refusal::Draining => Vec::new(),
     }

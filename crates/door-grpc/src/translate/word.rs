@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_hub::words::{Name, OnClose, OnLost, Refusal, StateName, TaskId, Wanted};
+use tenure_hub::words::{Condition, Name, OnBroken, OnClose, OnLost, Refusal, StateName, TaskId, Wanted};
 
 /// A task's id, from the wire.
 pub(crate) fn id(text: &str) -> Result<TaskId, Refusal> {
@@ -57,20 +57,26 @@ pub(super) fn from_state(text: &str) -> Result<StateName, Refusal> {
     StateName::parse(text).ok_or(unknown_word("states"))
 }
 
-pub(super) fn on_lost(policy: OnLost) -> &'static str {
-    match policy {
-        OnLost::Requeue => "requeue",
-        OnLost::Pause => "pause",
-        OnLost::Fail => "fail",
+pub(super) fn from_on_lost(text: &str) -> Result<OnLost, Refusal> {
+    if text.is_empty() {
+        return Ok(OnLost::default());
+    }
+    OnLost::parse(text).ok_or(unknown_word("on_lost"))
+}
+
+pub(super) fn from_on_broken(text: &str) -> Result<OnBroken, Refusal> {
+    if text.is_empty() {
+        Ok(OnBroken::default())
+    } else {
+        OnBroken::parse(text).ok_or(unknown_word("on_broken"))
     }
 }
 
-pub(super) fn from_on_lost(text: &str) -> Result<OnLost, Refusal> {
-    match text {
-        "" | "requeue" => Ok(OnLost::Requeue),
-        "pause" => Ok(OnLost::Pause),
-        "fail" => Ok(OnLost::Fail),
-        _ => Err(unknown_word("on_lost")),
+pub(super) fn from_condition(text: &str) -> Result<Condition, Refusal> {
+    if text.is_empty() {
+        Ok(Condition::default())
+    } else {
+        Condition::parse(text).ok_or(unknown_word("condition"))
     }
 }
 
@@ -98,5 +104,5 @@ pub(super) fn from_wanted(text: &str) -> Result<Wanted, Refusal> {
 }
 
 fn unknown_word(what: &'static str) -> Refusal {
-    Refusal::BadValue { what, why: "is a word that this version of the broker does not know" }
+    Refusal::BadValue { what, why: "is a value that this version of the broker does not know" }
 }

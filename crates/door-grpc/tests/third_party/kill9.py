@@ -19,7 +19,7 @@ with socket.socket() as free:
 
 class Program:
     def __init__(self):
-        environment = {**os.environ, **{f"TENURE_{door}": "off" for door in ["XMESSAGE", "RESP", "MDP", "PINGPONG"]}}
+        environment = {**os.environ, **{f"TENURE_{door}": "off" for door in ["XMESSAGE", "RESP", "MDP", "PINGPONG", "HTTP"]}}
         self.process = subprocess.Popen(
             [binary, "serve", "--data-dir", f"{data}/broker", "--native", "off", "--grpc", address]
             + ["--durable-topics", "audit.>", "--print-addresses", "json", "--log", "error"],
@@ -72,6 +72,11 @@ try:
     for number in range(1, 6):
         assert broker.publish("news", b"%d" % number).sequence_number == number
     assert [event(subscribed)[1].sequence_number for _ in range(5)] == [1, 2, 3, 4, 5]
+    # Another subscriber that keeps no numbers.
+    counted = broker.sidecar.Subscribe(sidecar_pb.SubscribeRequest(topics=["news"], subscription_id="uncounted"))
+    assert event(counted)[0] == "subscription_info"
+    assert broker.publish("news", b"6").sequence_number == 6
+    assert event(counted)[1].payload == event(subscribed)[1].payload == b"6"
     # A durable topic: what its publisher was told is on disk, whoever is killed the moment after.
     audit = broker.sidecar.Subscribe(sidecar_pb.SubscribeRequest(topics=["audit.log"], subscription_id="auditor"))
     assert event(audit)[0] == "subscription_info"
@@ -87,6 +92,7 @@ try:
     broken(watch)
     broken(worker.stream)
     broken(subscribed)
+    broken(counted)
     program = Program()
     until("the broker answers", lambda: grpc.channel_ready_future(broker.channel).result(TIMEOUT) is None)
 
@@ -114,23 +120,34 @@ try:
 
     # The subscriber comes back. Numbers go on, and what it will not get is said exactly.
     after = broker.publish("news", b"after").sequence_number
-    assert after > 5, after
+    assert after > 6, after
     request = sidecar_pb.ResumeSubscribeRequest(
-        subscription_id="mine", gap_recovery_mode=2, last_sequence_per_topic={"news": 5}
+        subscription_id="mine", gap_recovery_mode=2, last_sequence_per_topic={"news": 6}
     )
     subscribed = broker.sidecar.ResumeSubscribe(request)
     kind, info = event(subscribed)
     assert kind == "subscription_info" and list(info.topics) == ["news"], info
     kind, heard = event(subscribed)
-    if after > 6:
+    if after > 7:
         assert info.gap_detected and info.broker_restarted and info.missed_message_count == -1, info
-        assert (kind, heard.first_missed, heard.last_missed) == ("gap", 6, after - 1), (kind, heard)
+        assert (kind, heard.first_missed, heard.last_missed) == ("gap", 7, after - 1), (kind, heard)
         assert heard.reason == "crashed" and after < 100_000, (heard, after)
         kind, heard = event(subscribed)
     assert (kind, heard.payload, heard.sequence_number) == ("replay_message", b"after", after)
     assert event(subscribed)[0] == "replay_complete"
     assert broker.publish("news", b"live").sequence_number == after + 1
     assert event(subscribed)[1].payload == b"live"
+
+    # The one that keeps no numbers learns as much: what was published since its subscription was written may be lost.
+    request = sidecar_pb.ResumeSubscribeRequest(subscription_id="uncounted", gap_recovery_mode=2)
+    counted = broker.sidecar.ResumeSubscribe(request)
+    kind, info = event(counted)
+    assert info.gap_detected and info.broker_restarted and info.missed_message_count == -1, info
+    kind, heard = event(counted)
+    assert (kind, heard.last_missed, heard.reason) == ("gap", after - 1, "crashed"), (kind, heard)
+    assert heard.first_missed in (6, 7), heard
+    assert event(counted)[1].payload == b"after"
+    counted.cancel()
 
     # The durable topic has kept everything: nothing is missing, and its numbers have no hole.
     assert broker.publish("audit.log", b"7").sequence_number == 7

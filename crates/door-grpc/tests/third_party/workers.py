@@ -154,16 +154,16 @@ for code in [0, -1, -2, -3]:
     assert answer.refused.code == "bad-value", code
 odd.close()
 
-# What one attempt has put aside, the next one is given.
+# The next attempt resumes from the last checkpoint.
 first = Worker(broker)
 first.register("first", "long")
 (long,) = broker.submit("long", b"three days")
 assert first.assignment().checkpoint_bytes == 0
 assert tasks.Checkpoint(pb.TaskRequest(task=long)).bytes == b""
 for row in [b"row 1", b"row 2000"]:
-    answer, _ = first.ask(put_aside=pb.PutAside(task=long, attempt=1, checkpoint=row))
+    answer, _ = first.ask(save_checkpoint=pb.SaveCheckpoint(task=long, attempt=1, checkpoint=row))
     assert kind(answer) == "done"
-answer, _ = first.ask(put_aside=pb.PutAside(task=long, attempt=7, checkpoint=b"too late"))
+answer, _ = first.ask(save_checkpoint=pb.SaveCheckpoint(task=long, attempt=7, checkpoint=b"too late"))
 assert answer.refused.code == "stale-attempt"
 told = tasks.Show(pb.TaskRequest(task=long)).checkpoint
 assert (told.attempt, told.bytes) == (1, 8) and told.at

@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tenure_hub::topics::Topics;
-use tenure_hub::words::{Name, Refusal, SessionId, Timestamp};
-use tenure_hub::{Grant, Principal};
+use tenure_hub::words::{Name, Refusal, SessionId};
+use tenure_hub::{ClockReading, Grant, Principal};
 
 use super::ConnectionAccess;
 use crate::accept::Door;
@@ -40,7 +40,9 @@ impl DoorAccess {
     }
 
     /// Waits until a peer without a mailbox has to go. Created once for many rounds of the loop.
-    pub(super) fn dismissed(&self) -> Pin<Box<dyn Future<Output = Dismissal> + Send + 'static>> {
+    pub(super) fn wait_for_disconnect(
+        &self,
+    ) -> Pin<Box<dyn Future<Output = DisconnectReason> + Send + 'static>> {
         let (hub, grant) = (self.door.hub.clone(), self.grant.clone());
         Box::pin(async move {
             let revoked = async {
@@ -50,8 +52,8 @@ impl DoorAccess {
                 }
             };
             tokio::select! {
-                () = hub.stopped() => Dismissal::Stopped,
-                () = revoked => Dismissal::Revoked,
+                () = hub.stopped() => DisconnectReason::Stopped,
+                () = revoked => DisconnectReason::Revoked,
             }
         })
     }
@@ -59,7 +61,7 @@ impl DoorAccess {
 
 /// Why a peer has to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dismissal {
+pub(super) enum DisconnectReason {
     /// The broker stops.
     Stopped,
     /// Its key was removed, or now grants something else.
@@ -71,7 +73,7 @@ impl ConnectionAccess for DoorAccess {
         self.door.authenticator.wants_keys()
     }
 
-    fn login(&mut self, now: Timestamp, key: Option<&[u8]>) -> Result<Principal, LoginError> {
+    fn login(&mut self, now: ClockReading, key: Option<&[u8]>) -> Result<Principal, LoginError> {
         let principal = self.door.authenticator.login(now, self.address, key)?;
         self.grant = Some(Arc::clone(&principal.grant));
         self.has_new_grant = true;

@@ -57,7 +57,12 @@ impl ConnectionClock {
     }
 
     /// Records whether the peer is in the middle of a frame that the loop reads, and whether it has logged in.
-    pub(super) fn look(&mut self, is_halfway: bool, is_known: bool, now: impl FnOnce() -> Timestamp) {
+    pub(super) fn note_expectations(
+        &mut self,
+        is_halfway: bool,
+        is_known: bool,
+        now: impl FnOnce() -> Timestamp,
+    ) {
         self.is_known = is_known;
         if is_halfway {
             self.unfinished_since.get_or_insert_with(now);
@@ -88,11 +93,11 @@ impl ConnectionClock {
         self.hold_until.is_some()
     }
 
-    pub(super) fn says_goodbye(&mut self, now: Timestamp) {
+    pub(super) fn start_closing(&mut self, now: Timestamp) {
         self.ends_at.get_or_insert(now + GOODBYE);
     }
 
-    pub(super) fn has_said_goodbye(&self) -> bool {
+    pub(super) fn is_closing(&self) -> bool {
         self.ends_at.is_some()
     }
 
@@ -134,7 +139,7 @@ mod tests {
             ..DoorSettings::default()
         };
         let mut clock = ConnectionClock::new(&settings, NOW);
-        clock.look(false, true, || NOW);
+        clock.note_expectations(false, true, || NOW);
         clock
     }
 
@@ -162,9 +167,9 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_has_ten_seconds() {
+    fn a_peer_has_ten_seconds_to_log_in() {
         let mut clock = clock();
-        clock.look(false, false, || NOW);
+        clock.note_expectations(false, false, || NOW);
         assert_eq!(clock.next_deadline(Some(after(20))), Some(after(10)));
         assert_eq!((clock.ring(after(9)), clock.ring(after(10))), (None, Some(Due::Login)));
     }
@@ -172,15 +177,15 @@ mod tests {
     #[test]
     fn an_unfinished_frame_has_thirty_seconds_while_the_peer_is_listened_to() {
         let mut clock = clock();
-        clock.look(true, true, || after(5));
-        clock.look(true, true, || after(20));
+        clock.note_expectations(true, true, || after(5));
+        clock.note_expectations(true, true, || after(20));
         assert_eq!((clock.ring(after(34)), clock.ring(after(35))), (None, Some(Due::End)));
         clock.heard();
-        clock.look(true, true, || after(30));
+        clock.note_expectations(true, true, || after(30));
         assert_eq!(clock.ring(after(59)), None, "a byte came");
         // It waits for the answer to a command before this one.
-        clock.look(false, true, || after(59));
-        clock.look(true, true, || after(100));
+        clock.note_expectations(false, true, || after(59));
+        clock.note_expectations(true, true, || after(100));
         assert_eq!((clock.ring(after(129)), clock.ring(after(130))), (None, Some(Due::End)));
     }
 
@@ -197,8 +202,8 @@ mod tests {
     #[test]
     fn a_goodbye_ends_the_connection_soon() {
         let mut clock = clock();
-        clock.says_goodbye(NOW);
-        clock.says_goodbye(after(1));
+        clock.start_closing(NOW);
+        clock.start_closing(after(1));
         assert_eq!(clock.next_deadline(None), Some(NOW + GOODBYE));
         assert_eq!(clock.ring(NOW + GOODBYE), Some(Due::End));
     }

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use tenure_hub::limits::SESSION_REQUESTS_MAX;
 use tenure_hub::topics::Topics;
 use tenure_hub::words::{Blob, Name, Refusal, SessionId, Timestamp};
-use tenure_hub::{Ask, Delivery, Grant, Principal};
+use tenure_hub::{Ask, ClockReading, Delivery, Grant, Principal};
 
 use crate::authenticator::LoginError;
 
@@ -34,7 +34,7 @@ pub trait Protocol: Send {
     /// Takes complete frames out of the received bytes. The rest is an unfinished frame, or frames that have to wait.
     fn receive(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         arrived: &mut BytesMut,
         access: &mut dyn ConnectionAccess,
         turn: &mut Turn,
@@ -48,7 +48,7 @@ pub trait Protocol: Send {
     /// Takes one delivery of the hub, with the bytes that it needs.
     fn deliver(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         delivery: Delivery,
         bytes: Option<Result<Bytes, Refusal>>,
         turn: &mut Turn,
@@ -91,12 +91,13 @@ pub trait Protocol: Send {
         arrived > 0
     }
 
+    /// By the steady clock.
     fn next_deadline(&self) -> Option<Timestamp> {
         None
     }
 
     /// Does what is due, and gives up what has taken too long.
-    fn tick(&mut self, _now: Timestamp, _turn: &mut Turn) {}
+    fn tick(&mut self, _now: ClockReading, _turn: &mut Turn) {}
 
     /// Waits for an event from elsewhere. Must be cancel-safe: the loop drops it whenever something else is ready
     /// first. Without room, messages stay in the queue of their subscription, where its policy applies.
@@ -112,7 +113,7 @@ pub trait Protocol: Send {
 
     fn happened(
         &mut self,
-        _now: Timestamp,
+        _now: ClockReading,
         _event: Self::Event,
         _turn: &mut Turn,
     ) -> impl Future<Output = ()> + Send {
@@ -146,7 +147,7 @@ pub trait ConnectionAccess: Send {
     fn wants_keys(&self) -> bool;
 
     /// Returns the principal for this key.
-    fn login(&mut self, now: Timestamp, key: Option<&[u8]>) -> Result<Principal, LoginError>;
+    fn login(&mut self, now: ClockReading, key: Option<&[u8]>) -> Result<Principal, LoginError>;
 
     /// Opens the hub session for this peer, and ends an earlier one.
     fn open(&mut self, principal: Principal, namespace: Name, identity: Name) -> Result<SessionId, Refusal>;

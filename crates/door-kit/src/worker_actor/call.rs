@@ -72,7 +72,7 @@ pub enum WorkerRequest<D: Dialect> {
 
 impl<D: Dialect> WorkerRequest<D> {
     /// Whether the call comes from the worker itself. Other peers may remove the worker or claim to be it.
-    pub fn is_its_own(&self) -> bool {
+    pub fn is_from_worker_itself(&self) -> bool {
         match self {
             WorkerRequest::Unregister | WorkerRequest::Identify => false,
             WorkerRequest::Own(call) => D::is_from_worker(call),
@@ -81,16 +81,16 @@ impl<D: Dialect> WorkerRequest<D> {
     }
 
     /// Whether a peer other than the worker's owner may make this call. A key that manages workers may remove one.
-    pub(super) fn is_allowed_to_others(&self, from: &KeyHolder) -> bool {
+    pub(super) fn may_others_call(&self, from: &KeyHolder) -> bool {
         match self {
             WorkerRequest::Unregister => from.manages,
             WorkerRequest::Identify => true,
-            other => !other.is_its_own(),
+            other => !other.is_from_worker_itself(),
         }
     }
 
     /// Whether an absent worker has to join again for this call. Calls that join by themselves bring their own terms.
-    pub(super) fn brings_back(&self) -> bool {
+    pub(super) fn needs_rejoin(&self) -> bool {
         match self {
             WorkerRequest::Register(_)
             | WorkerRequest::Offer(_)

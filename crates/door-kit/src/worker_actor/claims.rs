@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use tenure_hub::ClockReading;
 use tenure_hub::words::{
     Assignment, Blob, Command, Held, OnLost, StateName, StopWhy, TaskId, TaskInfo, Timestamp, Wanted,
 };
@@ -40,8 +41,8 @@ impl<D: Dialect> Claim<D> {
     }
 
     /// A claim from before the broker or the worker was away. It is unknown whether the worker still has the task.
-    pub(super) fn recalled(task: &TaskInfo) -> Self {
-        let since = task.state.holding().map_or(task.submitted_at, |holding| holding.since);
+    pub(super) fn recalled(task: &TaskInfo, now: ClockReading) -> Self {
+        let since = now.steady_at(task.state.holding().map_or(task.submitted_at, |holding| holding.since));
         Self {
             held: Held { task: task.id, attempt: task.attempt },
             name: task.name.as_deref().map(str::to_owned),
@@ -55,7 +56,7 @@ impl<D: Dialect> Claim<D> {
     }
 
     /// Whether the worker's id means this claim.
-    pub(super) fn goes_by(&self, task: &str) -> bool {
+    pub(super) fn has_id(&self, task: &str) -> bool {
         self.name.as_deref() == Some(task) || task.parse() == Ok(self.held.task)
     }
 
@@ -178,7 +179,7 @@ impl<D: Dialect> Claims<D> {
 
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
         let times =
-            self.iter().flat_map(|claim| [claim.evidence.silent_until(), claim.evidence.disowned_at()]);
+            self.iter().flat_map(|claim| [claim.evidence.silent_until(), claim.evidence.unmentioned_until()]);
         times.flatten().min()
     }
 }
@@ -199,7 +200,7 @@ impl<D: Dialect> WorkerActor<D> {
     /// when the start is on disk.
     pub(super) fn confirm(&mut self, task: TaskId, waits: Option<Caller>, out: &mut ActorOutput<D>) -> bool {
         let Some(claim) = self.claims.get_mut(task) else { return false };
-        self.recall.has_returned |= claim.evidence.becomes_known();
+        self.recall.has_returned |= claim.evidence.confirm_held();
         let is_news = claim.evidence.starts();
         if is_news {
             let held = claim.held;
@@ -223,7 +224,7 @@ impl<D: Dialect> WorkerActor<D> {
 
     pub(super) fn give_back_unread(&mut self, now: Timestamp, out: &mut ActorOutput<D>) {
         for task in self.claims.unread(now, self.terms.slots) {
-            self.give_back(task, "the worker asked for more and never mentioned it", out);
+            self.give_back(task, "the worker asked for more tasks and never mentioned this one", out);
         }
     }
 
@@ -246,8 +247,8 @@ impl<D: Dialect> WorkerActor<D> {
     }
 
     /// Drops the tasks that the worker had time to mention and did not.
-    pub(super) fn disown(&mut self, now: Timestamp, out: &mut ActorOutput<D>) {
-        self.forget_claims(|claim| claim.evidence.disowned_at().is_some_and(|at| at <= now), out);
+    pub(super) fn drop_unmentioned(&mut self, now: Timestamp, out: &mut ActorOutput<D>) {
+        self.forget_claims(|claim| claim.evidence.unmentioned_until().is_some_and(|at| at <= now), out);
     }
 
     /// The worker does not have these tasks: each follows its policy.

@@ -28,7 +28,7 @@ pub trait Dialect: Copy + Debug + PartialEq + Send + Sync + Sized + 'static {
     /// The door's data about one worker.
     type State: Debug + Default + Send;
     /// What a connection receives from worker actors, in the door's own type.
-    type News: Debug + From<WorkerNotice<Self>> + Send;
+    type ConnectionNotice: Debug + From<WorkerNotice<Self>> + Send;
 
     /// Whether a task on the list `own` is also on `list`.
     fn is_on(list: &Self::List, own: Option<&Self::List>) -> bool;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tenure_hub::words::{Name, Refusal, Timestamp, Wanted};
-use tenure_hub::{Delivery, HubHandle, Principal, Right, wall_clock};
+use tenure_hub::{ClockReading, Delivery, HubHandle, Principal, Right, monotonic_clock};
 use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc};
 use tokio::time::{Duration, Instant, sleep_until};
 
@@ -48,7 +48,7 @@ impl<D: Dialect> WorkerCall<D> {
 #[derive(Debug)]
 pub struct Route<D: Dialect> {
     pub connection: u64,
-    pub sender: mpsc::UnboundedSender<D::News>,
+    pub sender: mpsc::UnboundedSender<D::ConnectionNotice>,
 }
 
 /// What a connection receives from worker actors.
@@ -83,7 +83,7 @@ pub struct Actor<D: Dialect> {
     session: Mutex<Option<Arc<tenure_hub::Session>>>,
     /// The session was replaced or closed.
     changed: Notify,
-    routes: Mutex<HashMap<u64, mpsc::UnboundedSender<D::News>>>,
+    routes: Mutex<HashMap<u64, mpsc::UnboundedSender<D::ConnectionNotice>>>,
     /// How many connections take the mail.
     mail_takers: AtomicUsize,
     wake: Notify,
@@ -120,7 +120,7 @@ impl<D: Dialect> Directory<D> {
         }
         let Some(kind) = call.open_as else { return Err(CallReply::NotRegistered) };
         let owner = principal.grant.name.clone();
-        let worker = WorkerActor::new(call.worker.clone(), owner, kind, self.heartbeats, wall_clock());
+        let worker = WorkerActor::new(call.worker.clone(), owner, kind, self.heartbeats, ClockReading::now());
         let actor = Arc::new(Actor {
             namespace: namespace.clone(),
             name: call.worker.clone(),
@@ -158,7 +158,7 @@ impl<D: Dialect> Actor<D> {
         calls: &mut VecDeque<WorkerCall<D>>,
         route: &Route<D>,
         principal: &Principal,
-        told: &mut Vec<D::News>,
+        told: &mut Vec<D::ConnectionNotice>,
     ) -> bool {
         let mut turn = self.turn.lock().await;
         if turn.is_over {
@@ -167,22 +167,22 @@ impl<D: Dialect> Actor<D> {
         let mut out = ActorOutput::default();
         let from = KeyHolder::from(&*principal.grant);
         let calls = WorkerCall::of_one_worker(calls, route.connection);
-        turn.worker.call_from(wall_clock(), &from, calls, &mut out);
+        turn.worker.call_from(ClockReading::now(), &from, calls, &mut out);
         if out.changes_owner {
             *locked(&self.principal) = principal.clone();
             self.close_session();
         }
-        self.tell(&mut turn.worker, out, Some(route.connection), told).await;
-        self.be_awake_for(&turn);
+        self.send_outputs(&mut turn.worker, out, Some(route.connection), told).await;
+        self.wake_for(&turn);
         true
     }
 
     /// Takes the mail, and does what is due. Adds notices for the calling connection to `told`.
-    pub async fn take_mail(&self, own: Option<u64>, told: &mut Vec<D::News>) {
+    pub async fn take_mail(&self, own: Option<u64>, told: &mut Vec<D::ConnectionNotice>) {
         let mut turn = self.turn.lock().await;
         let Turn { worker, deliveries, .. } = &mut *turn;
         let mut out = ActorOutput::default();
-        let now = wall_clock();
+        let now = ClockReading::now();
         if let Some(session) = self.session() {
             session.mailbox().take(deliveries);
         }
@@ -190,8 +190,8 @@ impl<D: Dialect> Actor<D> {
             worker.deliver(now, delivery, &mut out);
         }
         worker.tick(now, &mut out);
-        self.tell(worker, out, own, told).await;
-        self.be_awake_for(&turn);
+        self.send_outputs(worker, out, own, told).await;
+        self.wake_for(&turn);
     }
 
     /// A connection is gone.
@@ -200,7 +200,7 @@ impl<D: Dialect> Actor<D> {
         locked(&self.routes).remove(&route.connection);
         let mut out = ActorOutput::default();
         turn.worker.detach(route.connection, &mut out);
-        self.tell(&mut turn.worker, out, None, &mut Vec::new()).await;
+        self.send_outputs(&mut turn.worker, out, None, &mut Vec::new()).await;
         drop(turn);
         self.wake.notify_one();
     }
@@ -259,12 +259,12 @@ impl<D: Dialect> Actor<D> {
     }
 
     /// Sends requests to the hub, then replies to connections.
-    async fn tell(
+    async fn send_outputs(
         &self,
         worker: &mut WorkerActor<D>,
         mut out: ActorOutput<D>,
         own: Option<u64>,
-        told: &mut Vec<D::News>,
+        told: &mut Vec<D::ConnectionNotice>,
     ) {
         // A returning worker needs what it had saved.
         for (token, blob) in std::mem::take(&mut out.reads) {
@@ -275,18 +275,18 @@ impl<D: Dialect> Actor<D> {
         if out.closes_session {
             self.close_session();
         }
-        let mut news = |connection, news: WorkerNotice<D>| {
+        let mut notify = |connection, notify: WorkerNotice<D>| {
             if own == Some(connection) {
-                told.push(news.into());
+                told.push(notify.into());
             } else if let Some(route) = locked(&self.routes).get(&connection) {
-                let _ = route.send(news.into());
+                let _ = route.send(notify.into());
             }
         };
         for (Caller { connection, token }, answer) in out.answers {
-            news(connection, WorkerNotice::Answer { token, answer });
+            notify(connection, WorkerNotice::Answer { token, answer });
         }
         for (connection, task, wanted) in out.wishes {
-            news(connection, WorkerNotice::Wish { task, wanted });
+            notify(connection, WorkerNotice::Wish { task, wanted });
         }
     }
 
@@ -301,14 +301,14 @@ impl<D: Dialect> Actor<D> {
             Err(refusal) => {
                 for ask in asks {
                     let reply = Err(refusal.clone());
-                    worker.deliver(wall_clock(), Delivery::Reply { token: ask.token, reply }, out);
+                    worker.deliver(ClockReading::now(), Delivery::Reply { token: ask.token, reply }, out);
                 }
             }
         }
     }
 
     /// Wakes the actor's task only for an earlier deadline.
-    fn be_awake_for(&self, turn: &Turn<D>) {
+    fn wake_for(&self, turn: &Turn<D>) {
         let sleeps_longer = |at| turn.sleeps_until.is_none_or(|sleeps_until| at < sleeps_until);
         if turn.worker.next_deadline().is_some_and(sleeps_longer) {
             self.wake.notify_one();
@@ -355,7 +355,7 @@ async fn run<D: Dialect>(directory: Arc<Directory<D>>, key: (Name, Name), actor:
         actor.take_mail(None, &mut Vec::new()).await;
         let mut turn = actor.turn.lock().await;
         let hub_is_gone = actor.session().is_some_and(|session| session.mailbox().is_closed());
-        if turn.worker.is_over(wall_clock()) || hub_is_gone {
+        if turn.worker.is_over(monotonic_clock()) || hub_is_gone {
             turn.is_over = true;
             locked(&directory.actors).remove(&key);
             return;
@@ -364,7 +364,7 @@ async fn run<D: Dialect>(directory: Arc<Directory<D>>, key: (Name, Name), actor:
 }
 
 fn due(deadline: Option<Timestamp>) -> Instant {
-    Instant::now() + deadline.map_or(IDLE, |deadline| deadline.since(wall_clock()).min(IDLE))
+    Instant::now() + deadline.map_or(IDLE, |deadline| deadline.since(monotonic_clock()).min(IDLE))
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

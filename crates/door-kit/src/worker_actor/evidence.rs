@@ -56,7 +56,7 @@ impl Evidence {
     }
 
     /// When silence about it means that the worker does not have it.
-    pub fn disowned_at(&self) -> Option<Timestamp> {
+    pub fn unmentioned_until(&self) -> Option<Timestamp> {
         self.doubted_since.filter(|_| !self.known).map(|since| since + MENTION_WITHIN)
     }
 
@@ -73,7 +73,7 @@ impl Evidence {
     }
 
     /// The worker has shown that it has the task. Returns whether the worker has returned to a recalled task.
-    pub fn becomes_known(&mut self) -> bool {
+    pub fn confirm_held(&mut self) -> bool {
         !std::mem::replace(&mut self.known, true) && self.recalled && self.started
     }
 
@@ -93,8 +93,8 @@ mod tests {
     fn silence_after_a_whole_task_means_work() {
         let mut evidence = Evidence::handed_out(NOW, true, false);
         assert_eq!(evidence.silent_until(), Some(NOW + UNREAD_FOR));
-        assert!(evidence.starts() && !evidence.becomes_known());
-        assert_eq!((evidence.silent_until(), evidence.disowned_at()), (None, None));
+        assert!(evidence.starts() && !evidence.confirm_held());
+        assert_eq!((evidence.silent_until(), evidence.unmentioned_until()), (None, None));
         assert_eq!(
             Evidence::handed_out(NOW, false, false).silent_until(),
             None,
@@ -108,18 +108,18 @@ mod tests {
             evidence.doubt(NOW + Duration::from_secs(1));
             evidence.doubt(NOW + Duration::from_secs(3));
             assert_eq!(evidence.silent_until(), None);
-            assert_eq!(evidence.disowned_at(), Some(NOW + Duration::from_secs(1) + MENTION_WITHIN));
-            assert_eq!(evidence.becomes_known(), evidence.recalled, "only one from before is a return");
-            assert_eq!(evidence.disowned_at(), None, "it was mentioned in time");
+            assert_eq!(evidence.unmentioned_until(), Some(NOW + Duration::from_secs(1) + MENTION_WITHIN));
+            assert_eq!(evidence.confirm_held(), evidence.recalled, "only one from before is a return");
+            assert_eq!(evidence.unmentioned_until(), None, "it was mentioned in time");
         }
     }
 
     #[test]
-    fn what_nobody_has_started_is_given_back_and_not_doubted() {
+    fn an_unstarted_task_is_given_back_and_not_doubted() {
         let mut evidence = Evidence::recalled(NOW, false);
         evidence.doubt(NOW);
         assert!(evidence.is_unread() && !evidence.is_new());
-        assert_eq!(evidence.disowned_at(), None);
+        assert_eq!(evidence.unmentioned_until(), None);
         assert!(!evidence.is_old(NOW) && evidence.is_old(NOW + UNREAD_FOR));
     }
 }

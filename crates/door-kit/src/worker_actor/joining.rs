@@ -36,7 +36,7 @@ impl<D: Dialect> WorkerActor<D> {
         self.presence.kind = WorkerKind::Registered;
         self.presence.came_back = false;
         self.presence.registrar = Some(caller.connection);
-        self.recall.survivors = Survivors::told(&introduction, self.terms.instance());
+        self.recall.survivors = Survivors::from_introduction(&introduction, self.terms.instance());
         self.terms.introduce(introduction);
         if self.presence.is_active() {
             self.settle_survivors(out);
@@ -89,7 +89,7 @@ impl<D: Dialect> WorkerActor<D> {
             }
         }
         let stats = figures.map(|figures| {
-            self.terms.has_figures(now, figures);
+            self.terms.has_figures(self.life.clock.wall, figures);
             self.terms.figures()
         });
         self.command(
@@ -100,7 +100,7 @@ impl<D: Dialect> WorkerActor<D> {
     }
 
     /// The worker has returned with what it held, without registering.
-    pub(super) fn come_back(&mut self, now: Timestamp, caller: Caller, out: &mut ActorOutput<D>) {
+    pub(super) fn rejoin(&mut self, now: Timestamp, caller: Caller, out: &mut ActorOutput<D>) {
         if self.presence.is_active() || self.presence.kind == WorkerKind::Registered {
             return out.answers.push((caller, CallReply::Done));
         }
@@ -150,7 +150,7 @@ impl<D: Dialect> WorkerActor<D> {
         self.presence.registrar = None;
         self.presence.kind = WorkerKind::Registered;
         self.terms.forget();
-        self.fall_out(out);
+        self.handle_unregistered(out);
         out.answers.push((caller, done(reply)));
     }
 
@@ -159,7 +159,7 @@ impl<D: Dialect> WorkerActor<D> {
     pub(super) fn join(&mut self, now: Timestamp, caller: Option<Caller>, out: &mut ActorOutput<D>) {
         self.life.heard = now;
         if self.presence.is_active() {
-            self.enlist(caller, out);
+            self.register_with_hub(caller, out);
             // Its pending pulls are repeated under the new terms.
             self.pulls.forget_questions();
             return;
@@ -172,14 +172,13 @@ impl<D: Dialect> WorkerActor<D> {
         if self.presence.is_nameless() {
             // This connection had no worker before.
             self.claims.clear();
-            return self.enlist(None, out);
+            return self.register_with_hub(None, out);
         }
         self.begin_recall(out);
     }
 
     pub(super) fn joined(
         &mut self,
-        now: Timestamp,
         caller: Option<Caller>,
         reply: Result<Response, Refusal>,
         out: &mut ActorOutput<D>,
@@ -196,7 +195,7 @@ impl<D: Dialect> WorkerActor<D> {
                 if let Some(caller) = caller {
                     out.answers.push((caller, CallReply::Done));
                 }
-                self.call_all(now, early, out);
+                self.call_all(self.life.clock, early, out);
                 self.leave_if_gone(out);
             }
             Err(refusal) => {
@@ -216,12 +215,12 @@ impl<D: Dialect> WorkerActor<D> {
     /// Reports to the hub what the worker offers now. Skipped if the worker may be dead, because it would count as a
     /// sign of life; a returning worker announces its offer again.
     pub fn offer_again(&mut self, out: &mut ActorOutput<D>) {
-        if self.was_heard(self.life.clock) {
+        if self.was_heard(self.life.clock.steady) {
             self.join(self.life.heard, None, out);
         }
     }
 
-    pub(super) fn enlist(&mut self, caller: Option<Caller>, out: &mut ActorOutput<D>) {
+    pub(super) fn register_with_hub(&mut self, caller: Option<Caller>, out: &mut ActorOutput<D>) {
         let spec = self.spec();
         self.recall.names_all = false;
         let all_the_time = self.life.heartbeats.dead_after();

@@ -39,7 +39,7 @@ impl<D: Dialect> WorkerActor<D> {
         }
     }
 
-    pub(super) fn life_told(
+    pub(super) fn apply_presence(
         &mut self,
         now: Timestamp,
         reply: Result<Response, Refusal>,
@@ -54,8 +54,8 @@ impl<D: Dialect> WorkerActor<D> {
         self.life.believed_until = match reply {
             Ok(Response::Answer(HubAnswer::Workers(workers))) => {
                 let alive = workers.iter().find(|worker| worker.presence != PresenceName::Gone);
-                let Some(worker) = alive else { return self.fall_out(out) };
-                soon.max(worker.last_seen + worker.lost_after)
+                let Some(worker) = alive else { return self.handle_unregistered(out) };
+                soon.max(self.life.clock.steady_at(worker.last_seen) + worker.lost_after)
             }
             _ => soon,
         };
@@ -91,14 +91,14 @@ impl<D: Dialect> WorkerActor<D> {
 
     /// The hub no longer knows the worker: it was silent for too long, it left, or another took its place. Answers the
     /// waiting pulls: a registered worker must register again, any other may just pull again.
-    pub(super) fn fall_out(&mut self, out: &mut ActorOutput<D>) {
+    pub(super) fn handle_unregistered(&mut self, out: &mut ActorOutput<D>) {
         self.presence.standing = Standing::Out;
         self.presence.came_back = false;
         self.claims.clear();
         self.pulls.forget_questions();
         let registered = self.presence.kind == WorkerKind::Registered;
         let answer = if registered { CallReply::NotRegistered } else { CallReply::Nothing };
-        self.send_away(&answer, out);
+        self.answer_all_pulls(&answer, out);
         D::is_gone(self, out);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use tenure_hub::ClockReading;
 use tenure_hub::words::{Name, Timestamp};
 
 /// Minimum timeout of a worker at the hub.
@@ -42,10 +43,9 @@ impl Heartbeats {
         self.0 * BEATS_MISSED_MAX
     }
 
-    /// Whether a sign of life is so recent that another one need not be forwarded. After the clock is set back, none
-    /// is.
+    /// Whether a sign of life is so recent that another one need not be forwarded.
     pub fn is_fresh(self, now: Timestamp, sign: Timestamp) -> bool {
-        sign <= now && now < sign + self.0 / 4
+        now < sign + self.0 / 4
     }
 }
 
@@ -96,7 +96,7 @@ impl WorkerPresence {
 pub(super) struct Life {
     pub(super) heartbeats: Heartbeats,
     /// The time of the current turn.
-    pub(super) clock: Timestamp,
+    pub(super) clock: ClockReading,
     /// When the worker itself last sent something.
     pub(super) heard: Timestamp,
     /// When the actor last forwarded something of the worker to the hub.
@@ -110,13 +110,13 @@ pub(super) struct Life {
 }
 
 impl Life {
-    pub(super) fn new(heartbeats: Heartbeats, now: Timestamp) -> Life {
+    pub(super) fn new(heartbeats: Heartbeats, now: ClockReading) -> Life {
         Life {
             heartbeats,
             clock: now,
-            heard: now,
-            told: now,
-            believed_until: now,
+            heard: now.steady,
+            told: now.steady,
+            believed_until: now.steady,
             asked: false,
             on_short_terms: false,
         }
@@ -141,9 +141,9 @@ impl Life {
     /// How much longer the worker may be silent. A request on its behalf is no sign of life, so it gets only the time
     /// that is left.
     pub(super) fn lost_after(&self) -> Duration {
-        if self.heartbeats.is_fresh(self.clock, self.heard) {
+        if self.heartbeats.is_fresh(self.clock.steady, self.heard) {
             return self.heartbeats.dead_after();
         }
-        self.dies_at().since(self.clock).max(TIMEOUT_MIN)
+        self.dies_at().since(self.clock.steady).max(TIMEOUT_MIN)
     }
 }

@@ -207,11 +207,11 @@ impl<D: Dialect> WorkerActor<D> {
 
     /// Everything that the hub had available has arrived before this.
     pub(super) fn probed(&mut self, token: u64, out: &mut ActorOutput<D>) {
-        self.tell_nothing(|waiting| waiting.probe == Some(Probe::Asked(token)), out);
+        self.answer_pulls(|waiting| waiting.probe == Some(Probe::Asked(token)), out);
     }
 
     pub(super) fn give_up_waiting(&mut self, now: Timestamp, out: &mut ActorOutput<D>) {
-        self.tell_nothing(|waiting| waiting.until.is_some_and(|until| until <= now), out);
+        self.answer_pulls(|waiting| waiting.until.is_some_and(|until| until <= now), out);
     }
 
     pub(super) fn assigned(&mut self, now: Timestamp, assignment: Box<Assignment>, out: &mut ActorOutput<D>) {
@@ -231,18 +231,18 @@ impl<D: Dialect> WorkerActor<D> {
             None => {
                 // The connection has given up meanwhile.
                 let held = Held { task: assignment.task, attempt: assignment.attempt };
-                self.return_undelivered(held, "nobody waited for it any more", out);
+                self.return_undelivered(held, "no request was waiting for a task any more", out);
             }
         }
         self.settle(out);
     }
 
     /// Answers all waiting pulls: no task will come.
-    pub(super) fn send_away(&mut self, answer: &CallReply<D>, out: &mut ActorOutput<D>) {
+    pub(super) fn answer_all_pulls(&mut self, answer: &CallReply<D>, out: &mut ActorOutput<D>) {
         out.answers.extend(self.pulls.drain().map(|caller| (caller, answer.clone())));
     }
 
-    fn tell_nothing(&mut self, over: impl Fn(&WaitingPull<D::List>) -> bool, out: &mut ActorOutput<D>) {
+    fn answer_pulls(&mut self, over: impl Fn(&WaitingPull<D::List>) -> bool, out: &mut ActorOutput<D>) {
         let before = self.pulls.len();
         self.pulls.waiting.retain(|waiting| {
             let is_over = over(waiting);

@@ -48,7 +48,7 @@ pub(super) enum Survivors {
 }
 
 impl Survivors {
-    pub(super) fn told(introduction: &Introduction, before: Option<&String>) -> Survivors {
+    pub(super) fn from_introduction(introduction: &Introduction, before: Option<&String>) -> Survivors {
         if let Some(tasks) = &introduction.holds {
             return Survivors::Named(tasks.clone());
         }
@@ -78,7 +78,7 @@ impl<D: Dialect> WorkerActor<D> {
     pub(super) fn recalled(&mut self, reply: Result<Response, Refusal>, out: &mut ActorOutput<D>) {
         if let Ok(Response::Answer(HubAnswer::Tasks { tasks, next })) = reply {
             for task in tasks {
-                let mut claim = Claim::recalled(&task);
+                let mut claim = Claim::recalled(&task, self.life.clock);
                 let before = self.recall.before.remove(&task.id).filter(|before| before.held == claim.held);
                 claim.list = before.and_then(|before| before.list);
                 if let Some(blob) = checkpoint_of(&task) {
@@ -92,7 +92,7 @@ impl<D: Dialect> WorkerActor<D> {
                 return self.ask_for_claims(more, out);
             }
         }
-        self.enlist_when_all_is_there(out);
+        self.register_when_fetched(out);
     }
 
     /// The fetched bytes: what a task of the worker had saved before the interruption.
@@ -102,17 +102,17 @@ impl<D: Dialect> WorkerActor<D> {
         if let (Some(claim), Some(outputs)) = (self.claims.get_mut(task), outputs) {
             claim.outputs = outputs;
         }
-        self.enlist_when_all_is_there(out);
+        self.register_when_fetched(out);
     }
 
-    fn enlist_when_all_is_there(&mut self, out: &mut ActorOutput<D>) {
+    fn register_when_fetched(&mut self, out: &mut ActorOutput<D>) {
         let is_missing = |pending: &PendingRequest<D>| {
             matches!(pending, PendingRequest::Recall | PendingRequest::Outputs { .. })
         };
         if self.presence.standing == Standing::Joining && !self.requests.any(is_missing) {
             self.recall.before.clear();
             self.settle_survivors(out);
-            self.enlist(None, out);
+            self.register_with_hub(None, out);
         }
     }
 
@@ -125,7 +125,7 @@ impl<D: Dialect> WorkerActor<D> {
                 started.for_each(|claim| claim.evidence.known = true);
             }
             Survivors::Named(tasks) => {
-                let is_named = |claim: &Claim<D>| tasks.iter().any(|task| claim.goes_by(task));
+                let is_named = |claim: &Claim<D>| tasks.iter().any(|task| claim.has_id(task));
                 if self.presence.is_active() {
                     // It may not have read a task that it has just received.
                     self.forget_claims(|claim| !is_named(claim) && !claim.evidence.is_new(), out);

@@ -52,7 +52,7 @@ impl<D: Dialect> WorkerActor<D> {
         }
         match report.status {
             Status::Running { percent, note } => {
-                self.go_on(caller, held, percent, note, brings_outputs, out);
+                self.report_running(caller, held, percent, note, brings_outputs, out);
             }
             Status::Completed => {
                 let result = claim.outputs.result();
@@ -98,7 +98,7 @@ impl<D: Dialect> WorkerActor<D> {
     fn keep_outputs(&mut self, task: TaskId, waits: Option<Caller>, out: &mut ActorOutput<D>) {
         let claim = self.claims.get_mut(task).expect("it is claimed");
         claim.evidence.starts();
-        self.recall.has_returned |= claim.evidence.becomes_known();
+        self.recall.has_returned |= claim.evidence.confirm_held();
         let request = Request::Checkpoint { held: claim.held, checkpoint: claim.outputs.checkpoint() };
         self.ask(request, PendingRequest::Report { caller: waits, task, ends: false }, out);
     }
@@ -154,7 +154,7 @@ impl<D: Dialect> WorkerActor<D> {
 
     /// The task runs, possibly with progress and outputs. The reply comes with the last of these, and at once if a
     /// client wants something of it.
-    fn go_on(
+    fn report_running(
         &mut self,
         caller: Caller,
         held: Held,

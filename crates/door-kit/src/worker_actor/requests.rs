@@ -85,7 +85,7 @@ impl<D: Dialect> WorkerActor<D> {
     }
 
     /// A command of the door whose reply it ignores.
-    pub fn tell(&mut self, command: Command, out: &mut ActorOutput<D>) {
+    pub fn send_without_reply(&mut self, command: Command, out: &mut ActorOutput<D>) {
         self.command(command, PendingRequest::Nothing, out);
     }
 

@@ -1,7 +1,7 @@
 //! The worker actor without its runner: calls and deliveries come in, requests and answers go out.
 
 use tenure_hub::words::{Blob, Name, Notice, Refusal, Timestamp, Wanted};
-use tenure_hub::{Ask, Delivery, Response};
+use tenure_hub::{Ask, ClockReading, Delivery, Response};
 
 use super::claims::Claims;
 use super::joining::done;
@@ -60,7 +60,7 @@ impl<D: Dialect> Default for ActorOutput<D> {
 }
 
 impl<D: Dialect> WorkerActor<D> {
-    pub fn new(name: Name, owner: Name, kind: WorkerKind, heartbeats: Heartbeats, now: Timestamp) -> Self {
+    pub fn new(name: Name, owner: Name, kind: WorkerKind, heartbeats: Heartbeats, now: ClockReading) -> Self {
         Self {
             presence: WorkerPresence::new(name, owner, kind),
             life: Life::new(heartbeats, now),
@@ -81,7 +81,7 @@ impl<D: Dialect> WorkerActor<D> {
     /// Handles calls of one connection that arrive together. A worker accepts calls only from its owner.
     pub fn call_from(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         from: &KeyHolder,
         calls: impl IntoIterator<Item = (Caller, WorkerRequest<D>)>,
         out: &mut ActorOutput<D>,
@@ -91,7 +91,7 @@ impl<D: Dialect> WorkerActor<D> {
         }
         let mut allowed = Vec::new();
         for (caller, call) in calls {
-            if call.is_allowed_to_others(from) || self.takes_owner(from, out) {
+            if call.may_others_call(from) || self.takes_owner(from, out) {
                 allowed.push((caller, call));
             } else {
                 let refusal = Refusal::NotAllowed { what: "use this worker id" };
@@ -114,11 +114,12 @@ impl<D: Dialect> WorkerActor<D> {
     /// Several calls that come together.
     pub(super) fn call_all(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         calls: impl IntoIterator<Item = (Caller, WorkerRequest<D>)>,
         out: &mut ActorOutput<D>,
     ) {
         self.life.clock = now;
+        let now = now.steady;
         let asks_before = out.asks.len();
         let mut speaks = false;
         for (caller, call) in calls {
@@ -127,8 +128,8 @@ impl<D: Dialect> WorkerActor<D> {
                 out.answers.push((caller, CallReply::Taken));
                 continue;
             }
-            speaks |= call.is_its_own();
-            self.hear(now, caller, call, out);
+            speaks |= call.is_from_worker_itself();
+            self.handle_call(now, caller, call, out);
         }
         if speaks {
             self.restore_terms(now, out);
@@ -142,12 +143,18 @@ impl<D: Dialect> WorkerActor<D> {
         }
     }
 
-    fn hear(&mut self, now: Timestamp, caller: Caller, call: WorkerRequest<D>, out: &mut ActorOutput<D>) {
-        if call.is_its_own() {
+    fn handle_call(
+        &mut self,
+        now: Timestamp,
+        caller: Caller,
+        call: WorkerRequest<D>,
+        out: &mut ActorOutput<D>,
+    ) {
+        if call.is_from_worker_itself() {
             self.life.heard = now;
             self.presence.connections.insert(caller.connection);
         }
-        if self.presence.standing == Standing::Away && call.brings_back() {
+        if self.presence.standing == Standing::Away && call.needs_rejoin() {
             // The call continues when the worker has joined again.
             self.join(now, None, out);
         }
@@ -170,7 +177,7 @@ impl<D: Dialect> WorkerActor<D> {
             WorkerRequest::Label(labels) => self.label(now, caller, labels, out),
             WorkerRequest::Heartbeat(figures) => self.beat(now, caller, figures, out),
             WorkerRequest::Sign => {}
-            WorkerRequest::Return => self.come_back(now, caller, out),
+            WorkerRequest::Return => self.rejoin(now, caller, out),
             WorkerRequest::Identify => self.identify(caller, out),
             WorkerRequest::Retire => self.retire(caller, out),
             WorkerRequest::Ping => self.ping(now, caller, out),
@@ -184,8 +191,9 @@ impl<D: Dialect> WorkerActor<D> {
         }
     }
 
-    pub fn deliver(&mut self, now: Timestamp, delivery: Delivery, out: &mut ActorOutput<D>) {
+    pub fn deliver(&mut self, now: ClockReading, delivery: Delivery, out: &mut ActorOutput<D>) {
         self.life.clock = now;
+        let now = now.steady;
         match delivery {
             Delivery::Reply { token, reply } => {
                 if let Some(pending) = self.requests.take(token) {
@@ -195,9 +203,9 @@ impl<D: Dialect> WorkerActor<D> {
             Delivery::Notice(Notice::Assign(assignment)) => self.assigned(now, assignment, out),
             Delivery::Notice(Notice::Wanted { task, wanted, .. }) => self.wanted(task, wanted, out),
             Delivery::Notice(Notice::Stop { task, attempt, why }) => self.stopped(task, attempt, why, out),
-            Delivery::Notice(Notice::Replaced { .. }) => self.fall_out(out),
+            Delivery::Notice(Notice::Replaced { .. }) => self.handle_unregistered(out),
             Delivery::Notice(Notice::Drain) | Delivery::Goodbye | Delivery::Ended(_) => {
-                self.send_away(&CallReply::Nothing, out);
+                self.answer_all_pulls(&CallReply::Nothing, out);
             }
             // This session has no watches and takes no calls.
             Delivery::Event { .. }
@@ -216,22 +224,24 @@ impl<D: Dialect> WorkerActor<D> {
         self.early.retain(|(caller, _)| caller.connection != connection);
         self.pulls.detach(connection);
         for task in self.claims.unread_of(connection) {
-            self.give_back(task, "the client was gone before it had read the job", out);
+            self.give_back(task, "the connection closed before the worker had read the job", out);
         }
         self.settle(out);
         self.leave_if_gone(out);
     }
 
     /// Does what is due.
-    pub fn tick(&mut self, now: Timestamp, out: &mut ActorOutput<D>) {
+    pub fn tick(&mut self, now: ClockReading, out: &mut ActorOutput<D>) {
         self.life.clock = now;
+        let now = now.steady;
         self.give_up_waiting(now, out);
         self.confirm_silently(now, out);
-        self.disown(now, out);
+        self.drop_unmentioned(now, out);
         D::tick(self, now, out);
         self.ask_if_alive(now, out);
     }
 
+    /// By the steady clock.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let lingers = !self.presence.is_nameless() && self.is_alone();
         let times = [
@@ -264,14 +274,14 @@ impl<D: Dialect> WorkerActor<D> {
     ) {
         let is_joining = matches!(pending, PendingRequest::Join { .. } | PendingRequest::Recall);
         if matches!(reply, Err(Refusal::NotAWorker)) && !is_joining {
-            self.fall_out(out);
+            self.handle_unregistered(out);
         }
         match pending {
             PendingRequest::Recall => self.recalled(reply, out),
             // Its bytes arrive separately.
             PendingRequest::Outputs { .. } => {}
-            PendingRequest::Life => self.life_told(now, reply, out),
-            PendingRequest::Join { caller } => self.joined(now, caller, reply, out),
+            PendingRequest::Life => self.apply_presence(now, reply, out),
+            PendingRequest::Join { caller } => self.joined(caller, reply, out),
             PendingRequest::Beat { caller } | PendingRequest::Report { caller, ends: false, .. } => {
                 if let Some(caller) = caller {
                     out.answers.push((caller, done(reply)));

@@ -1,6 +1,7 @@
 //! What to do with a reply of the hub.
 
-use tenure_hub::words::{Name, Refusal, TaskId, Timestamp};
+use tenure_hub::ClockReading;
+use tenure_hub::words::{Name, Refusal, TaskId};
 
 #[derive(Debug)]
 pub(super) struct PendingReply {
@@ -29,7 +30,7 @@ pub(super) enum ReplyPlan {
         from: Option<u64>,
     },
     Pong {
-        now: Timestamp,
+        now: ClockReading,
     },
     Call {
         to: Name,

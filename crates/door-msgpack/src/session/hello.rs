@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tenure_door_kit::LoginError;
 use tenure_hub::limits::{BODY_BYTES_MAX, MANY_MAX, SESSION_REQUESTS_MAX};
-use tenure_hub::words::{Refusal, Timestamp, check_name};
-use tenure_hub::{Grant, Needs, Right, Rights, fresh_id};
+use tenure_hub::words::{Refusal, check_name};
+use tenure_hub::{ClockReading, Grant, Needs, Right, Rights, fresh_id};
 use tenure_wire::hello::{FEATURE_ACKNOWLEDGE, Hello, PeerLimits, Welcome};
 use tenure_wire::limits::FRAME_BYTES_MAX;
 use tenure_wire::words::Role;
@@ -18,14 +18,14 @@ impl Session {
     /// Admits an untrusted peer, or refuses it and closes the connection.
     pub(super) fn hello(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         number: u64,
         hello: Hello,
         access: &mut dyn ConnectionAccess,
         turn: &mut Turn,
     ) {
         if hello.version < VERSION {
-            let message = "there is no version of the protocol that both sides speak";
+            let message = "client and broker have no protocol version in common";
             let refusal = tenure_wire::Refusal {
                 versions: vec![VERSION],
                 ..tenure_wire::Refusal::new(Code::BadVersion, message)
@@ -42,7 +42,7 @@ impl Session {
 
     fn introduce(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         number: u64,
         hello: Hello,
         access: &mut dyn ConnectionAccess,
@@ -52,7 +52,7 @@ impl Session {
         let principal = match access.login(now, key) {
             Ok(principal) => principal,
             Err(no) => {
-                if let LoginError::WrongKey { wait } = no {
+                if let LoginError::WrongKey { wait, .. } = no {
                     turn.hold = Some(wait);
                 }
                 let refusal = tenure_wire::Refusal {
@@ -95,7 +95,7 @@ impl Session {
                 body_bytes: BODY_BYTES_MAX as u64,
                 open_requests: SESSION_REQUESTS_MAX as u64,
             },
-            now: translate::time(now),
+            now: translate::time(now.wall),
             software: Some(self.settings.software.clone()),
         };
         answer(number, &Reply::Welcome(Box::new(welcome)), turn);

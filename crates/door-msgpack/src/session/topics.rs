@@ -31,7 +31,7 @@ const HAPPENED_MAX: usize = 64;
 /// The slot under which the hub caches this door's encoding of a message.
 const ENCODING: usize = 0;
 
-type UnderWay = Pin<Box<dyn Future<Output = Happened> + Send>>;
+type TopicFuture = Pin<Box<dyn Future<Output = Happened> + Send>>;
 type Outcome = Result<topics::PublishResult, topics::TopicRefusal>;
 
 pub(super) struct TopicSide {
@@ -39,7 +39,7 @@ pub(super) struct TopicSide {
     namespace: Name,
     /// By the numbers of the requests that opened them.
     subscriptions: HashMap<u64, SubscriptionHandle, RandomState>,
-    under_way: FuturesUnordered<UnderWay>,
+    under_way: FuturesUnordered<TopicFuture>,
     happened: Vec<Happened>,
     /// Publishes that wait for slow subscribers: while there are many, the loop does not read from the peer.
     waiting: usize,
@@ -121,13 +121,13 @@ impl TopicSide {
             return encode_notice(&mut turn.out, &translate::subscription_ended(number, why));
         }
         // Fires at once if something is left.
-        self.under_way.push(rung(number, subscription));
+        self.under_way.push(wait_for_mail(number, subscription));
         encode(number, &self.taken, turn);
         self.taken.clear();
     }
 
     fn listen(&mut self, number: u64, subscription: SubscriptionHandle) {
-        self.under_way.push(rung(number, &subscription));
+        self.under_way.push(wait_for_mail(number, &subscription));
         self.subscriptions.insert(number, subscription);
     }
 
@@ -199,7 +199,7 @@ impl TopicSide {
 
     fn request(&mut self, number: u64, request: TopicRequest, identity: Name, turn: &mut Turn) {
         let (topics, namespace) = (self.topics.clone(), self.namespace.clone());
-        let mut asking: UnderWay = Box::pin(async move {
+        let mut asking: TopicFuture = Box::pin(async move {
             let timeout = Duration::from_millis(request.timeout_ms);
             let publish = translate::request(&request, &identity);
             let result = topics.request(&namespace, publish, timeout).await;
@@ -217,7 +217,7 @@ impl TopicSide {
 }
 
 /// Waits until there may be something to take.
-fn rung(number: u64, subscription: &SubscriptionHandle) -> UnderWay {
+fn wait_for_mail(number: u64, subscription: &SubscriptionHandle) -> TopicFuture {
     let ringing = subscription.ringing();
     Box::pin(async move {
         ringing.await;
@@ -243,7 +243,7 @@ impl Session {
                 if side.subscriptions.contains_key(&number) {
                     return Err(Refusal::BadValue {
                         what: "number",
-                        why: "belongs to a subscription that is there",
+                        why: "is in use by an open subscription",
                     });
                 }
                 if side.subscriptions.len() >= SUBSCRIPTIONS_MAX {

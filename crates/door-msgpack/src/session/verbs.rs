@@ -1,7 +1,7 @@
 //! Converts each kind of request to hub requests.
 
-use tenure_hub::words::{Command, Held, Query, Refusal, Reply as HubReply, Timestamp};
-use tenure_hub::{Ask, Request as HubRequest, Response, Watch};
+use tenure_hub::words::{Command, Held, Query, Refusal, Reply as HubReply};
+use tenure_hub::{Ask, ClockReading, Request as HubRequest, Response, Watch};
 use tenure_wire::address::{Call, Hear};
 use tenure_wire::envelope::NO_NUMBER;
 use tenure_wire::reply::Pong;
@@ -19,7 +19,7 @@ const HEARS_MAX: usize = 1_024;
 impl Session {
     pub(super) fn request(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         number: u64,
         request: Request,
         access: &mut dyn ConnectionAccess,
@@ -29,21 +29,22 @@ impl Session {
             if let Request::Hello(hello) = request {
                 return self.hello(now, number, *hello, access, turn);
             }
-            let message = "say hello first";
-            return say_no(number, tenure_wire::Refusal::new(Code::HelloFirst, message), turn);
+            let message = "send hello first";
+            return send_refusal(number, tenure_wire::Refusal::new(Code::HelloFirst, message), turn);
         };
         if let Err((act, no)) = permission::check(access, peer, &request) {
             turn.asks.push(Ask::refused(act, &no));
             return refuse(number, &no, turn);
         }
-        if let Err(no) = self.obey(now, number, request, turn) {
+        if let Err(no) = self.dispatch(now, number, request, turn) {
             refuse(number, &no, turn);
         }
     }
 
-    fn obey(
+    /// Commands of clients; everything else goes on to a function of its own.
+    fn dispatch(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         number: u64,
         request: Request,
         turn: &mut Turn,
@@ -75,7 +76,28 @@ impl Session {
             Request::DrainWorker(one) => Command::DrainWorker { worker: one.worker },
             Request::ClearWorker(one) => Command::ClearWorker { worker: one.worker },
 
-            // Workers.
+            topic @ (Request::Publish(_)
+            | Request::Subscribe(_)
+            | Request::Unsubscribe(_)
+            | Request::PauseSubscription(_)
+            | Request::Acknowledge(_)
+            | Request::Request(_)
+            | Request::Topics(_)
+            | Request::Subscriptions(_)) => return self.topics(number, topic, turn),
+            other => return self.dispatch_worker_request(now, number, other, turn),
+        };
+        self.ask(number, ReplyPlan::Plain, HubRequest::Command(command), turn);
+        Ok(())
+    }
+
+    fn dispatch_worker_request(
+        &mut self,
+        now: ClockReading,
+        number: u64,
+        request: Request,
+        turn: &mut Turn,
+    ) -> Result<(), Refusal> {
+        let command = match request {
             Request::Register(spec) => {
                 let spec = translate::worker_spec(*spec)?;
                 if let Some(peer) = &mut self.peer {
@@ -94,6 +116,11 @@ impl Session {
             Request::SaveCheckpoint(saved) => {
                 let (held, checkpoint) = translate::save_checkpoint(saved)?;
                 self.ask(number, ReplyPlan::Plain, HubRequest::Checkpoint { held, checkpoint }, turn);
+                return Ok(());
+            }
+            Request::AppendLog(appended) => {
+                let (held, piece) = translate::log_piece(appended)?;
+                self.ask(number, ReplyPlan::Plain, HubRequest::AppendLog { held, piece }, turn);
                 return Ok(());
             }
             Request::Fail(failed) => {
@@ -115,25 +142,15 @@ impl Session {
             Request::Unask => Command::Unask,
             Request::Drain => Command::Drain,
             Request::Leave => Command::Leave,
-
-            topic @ (Request::Publish(_)
-            | Request::Subscribe(_)
-            | Request::Unsubscribe(_)
-            | Request::PauseSubscription(_)
-            | Request::Acknowledge(_)
-            | Request::Request(_)
-            | Request::Topics(_)
-            | Request::Subscriptions(_)) => return self.topics(number, topic, turn),
-            other => return self.look_or_talk(now, number, other, turn),
+            other => return self.dispatch_query(now, number, other, turn),
         };
         self.ask(number, ReplyPlan::Plain, HubRequest::Command(command), turn);
         Ok(())
     }
 
-    /// Requests that change no task.
-    fn look_or_talk(
+    fn dispatch_query(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         number: u64,
         request: Request,
         turn: &mut Turn,
@@ -163,17 +180,18 @@ impl Session {
                 expect = ReplyPlan::Checkpoint;
                 HubRequest::Query(Query::Show { task: translate::id(task) })
             }
+            Request::Logs(query) => HubRequest::Logs { task: translate::id(query.task), after: query.after },
             Request::Backup(backup) => {
                 HubRequest::Backup { directory: String::from(backup.directory).into() }
             }
             Request::Watch(watch) => {
                 if let Some(unknown) = translate::unknown_kind(&watch.kinds) {
-                    say_no(number, unknown, turn);
+                    send_refusal(number, unknown, turn);
                     return Ok(());
                 }
                 let number = opening(number)?;
                 if !self.extras().watches.insert(number) {
-                    return Err(Refusal::BadValue { what: "number", why: "belongs to a watch that is open" });
+                    return Err(Refusal::BadValue { what: "number", why: "is in use by an open watch" });
                 }
                 let from = watch.from;
                 expect = ReplyPlan::Watching { from };
@@ -185,6 +203,21 @@ impl Session {
                 HubRequest::Unwatch { watch }
             }
             Request::Wait(wait) => return self.wait(now, opening(number)?, wait, turn),
+            other => return self.dispatch_call(now, number, other, turn),
+        };
+        self.ask(number, expect, asked, turn);
+        Ok(())
+    }
+
+    /// Calls and broadcasts between peers.
+    fn dispatch_call(
+        &mut self,
+        now: ClockReading,
+        number: u64,
+        request: Request,
+        turn: &mut Turn,
+    ) -> Result<(), Refusal> {
+        let asked = match request {
             Request::Answer(given) => {
                 let answer = translate::call_answer(&given.outcome, given.body)?;
                 HubRequest::CallAnswer { call: given.call, answer }
@@ -212,40 +245,50 @@ impl Session {
                 return Ok(());
             }
             Request::Hear(hear) => {
-                self.hear(hear)?;
-                HubRequest::HearBroadcasts { hear: true }
+                self.set_broadcasts(hear)?;
+                HubRequest::ReceiveBroadcasts { hear: true }
             }
             Request::Unhear => {
                 self.extras().hears.clear();
-                HubRequest::HearBroadcasts { hear: false }
+                HubRequest::ReceiveBroadcasts { hear: false }
             }
-            Request::Ping => {
-                // A worker's ping is a sign of life, so the engine must learn of it.
-                if self.peer.as_ref().is_some_and(|peer| peer.works) {
-                    expect = ReplyPlan::Pong { now };
-                    HubRequest::Command(Command::Heartbeat { held: None, stats: None })
-                } else {
-                    answer(number, &pong(now), turn);
-                    return Ok(());
-                }
-            }
-            Request::Hello(_) => {
-                say_no(number, tenure_wire::Refusal::new(Code::HelloAgain, "hello was said already"), turn);
+            other => {
+                self.dispatch_session_request(now, number, other, turn);
                 return Ok(());
             }
+        };
+        self.ask(number, ReplyPlan::Plain, asked, turn);
+        Ok(())
+    }
+
+    fn dispatch_session_request(
+        &mut self,
+        now: ClockReading,
+        number: u64,
+        request: Request,
+        turn: &mut Turn,
+    ) {
+        match request {
+            // A worker's ping is a sign of life, so the engine must learn of it.
+            Request::Ping if self.peer.as_ref().is_some_and(|peer| peer.works) => {
+                let heartbeat = HubRequest::Command(Command::Heartbeat { held: None, stats: None });
+                self.ask(number, ReplyPlan::Pong { now }, heartbeat, turn);
+            }
+            Request::Ping => answer(number, &pong(now), turn),
+            Request::Hello(_) => {
+                let refusal = tenure_wire::Refusal::new(Code::HelloAgain, "hello was already sent");
+                send_refusal(number, refusal, turn);
+            }
             Request::Unknown { kind } => {
-                let message = format!("this broker knows no request of the kind {kind}");
+                let message = format!("unknown kind of request: {kind}");
                 let refusal = tenure_wire::Refusal {
                     kind: Some(kind),
                     ..tenure_wire::Refusal::new(Code::UnknownKind, message)
                 };
-                say_no(number, refusal, turn);
-                return Ok(());
+                send_refusal(number, refusal, turn);
             }
-            other => unreachable!("{} is a command", other.kind()),
-        };
-        self.ask(number, expect, asked, turn);
-        Ok(())
+            other => unreachable!("{} has its own function", other.kind()),
+        }
     }
 
     fn submit(&mut self, number: u64, submit: Submit, turn: &mut Turn) {
@@ -253,7 +296,11 @@ impl Session {
         let mut submissions = Vec::with_capacity(submit.tasks.len());
         let mut refused = Vec::new();
         for (index, task) in submit.tasks.into_iter().enumerate() {
-            match Template::submission(&templates, task) {
+            let submission = Template::submission(&templates, task).and_then(|mut submission| {
+                submission.skip_refused(&refused)?;
+                Ok(submission)
+            });
+            match submission {
                 Ok(submission) => submissions.push(submission),
                 Err(no) => refused.push((index, no)),
             }
@@ -265,9 +312,9 @@ impl Session {
         self.ask(number, ReplyPlan::Submitted { refused }, HubRequest::Submit(submissions), turn);
     }
 
-    fn call(&mut self, now: Timestamp, number: u64, call: Call, turn: &mut Turn) -> Result<(), Refusal> {
+    fn call(&mut self, now: ClockReading, number: u64, call: Call, turn: &mut Turn) -> Result<(), Refusal> {
         if self.extras().calls.contains_key(&number) {
-            return Err(Refusal::BadValue { what: "number", why: "belongs to a call that is under way" });
+            return Err(Refusal::BadValue { what: "number", why: "is in use by a call in flight" });
         }
         let request = HubRequest::Call { address: call.to.clone(), body: call.body };
         let token = self.ask(number, ReplyPlan::Call { to: call.to }, request, turn);
@@ -277,7 +324,7 @@ impl Session {
         Ok(())
     }
 
-    fn hear(&mut self, hear: Hear) -> Result<(), Refusal> {
+    fn set_broadcasts(&mut self, hear: Hear) -> Result<(), Refusal> {
         let hears = &mut self.extras().hears;
         if hears.contains(&hear) {
             return Ok(());
@@ -302,21 +349,21 @@ impl Session {
     }
 }
 
-pub(super) fn pong(now: Timestamp) -> Reply {
-    Reply::Pong(Pong { now: translate::time(now) })
+pub(super) fn pong(now: ClockReading) -> Reply {
+    Reply::Pong(Pong { now: translate::time(now.wall) })
 }
 
 /// The number of a watch, wait or call: it is required, and the highest are reserved for the door.
 pub(super) fn opening(number: u64) -> Result<u64, Refusal> {
     match number {
         NO_NUMBER => {
-            Err(Refusal::BadValue { what: "number", why: "is 0: what goes on for longer needs a number" })
+            Err(Refusal::BadValue { what: "number", why: "is 0: this request needs a number of its own" })
         }
         OWN_WATCHES.. => Err(Refusal::BadValue { what: "number", why: "is 2 to the power of 63 or more" }),
         _ => Ok(number),
     }
 }
 
-fn say_no(number: u64, refusal: tenure_wire::Refusal, turn: &mut Turn) {
+fn send_refusal(number: u64, refusal: tenure_wire::Refusal, turn: &mut Turn) {
     encode_reply(&mut turn.out, number, &Reply::Refused(Box::new(refusal)));
 }

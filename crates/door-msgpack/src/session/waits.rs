@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 use tenure_hub::words::{Answer, Event, EventFilter, Query, Refusal, TaskId, TaskInfo, Timestamp};
-use tenure_hub::{Request, Response, Watch};
+use tenure_hub::{ClockReading, Request, Response, Watch};
 use tenure_wire::reply::EndedReply;
 use tenure_wire::task::Ended;
 use tenure_wire::{Reply, request};
@@ -53,7 +53,7 @@ struct Waited {
 }
 
 /// Whether a watch is the door's own.
-pub(super) fn is_ours(watch: u64) -> bool {
+pub(super) fn is_own_watch(watch: u64) -> bool {
     watch >= OWN_WATCHES
 }
 
@@ -66,14 +66,14 @@ impl Waits {
 impl Session {
     pub(super) fn wait(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         number: u64,
         wait: request::Wait,
         turn: &mut Turn,
     ) -> Result<(), Refusal> {
         let waits = &mut self.extras().waits;
         if waits.all.contains_key(&number) {
-            return Err(Refusal::BadValue { what: "number", why: "belongs to a wait that is under way" });
+            return Err(Refusal::BadValue { what: "number", why: "is in use by an open wait" });
         }
         if waits.by_task.len() + wait.tasks.len() > WAITED_MAX {
             return Err(Refusal::TooMany { what: "tasks waited for", limit: WAITED_MAX });
@@ -99,7 +99,7 @@ impl Session {
             self.watch_ends(OWN_WATCHES, EventFilter { submitter, ..EventFilter::default() }, turn);
         }
         for task in tasks {
-            self.look(task, turn);
+            self.query_task(task, turn);
         }
         Ok(())
     }
@@ -115,7 +115,7 @@ impl Session {
         match reply {
             Ok(Response::Answer(Answer::Task(info))) => match translate::ended(&info) {
                 Some((row, _)) => self.has_ended(task, &row, bytes, turn),
-                None => self.mind_foreign(&info, turn),
+                None => self.watch_foreign_task(&info, turn),
             },
             Ok(_) => {}
             Err(no) => self.cannot_wait(task, &no, turn),
@@ -123,7 +123,7 @@ impl Session {
     }
 
     /// The watch reports an end.
-    pub(super) fn heard_of_end(
+    pub(super) fn handle_end(
         &mut self,
         event: &Event,
         bytes: Option<Result<Bytes, Refusal>>,
@@ -137,7 +137,7 @@ impl Session {
         }
         match translate::ended_by(event) {
             Some((row, _)) => self.has_ended(task, &row, bytes, turn),
-            None => self.look(task, turn),
+            None => self.query_task(task, turn),
         }
     }
 
@@ -146,7 +146,7 @@ impl Session {
         let Some(extras) = &self.extras else { return };
         let tasks: Vec<TaskId> = extras.waits.by_task.keys().copied().collect();
         for task in tasks {
-            self.look(task, turn);
+            self.query_task(task, turn);
         }
     }
 
@@ -192,7 +192,7 @@ impl Session {
     }
 
     /// The common watch covers only what this peer has submitted.
-    fn mind_foreign(&mut self, info: &TaskInfo, turn: &mut Turn) {
+    fn watch_foreign_task(&mut self, info: &TaskInfo, turn: &mut Turn) {
         let identity = self.peer.as_ref().map(|peer| peer.identity.clone());
         if identity.as_ref() == Some(&info.terms.submitter) {
             return;
@@ -206,7 +206,7 @@ impl Session {
         let watch = OWN_WATCHES + waits.next_watch;
         waited.watch = Some(watch);
         self.watch_ends(watch, EventFilter { task: Some(info.id), ..EventFilter::default() }, turn);
-        self.look(info.id, turn);
+        self.query_task(info.id, turn);
     }
 
     fn cannot_wait(&mut self, task: TaskId, no: &Refusal, turn: &mut Turn) {
@@ -234,7 +234,7 @@ impl Session {
         }
     }
 
-    fn look(&mut self, task: TaskId, turn: &mut Turn) {
+    fn query_task(&mut self, task: TaskId, turn: &mut Turn) {
         self.ask(0, ReplyPlan::Waited { task }, Request::Query(Query::Show { task }), turn);
     }
 

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Accepted, Answer, Blob, Counts, Holding, LimitInfo, QueueInfo, Refusal, Reply, TaskInfo, TaskState, Why,
-    WorkerInfo, WorkerStats,
+    Accepted, Answer, Blob, Counts, Holding, LimitInfo, QueueInfo, Refusal, Reply, StateName, TaskInfo,
+    TaskState, WaitedFor, Why, WorkerInfo, WorkerStats,
 };
 use tenure_hub::{Response, Stats};
 use tenure_wire::queue::StateCounts;
@@ -15,9 +15,9 @@ use tenure_wire::verdict::Verdict;
 use tenure_wire::why::WhyCode;
 use tenure_wire::{queue, reply, task as wire_task, why, worker};
 
-use super::notice::terms;
+use super::notice::{dependency, terms};
 use super::refusal::refusal;
-use super::word::{name, pause_cause, presence, span, task, threshold, time, wanted_word};
+use super::word::{condition, name, pause_cause, presence, span, task, threshold, time, wanted_word};
 
 /// Converts a reply that needs no further context.
 pub(crate) fn response(response: Response) -> tenure_wire::Reply {
@@ -37,7 +37,19 @@ pub(crate) fn response(response: Response) -> tenure_wire::Reply {
         Response::Stats(stats) => tenure_wire::Reply::Stats(StatsReply { figures: figures(&stats) }),
         Response::Heard(receivers) => tenure_wire::Reply::Sent(Sent { receivers: receivers as u64 }),
         Response::BackedUp { bytes } => tenure_wire::Reply::BackedUp(BackedUp { bytes }),
+        Response::Logs(page) => tenure_wire::Reply::Logs(logs(page)),
     }
+}
+
+fn logs(page: tenure_hub::PrintedPage) -> reply::LogsReply {
+    let row = |kept: tenure_hub::KeptPiece| reply::LogRow {
+        attempt: kept.attempt,
+        stream: kept.piece.stream.number(),
+        offset: kept.piece.offset,
+        at: time(kept.at),
+        bytes: kept.piece.bytes,
+    };
+    reply::LogsReply { pieces: page.pieces.into_iter().map(row).collect(), next: page.next, more: page.more }
 }
 
 /// One entry of the answer to a submission.
@@ -74,9 +86,10 @@ pub(crate) fn ended(info: &TaskInfo) -> Option<(wire_task::Ended, Blob)> {
 }
 
 /// Numbers by state.
-pub(crate) fn counted(by_state: &[u64; 9]) -> StateCounts {
-    let [created, delayed, ready, assigned, running, paused, completed, failed, cancelled] = *by_state;
-    StateCounts { created, delayed, ready, assigned, running, paused, completed, failed, cancelled }
+pub(crate) fn counted(by_state: &[u64; StateName::COUNT]) -> StateCounts {
+    let [created, waiting, delayed, ready, assigned, running, paused, completed, failed, cancelled] =
+        *by_state;
+    StateCounts { created, waiting, delayed, ready, assigned, running, paused, completed, failed, cancelled }
 }
 
 pub(super) fn reason(reason: &Why) -> why::Why {
@@ -84,6 +97,11 @@ pub(super) fn reason(reason: &Why) -> why::Why {
     match reason {
         Why::NotWaiting { state } => why::Why { state: Some(name(*state)), ..blank(WhyCode::NotWaiting) },
         Why::Held => blank(WhyCode::Held),
+        Why::Dependencies { open, some } => why::Why {
+            open: Some(*open),
+            some: some.iter().map(waited_for).collect(),
+            ..blank(WhyCode::Dependencies)
+        },
         Why::NotBefore { until } => why::Why { until: Some(time(*until)), ..blank(WhyCode::NotBefore) },
         Why::Paused => blank(WhyCode::Paused),
         Why::QueuePaused { queue } => why::Why { queue: Some(queue.clone()), ..blank(WhyCode::QueuePaused) },
@@ -109,13 +127,22 @@ pub(super) fn reason(reason: &Why) -> why::Why {
         Why::AllFull { workers, slots } => {
             why::Why { workers: Some(*workers), slots: Some(*slots), ..blank(WhyCode::AllFull) }
         }
-        Why::NobodyAsks { workers } => why::Why { workers: Some(*workers), ..blank(WhyCode::NobodyAsks) },
+        Why::NoWorkerAsks { workers } => why::Why { workers: Some(*workers), ..blank(WhyCode::NoWorkerAsks) },
         Why::AwaitingAcceptance { worker, since } => why::Why {
             worker: Some(worker.clone()),
             since: Some(time(*since)),
             ..blank(WhyCode::AwaitingAcceptance)
         },
         Why::AwaitingDisk => blank(WhyCode::AwaitingDisk),
+    }
+}
+
+fn waited_for(one: &WaitedFor) -> why::WaitedFor {
+    why::WaitedFor {
+        task: task(one.task),
+        condition: condition(one.condition),
+        state: Some(name(one.state)),
+        name: one.name.clone(),
     }
 }
 
@@ -163,6 +190,7 @@ fn task_info(info: &TaskInfo) -> wire_task::TaskInfo {
         terms: terms(&info.terms),
         parent: info.parent.map(task),
         children: info.children,
+        after: info.after.iter().map(dependency).collect(),
         priority: info.priority,
         attempt: info.attempt,
         crashes: info.crashes,
@@ -179,17 +207,17 @@ fn task_info(info: &TaskInfo) -> wire_task::TaskInfo {
         }),
         until: None,
         holding: None,
-        aside: None,
+        pause: None,
         end: None,
     };
     match &info.state {
-        TaskState::Created | TaskState::Ready { .. } => {}
+        TaskState::Created | TaskState::Waiting { .. } | TaskState::Ready { .. } => {}
         TaskState::Delayed { until } => told.until = Some(time(*until)),
         TaskState::Assigned(holding) | TaskState::Running(holding) => {
             told.holding = Some(Box::new(held_by(holding)));
         }
         TaskState::Paused(pause) => {
-            told.aside = Some(wire_task::PauseInfo {
+            told.pause = Some(wire_task::PauseInfo {
                 since: time(pause.since),
                 why: pause_cause(pause.why),
                 reason: pause.reason.clone(),

@@ -3,16 +3,19 @@
 use bytes::Bytes;
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{
-    AttemptFailure, Backoff, Command, EventFilter, Held, ListQuery, Move, NewTask, Refusal, TaskId,
-    Thresholds, Unnamed, WorkerAbout, WorkerSpec, WorkerStats,
+    After, AfterTask, AttemptFailure, Backoff, Command, EventFilter, Held, ListQuery, Move, NewTask, Refusal,
+    TaskId, Thresholds, Unnamed, WorkerAbout, WorkerSpec, WorkerStats,
 };
-use tenure_hub::{CallAnswer, Done, Submission, fresh_id};
+use tenure_hub::{CallAnswer, Done, LogPiece, OutputStream, Submission, fresh_id};
 use tenure_wire::event::EventKind;
 use tenure_wire::task::Completion;
 use tenure_wire::words::Outcome;
 use tenure_wire::{Code, request, task, worker};
 
-use super::word::{from_name, from_on_close, from_on_lost, from_span, from_time, from_wanted, id};
+use super::word::{
+    from_condition, from_name, from_on_broken, from_on_close, from_on_lost, from_span, from_time,
+    from_wanted, id,
+};
 
 /// The terms of a submission, prepared once for all tasks that share them.
 pub(crate) struct Template(Result<NewTask, Refusal>);
@@ -23,7 +26,12 @@ impl Template {
             Ok(on_lost) => on_lost,
             Err(refusal) => return Template(Err(refusal)),
         };
+        let on_broken = match from_on_broken(&terms.on_broken) {
+            Ok(on_broken) => on_broken,
+            Err(refusal) => return Template(Err(refusal)),
+        };
         Template(Ok(NewTask {
+            on_broken,
             needs: terms.needs,
             tags: terms.tags,
             on_lost,
@@ -55,6 +63,7 @@ impl Template {
             name: task.name,
             priority: task.priority,
             parent: task.parent.map(id),
+            after: task.after.into_iter().map(after).collect::<Result<_, _>>()?,
             hold: task.hold,
             not_before: task.not_before.map(from_time),
             expires_at: task.expires_at.map(from_time),
@@ -62,6 +71,21 @@ impl Template {
         };
         Ok(Submission::new(new, task.body))
     }
+}
+
+fn after(after: task::After) -> Result<After, Refusal> {
+    let task = match (after.task, after.name, after.index) {
+        (Some(task), None, None) => AfterTask::Id(id(task)),
+        (None, Some(name), None) => AfterTask::Name(name),
+        (None, None, Some(index)) => AfterTask::Index(index),
+        _ => {
+            return Err(Refusal::BadValue {
+                what: "after",
+                why: "names a task by exactly one of its id, its name and its index",
+            });
+        }
+    };
+    Ok(After { task, condition: from_condition(&after.condition)? })
 }
 
 pub(crate) fn held(held: task::Held) -> Held {
@@ -85,6 +109,13 @@ pub(crate) fn failure(failed: worker::Failure) -> Result<(AttemptFailure, Bytes)
         is_final: failed.is_final,
     };
     Ok((failure, failed.result))
+}
+
+pub(crate) fn log_piece(appended: request::AppendLog) -> Result<(Held, LogPiece), Refusal> {
+    let stream = OutputStream::of(appended.stream)
+        .ok_or(Refusal::BadValue { what: "stream", why: "is neither 1 (stdout) nor 2 (stderr)" })?;
+    let held = Held { task: id(appended.task), attempt: appended.attempt };
+    Ok((held, LogPiece { stream, offset: appended.offset, bytes: appended.bytes }))
 }
 
 pub(crate) fn save_checkpoint(saved: request::SaveCheckpoint) -> Result<(Held, Bytes), Refusal> {
@@ -158,6 +189,7 @@ pub(crate) fn list_query(query: request::ListQuery) -> Result<ListQuery, Refusal
         submitted_before: query.submitted_before.map(from_time),
         cursor: query.cursor.map(|cursor| cursor.parse()).transpose()?,
         limit: query.limit as usize,
+        ..ListQuery::default()
     })
 }
 
@@ -165,7 +197,7 @@ pub(crate) fn list_query(query: request::ListQuery) -> Result<ListQuery, Refusal
 pub(crate) fn unknown_kind(kinds: &[EventKind]) -> Option<tenure_wire::Refusal> {
     let unknown = kinds.iter().find(|kind| matches!(kind, EventKind::Other(_)))?;
     let known: Vec<&str> = EventKind::KNOWN.iter().map(EventKind::as_str).collect();
-    let why = format!("{unknown} is no kind of event of this broker; known are {}", known.join(", "));
+    let why = format!("{unknown} is not a known kind of event; the known kinds are {}", known.join(", "));
     Some(tenure_wire::Refusal {
         what: Some("kinds".into()),
         why: Some(why.as_str().into()),

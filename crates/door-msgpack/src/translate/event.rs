@@ -67,6 +67,7 @@ fn kind(kind: &EventData) -> (EventKind, Option<Detail>) {
             (EventKind::Submitted, unserved.map(|why| Detail { unserved: Some(why), ..blank() }))
         }
         EventData::Released => (EventKind::Released, None),
+        EventData::DependenciesMet => (EventKind::DependenciesMet, None),
         EventData::Due => (EventKind::Due, None),
         EventData::Assigned { worker: _ } => (EventKind::Assigned, None),
         EventData::Started { worker: _ } => (EventKind::Started, None),

@@ -2,13 +2,15 @@
 
 use bytes::Bytes;
 use tenure_hub::CallAnswer;
-use tenure_hub::words::{Assignment, StopWhy, TaskId, Terms, Wanted};
+use tenure_hub::words::{Assignment, DependencyInfo, StopWhy, TaskId, Terms, Wanted};
 use tenure_wire::address::Answered;
 use tenure_wire::notice::{Stop, WantedNotice};
 use tenure_wire::task as wire_task;
 use tenure_wire::words::Outcome;
 
-use super::word::{on_lost, span, stop_why, task, time, wanted_word};
+use super::word::{
+    condition, dependency_progress, name, on_broken, on_lost, span, stop_why, task, time, wanted_word,
+};
 
 pub(crate) fn terms(terms: &Terms) -> wire_task::Terms {
     wire_task::Terms {
@@ -23,7 +25,20 @@ pub(crate) fn terms(terms: &Terms) -> wire_task::Terms {
         accept_timeout_ms: terms.accept_timeout.map(span),
         run_limit_ms: terms.run_limit.map(span),
         cancel_timeout_ms: terms.cancel_timeout.map(span),
+        on_broken: on_broken(terms.on_broken),
         submitter: Some(terms.submitter.clone()),
+    }
+}
+
+/// A task that another one waits or waited for.
+pub(super) fn dependency(info: &DependencyInfo) -> wire_task::DependencyInfo {
+    wire_task::DependencyInfo {
+        task: task(info.task),
+        condition: condition(info.condition),
+        progress: dependency_progress(info.progress),
+        state: info.state.map(name),
+        name: info.name.clone(),
+        result_bytes: u64::from(info.result_bytes),
     }
 }
 
@@ -41,6 +56,7 @@ pub(crate) fn assignment(assignment: Assignment, body: Bytes, terms: u32) -> wir
         crashes: assignment.crashes,
         failures: assignment.failures,
         checkpoint_bytes: u64::from(assignment.checkpoint.bytes()),
+        after: assignment.after.iter().map(dependency).collect(),
     }
 }
 

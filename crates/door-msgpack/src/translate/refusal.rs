@@ -59,8 +59,8 @@ pub(crate) fn refusal(no: &Refusal) -> tenure_wire::Refusal {
         Refusal::Unreadable { what } => {
             tenure_wire::Refusal { what: Some((*what).into()), ..blank(Code::Unreadable) }
         }
-        Refusal::NobodyThere { address } => {
-            tenure_wire::Refusal { address: Some(address.clone()), ..blank(Code::NobodyThere) }
+        Refusal::NoListener { address } => {
+            tenure_wire::Refusal { address: Some(address.clone()), ..blank(Code::NoListener) }
         }
         Refusal::TooLate { deadline } => {
             tenure_wire::Refusal { deadline: Some(time(*deadline)), ..blank(Code::TooLate) }

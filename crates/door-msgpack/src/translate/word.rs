@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tenure_hub::words::{
-    LostReason, Next, OnClose, OnLost, PauseCause, PresenceName, Refusal, StateName, StopWhy, TaskId,
-    Threshold, Timestamp, Wanted,
+    Condition, DependencyProgress, LostReason, Next, OnBroken, OnClose, OnLost, PauseCause, PresenceName,
+    Refusal, StateName, StopWhy, TaskId, Threshold, Timestamp, Wanted,
 };
 use tenure_wire::{time::millis, words};
 
@@ -38,6 +38,7 @@ pub(crate) fn from_span(millis: u64) -> Duration {
 pub(crate) fn name(state: StateName) -> words::StateName {
     match state {
         StateName::Created => words::StateName::Created,
+        StateName::Waiting => words::StateName::Waiting,
         StateName::Delayed => words::StateName::Delayed,
         StateName::Ready => words::StateName::Ready,
         StateName::Assigned => words::StateName::Assigned,
@@ -67,6 +68,38 @@ pub(crate) fn from_on_lost(policy: &words::OnLost) -> Result<OnLost, Refusal> {
         words::OnLost::Pause => Ok(OnLost::Pause),
         words::OnLost::Fail => Ok(OnLost::Fail),
         words::OnLost::Other(_) => Err(unknown_word("on_lost")),
+    }
+}
+
+pub(crate) fn on_broken(policy: OnBroken) -> words::OnBroken {
+    match policy {
+        OnBroken::Cancel => words::OnBroken::Cancel,
+        OnBroken::Run => words::OnBroken::Run,
+        OnBroken::Hold => words::OnBroken::Hold,
+    }
+}
+
+pub(crate) fn from_on_broken(policy: &words::OnBroken) -> Result<OnBroken, Refusal> {
+    OnBroken::parse(policy.as_str()).ok_or(unknown_word("on_broken"))
+}
+
+pub(crate) fn condition(condition: Condition) -> words::Condition {
+    match condition {
+        Condition::Completed => words::Condition::Completed,
+        Condition::Ended => words::Condition::Ended,
+        Condition::Failed => words::Condition::Failed,
+    }
+}
+
+pub(crate) fn from_condition(condition: &words::Condition) -> Result<Condition, Refusal> {
+    Condition::parse(condition.as_str()).ok_or(unknown_word("condition"))
+}
+
+pub(crate) fn dependency_progress(progress: DependencyProgress) -> words::DependencyProgress {
+    match progress {
+        DependencyProgress::Open => words::DependencyProgress::Open,
+        DependencyProgress::Met => words::DependencyProgress::Met,
+        DependencyProgress::Broken => words::DependencyProgress::Broken,
     }
 }
 
@@ -109,6 +142,7 @@ pub(crate) fn pause_cause(why: PauseCause) -> words::PauseCause {
         PauseCause::Asked => words::PauseCause::Asked,
         PauseCause::WorkerLost => words::PauseCause::WorkerLost,
         PauseCause::CrashBudget => words::PauseCause::CrashBudget,
+        PauseCause::DependencyBroken => words::PauseCause::DependencyBroken,
     }
 }
 
@@ -150,5 +184,5 @@ pub(crate) fn threshold(threshold: Threshold) -> words::Threshold {
 }
 
 fn unknown_word(what: &'static str) -> Refusal {
-    Refusal::BadValue { what, why: "is a word that this version of the broker does not know" }
+    Refusal::BadValue { what, why: "is a value that this version of the broker does not know" }
 }

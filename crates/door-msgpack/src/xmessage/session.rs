@@ -13,7 +13,7 @@ use tenure_hub::words::{
     Answer, Assignment, Blob, Command, Held, Notice, Query, Refusal, StateName, TaskId, TaskInfo, Timestamp,
     Wanted, WorkerSpec,
 };
-use tenure_hub::{Ask, Delivery, Request, Response};
+use tenure_hub::{Ask, ClockReading, Delivery, Request, Response};
 
 use super::codec::{
     FRAME_BYTES_MAX, Operation, XMessage, XMessageError, XMessageIntroduction, XMessageState,
@@ -115,7 +115,7 @@ impl Session {
             | XMessage::WorkerOp { .. }
             | XMessage::WorkerTableOp { .. }
             | XMessage::TaskTableOp { .. }
-            | XMessage::TaskStateChange { .. } => say("this is not for an actioner to say", turn),
+            | XMessage::TaskStateChange { .. } => send_text("an actioner may not send this message", turn),
         }
         self.close_if_over(turn);
     }
@@ -149,10 +149,7 @@ impl Session {
             | Operation::Update
             | Operation::Read
             | Operation::Delete => {
-                say(
-                    "this operation is not served here: use TaskTablePrint and WorkerTablePrint to look",
-                    turn,
-                );
+                send_text("unsupported operation: use TaskTablePrint or WorkerTablePrint", turn);
             }
         }
     }
@@ -162,7 +159,7 @@ impl Session {
         let text = format!("Add task id={task}, map to task record_id={} to run.", options.record_id);
         match translate::submission(task, options, &self.settings.xmessage) {
             Ok(submission) => self.ask(Expect::Say(text), Request::Submit(vec![submission]), turn),
-            Err(no) => say(&translate::refusal(&no), turn),
+            Err(no) => send_text(&translate::refusal(&no), turn),
         }
     }
 
@@ -186,7 +183,7 @@ impl Session {
             | XMessage::WorkerTableOp { .. }
             | XMessage::WorkerTablePrint
             | XMessage::TaskTablePrint { .. }
-            | XMessage::TaskTableOp { .. } => say("this is not for a worker to say", turn),
+            | XMessage::TaskTableOp { .. } => send_text("a worker may not send this message", turn),
         }
     }
 
@@ -194,7 +191,7 @@ impl Session {
     fn changed(&mut self, task: TaskId, to: XMessageState, turn: &mut Turn) {
         let Who::Worker { held, .. } = &mut self.who else { return };
         let Some(holding) = held.get(&task).copied() else {
-            return say(
+            return send_text(
                 &format!("stale-attempt: task {task} is not held by this worker: stop working on it"),
                 turn,
             );
@@ -222,8 +219,8 @@ impl Session {
                 encode(&mut turn.out, &launch);
             }
             Err(why) => {
-                let why = format!("it cannot be given to this worker: {why}");
-                self.ask(Expect::Quiet, translate::cannot_be_said(held_now, &why), turn);
+                let why = format!("it cannot be sent to this worker: {why}");
+                self.ask(Expect::Quiet, translate::fail_unsupported_body(held_now, &why), turn);
             }
         }
     }
@@ -246,9 +243,9 @@ impl Session {
                     encode(&mut turn.out, &XMessage::WorkerOp { op, id: translate::wire_id(task) });
                 }
             }
-            Notice::Drain => say("drain: finish what runs; nothing new will come", turn),
+            Notice::Drain => send_text("drain: finish the running tasks; no new tasks will come", turn),
             Notice::Replaced { worker } => {
-                say(&format!("replaced: another worker goes by {worker} now"), turn);
+                send_text(&format!("replaced: another worker has registered as {worker}"), turn);
             }
         }
     }
@@ -261,8 +258,8 @@ impl Session {
         match (expect, refused(reply)) {
             (Expect::Quiet | Expect::Joined | Expect::Beat, Ok(_)) => {}
             (Expect::Beat, Err(Refusal::NotAWorker)) => self.join(turn),
-            (Expect::Say(text), Ok(_)) => say(&text, turn),
-            (Expect::Play { task }, Ok(_)) => say(&format!("Launching task uuid={task}."), turn),
+            (Expect::Say(text), Ok(_)) => send_text(&text, turn),
+            (Expect::Play { task }, Ok(_)) => send_text(&format!("Launching task uuid={task}."), turn),
             (Expect::Play { task }, Err(Refusal::WrongState { state: StateName::Paused, .. })) => {
                 let text = format!("Launching task uuid={task}.");
                 self.ask(Expect::Say(text), Request::Command(Command::Resume { task }), turn);
@@ -277,20 +274,20 @@ impl Session {
                     let page = Request::Query(translate::playable(next));
                     self.ask(Expect::PlayAll { created, paused }, page, turn);
                 } else {
-                    say(&translate::launching_all(created, paused), turn);
+                    send_text(&translate::launching_all(created, paused), turn);
                 }
             }
             (Expect::TaskTable, Ok(Response::Answer(Answer::Tasks { tasks, .. }))) => {
                 self.ask(Expect::Counts { tasks }, Request::Query(Query::Counts), turn);
             }
             (Expect::Counts { tasks }, Ok(Response::Answer(Answer::Counts(counts)))) => {
-                say(&translate::task_table(&tasks, &counts), turn);
+                send_text(&translate::task_table(&tasks, &counts), turn);
             }
             (Expect::WorkerTable, Ok(Response::Answer(Answer::Workers(workers)))) => {
-                say(&translate::worker_table(&workers), turn);
+                send_text(&translate::worker_table(&workers), turn);
             }
-            (Expect::Joined, Err(no)) => turn_away(&translate::refusal(&no), turn),
-            (_, Err(no)) => say(&translate::refusal(&no), turn),
+            (Expect::Joined, Err(no)) => reject_peer(&translate::refusal(&no), turn),
+            (_, Err(no)) => send_text(&translate::refusal(&no), turn),
             (
                 Expect::PlayAll { .. } | Expect::TaskTable | Expect::Counts { .. } | Expect::WorkerTable,
                 Ok(_),
@@ -323,7 +320,7 @@ impl Protocol for Session {
 
     fn receive(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         arrived: &mut BytesMut,
         access: &mut dyn ConnectionAccess,
         turn: &mut Turn,
@@ -336,7 +333,7 @@ impl Protocol for Session {
             session.message(now, frame, access, turn);
         };
         if let Err(error) = take_frames(self, arrived, turn, most, take) {
-            turn_away(&error.to_string(), turn);
+            reject_peer(&error.to_string(), turn);
         }
     }
 
@@ -351,7 +348,7 @@ impl Protocol for Session {
 
     fn deliver(
         &mut self,
-        _now: Timestamp,
+        _now: ClockReading,
         delivery: Delivery,
         bytes: Option<Result<Bytes, Refusal>>,
         turn: &mut Turn,
@@ -359,9 +356,9 @@ impl Protocol for Session {
         match delivery {
             Delivery::Reply { token, reply } => self.reply(token, reply, turn),
             Delivery::Notice(notice) => self.notice(notice, bytes, turn),
-            Delivery::Goodbye => say(&translate::refusal(&Refusal::Draining), turn),
+            Delivery::Goodbye => send_text(&translate::refusal(&Refusal::Draining), turn),
             Delivery::Ended(why) => {
-                say(&translate::refusal(&why), turn);
+                send_text(&translate::refusal(&why), turn);
                 turn.close = true;
             }
             // This session has asked for none of these.
@@ -380,7 +377,7 @@ impl Protocol for Session {
     }
 
     fn login_is_late(&mut self, turn: &mut Turn) {
-        turn_away("there was no HandShake in time", turn);
+        reject_peer("no HandShake arrived in time", turn);
     }
 
     fn open_requests(&self) -> usize {
@@ -394,10 +391,10 @@ impl Protocol for Session {
         }
     }
 
-    fn tick(&mut self, now: Timestamp, turn: &mut Turn) {
+    fn tick(&mut self, now: ClockReading, turn: &mut Turn) {
         match &mut self.who {
-            Who::Worker { next_beat, .. } if *next_beat <= now => {
-                *next_beat = now + translate::BEAT;
+            Who::Worker { next_beat, .. } if *next_beat <= now.steady => {
+                *next_beat = now.steady + translate::BEAT;
                 encode(&mut turn.out, &XMessage::HeartBeat(0));
             }
             Who::Unknown | Who::Actioner | Who::Worker { .. } => {}
@@ -406,10 +403,16 @@ impl Protocol for Session {
 }
 
 impl Session {
-    fn message(&mut self, now: Timestamp, frame: &Bytes, access: &mut dyn ConnectionAccess, turn: &mut Turn) {
+    fn message(
+        &mut self,
+        now: ClockReading,
+        frame: &Bytes,
+        access: &mut dyn ConnectionAccess,
+        turn: &mut Turn,
+    ) {
         let message = match decode(frame) {
             Ok(message) => message,
-            Err(error) => return self.misunderstood(&error, turn),
+            Err(error) => return self.handle_malformed(&error, turn),
         };
         match (&self.who, message) {
             (Who::Unknown, XMessage::HandShake(role)) => {
@@ -419,25 +422,25 @@ impl Session {
             (Who::Unknown, XMessage::HandShakeWith(introduction)) => {
                 self.introduce(now, &introduction, access, turn);
             }
-            (Who::Unknown, _) => turn_away("say HandShake with worker or actioner first", turn),
+            (Who::Unknown, _) => reject_peer("send HandShake with worker or actioner first", turn),
             (Who::Actioner, message) => self.actioner_says(message, turn),
             (Who::Worker { .. }, message) => self.worker_says(&message, turn),
         }
     }
 
-    fn misunderstood(&mut self, error: &XMessageError, turn: &mut Turn) {
+    fn handle_malformed(&mut self, error: &XMessageError, turn: &mut Turn) {
         match self.who {
-            Who::Unknown => turn_away(&error.to_string(), turn),
-            Who::Actioner | Who::Worker { .. } => say(&error.to_string(), turn),
+            Who::Unknown => reject_peer(&error.to_string(), turn),
+            Who::Actioner | Who::Worker { .. } => send_text(&error.to_string(), turn),
         }
     }
 }
 
-fn say(text: &str, turn: &mut Turn) {
+fn send_text(text: &str, turn: &mut Turn) {
     encode(&mut turn.out, &XMessage::BulkMessage(text.to_owned()));
 }
 
-fn turn_away(text: &str, turn: &mut Turn) {
-    say(text, turn);
+fn reject_peer(text: &str, turn: &mut Turn) {
+    send_text(text, turn);
     turn.close = true;
 }

@@ -49,12 +49,8 @@ pub(super) fn submission(
 }
 
 fn policy(word: &str) -> Result<OnLost, Refusal> {
-    match word {
-        "pause" => Ok(OnLost::Pause),
-        "requeue" => Ok(OnLost::Requeue),
-        "fail" => Ok(OnLost::Fail),
-        _ => Err(Refusal::BadValue { what: "on_lost", why: "is not pause, requeue or fail" }),
-    }
+    let unknown = Refusal::BadValue { what: "on_lost", why: "is not pause, requeue or fail" };
+    OnLost::parse(word).ok_or(unknown)
 }
 
 fn names(texts: Vec<String>) -> Vec<Name> {
@@ -129,7 +125,7 @@ fn confirmed(held: Held, done: Wanted, wanted: Option<Wanted>, ask: Command) -> 
 }
 
 /// A task whose body is not text: this dialect cannot carry it.
-pub(super) fn cannot_be_said(held: Held, why: &str) -> Request {
+pub(super) fn fail_unsupported_body(held: Held, why: &str) -> Request {
     let failure = AttemptFailure {
         held,
         exit_code: 1,
@@ -202,8 +198,9 @@ pub(super) fn task_table(tasks: &[TaskInfo], counts: &Counts) -> String {
     if tasks.len() == ROWS_MAX {
         let _ = writeln!(text, "(the first {ROWS_MAX})");
     }
-    let [created, delayed, ready, assigned, running, paused, completed, _failed, cancelled] = counts.by_state;
-    let ready = ready + delayed;
+    let [created, waiting, delayed, ready, assigned, running, paused, completed, _failed, cancelled] =
+        counts.by_state;
+    let ready = ready + waiting + delayed;
     let _ = write!(
         text,
         "created: {created}, ready: {ready}, submit: {assigned}, pause: {paused}, run: {running}, complete: {completed}, killed: {cancelled}."
@@ -224,7 +221,7 @@ pub(super) fn worker_table(workers: &[WorkerInfo]) -> String {
 fn names_of(state: XMessageState) -> &'static [StateName] {
     match state {
         XMessageState::Created => &[StateName::Created],
-        XMessageState::Ready => &[StateName::Ready, StateName::Delayed],
+        XMessageState::Ready => &[StateName::Waiting, StateName::Ready, StateName::Delayed],
         XMessageState::Submit => &[StateName::Assigned],
         XMessageState::Pause => &[StateName::Paused],
         XMessageState::Run => &[StateName::Running],
@@ -237,7 +234,9 @@ fn names_of(state: XMessageState) -> &'static [StateName] {
 fn state_of(state: &TaskState) -> XMessageState {
     match state {
         TaskState::Created => XMessageState::Created,
-        TaskState::Ready { .. } | TaskState::Delayed { .. } => XMessageState::Ready,
+        TaskState::Waiting { .. } | TaskState::Ready { .. } | TaskState::Delayed { .. } => {
+            XMessageState::Ready
+        }
         TaskState::Assigned(_) => XMessageState::Submit,
         TaskState::Running(_) => XMessageState::Run,
         TaskState::Paused(_) => XMessageState::Pause,
@@ -256,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_asked_for_is_asked_for_before_it_is_confirmed() {
+    fn an_unrequested_end_is_requested_before_it_is_confirmed() {
         let held = Held { task: TaskId([7; 16]), attempt: 2 };
         let by_itself = report(held, XMessageState::Terminated(-1), None);
         assert!(matches!(by_itself[0], Request::Command(Command::Cancel { .. })));

@@ -12,10 +12,10 @@ use tenure_door_kit::LoginError;
 use tenure_door_msgpack::Settings;
 use tenure_door_msgpack::session::{ConnectionAccess, Protocol, Turn};
 use tenure_hub::core::Core;
-use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 use tenure_hub::topics::Topics;
 use tenure_hub::words::{Blob, Name, Peer, Refusal, SessionId, Timestamp};
-use tenure_hub::{Delivery, Grant, Hub, Keys, Mailbox, Principal, Stats};
+use tenure_hub::{ClockReading, Delivery, Grant, Hub, Keys, Mailbox, Principal, Stats};
+use tenure_store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 use tenure_wire::value::Value;
 
 use super::{Heard, Stage, WaitFor};
@@ -58,9 +58,12 @@ impl ConnectionAccess for TestAccess<'_> {
         !self.broker.keys.is_empty()
     }
 
-    fn login(&mut self, _: Timestamp, key: Option<&[u8]>) -> Result<Principal, LoginError> {
-        let no =
-            if key.is_some() { LoginError::WrongKey { wait: Duration::ZERO } } else { LoginError::NoKey };
+    fn login(&mut self, _: ClockReading, key: Option<&[u8]>) -> Result<Principal, LoginError> {
+        let no = if key.is_some() {
+            LoginError::WrongKey { wait: Duration::ZERO, ends: false }
+        } else {
+            LoginError::NoKey
+        };
         let grant = self.broker.keys.admit(key).ok_or(no)?;
         Ok(Principal { grant, ..Principal::trusted("native") })
     }
@@ -109,7 +112,7 @@ impl SmallBroker {
             let position = self.writer.append(&mut frames, self.now).unwrap();
             self.core.synced(self.now, position);
         }
-        self.core.speak();
+        self.core.flush_outbox();
         for (watch, from) in self.core.take_to_read() {
             self.core.read_log(watch, from, &self.reader);
         }
@@ -142,7 +145,7 @@ impl<T: Protocol> PureStage<T> {
                 turn.close = true;
             }
             if peer.session.next_deadline().is_some_and(|deadline| deadline <= self.broker.now) {
-                peer.session.tick(self.broker.now, &mut turn);
+                peer.session.tick(ClockReading::both(self.broker.now), &mut turn);
             }
             turns.push((name.clone(), turn));
         }
@@ -189,7 +192,7 @@ impl<T: Protocol> PureStage<T> {
                 let mut turn = Turn::default();
                 for delivery in deliveries {
                     let bytes = peer.session.needs(&delivery).map(|blob| self.broker.read(blob));
-                    peer.session.deliver(self.broker.now, delivery, bytes, &mut turn);
+                    peer.session.deliver(ClockReading::both(self.broker.now), delivery, bytes, &mut turn);
                 }
                 peer.session.flush(&mut turn);
                 self.settle(&name, turn);
@@ -208,7 +211,7 @@ impl<T: Protocol> PureStage<T> {
         let Some(event) = session.has_happened(true) else { return false };
         let mut turn = Turn::default();
         {
-            let happened = pin!(session.happened(self.broker.now, event, &mut turn));
+            let happened = pin!(session.happened(ClockReading::both(self.broker.now), event, &mut turn));
             let mut context = Context::from_waker(Waker::noop());
             assert!(happened.poll(&mut context).is_ready(), "it waits for nothing");
         }
@@ -253,7 +256,12 @@ impl<T: Protocol> Stage for PureStage<T> {
         let mut turn = Turn::default();
         let mut opened = peer.hub_side.take();
         let mut access = TestAccess { broker: &mut self.broker, opened: &mut opened };
-        peer.session.receive(access.broker.now, &mut peer.arrived, &mut access, &mut turn);
+        peer.session.receive(
+            ClockReading::both(access.broker.now),
+            &mut peer.arrived,
+            &mut access,
+            &mut turn,
+        );
         peer.hub_side = opened;
         self.settle(name, turn);
         self.run();

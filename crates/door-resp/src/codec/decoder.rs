@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_may_only_introduce_itself_and_a_friend_may_go_on_at_once() {
+    fn before_login_a_peer_may_only_log_in_and_continues_at_once_afterwards() {
         let mut decoder = Decoder::new(RespLimits::unauthenticated());
         decoder.feed(b"*2\r\n$4\r\nAUTH\r\n$1\r\nk\r\n*11\r\n");
         assert_eq!(words(&decoder.next_request().unwrap().unwrap()), ["AUTH", "k"]);

@@ -1,4 +1,6 @@
-//! Queries about queues that take nothing out.
+//! Queries about queues that take nothing out, and the settings of queues and tags.
+
+use std::time::Duration;
 
 use super::Command;
 use super::arguments::Arguments;
@@ -20,6 +22,24 @@ pub(crate) enum QueueCommand {
     },
     /// The broker's figures.
     Metrics(MetricsFormat),
+    /// The backlog thresholds of a queue; `None` for those of all queues.
+    Threshold {
+        queue: RespQueueKey,
+        own: Option<OwnThresholds>,
+    },
+    /// How many tasks with a tag run at once; `None` for any number.
+    Limit {
+        tag: String,
+        limit: Option<u32>,
+    },
+    Limits,
+}
+
+/// The thresholds that a queue has of its own; without one there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OwnThresholds {
+    pub depth: Option<u32>,
+    pub age: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,4 +76,49 @@ pub(super) fn peek(arguments: &mut Arguments<'_>) -> Result<Command, CommandErro
         return Err(CommandError::WrongNumberOfArguments(arguments.name()));
     }
     Ok(Command::Queue(QueueCommand::Peek { queue, count: count.min(PEEK_COUNT_MAX) }))
+}
+
+/// `QUEUE.THRESHOLD q [DEPTH n] [AGE seconds] | NONE | DEFAULT`.
+pub(super) fn threshold(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let queue = arguments.queue_name()?;
+    let own = if arguments.keyword("DEFAULT") {
+        None
+    } else if arguments.keyword("NONE") {
+        Some(OwnThresholds::default())
+    } else {
+        let mut own = OwnThresholds::default();
+        loop {
+            if own.depth.is_none() && arguments.keyword("DEPTH") {
+                own.depth = Some(count(arguments)?);
+            } else if own.age.is_none() && arguments.keyword("AGE") {
+                own.age = arguments.timeout_seconds()?;
+            } else {
+                break;
+            }
+        }
+        if own == OwnThresholds::default() {
+            return Err(CommandError::Syntax);
+        }
+        Some(own)
+    };
+    arguments.end()?;
+    Ok(Command::Queue(QueueCommand::Threshold { queue, own }))
+}
+
+pub(super) fn set_limit(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let tag = arguments.text()?;
+    let limit = Some(count(arguments)?);
+    Ok(Command::Queue(QueueCommand::Limit { tag, limit }))
+}
+
+pub(super) fn delete_limit(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::Queue(QueueCommand::Limit { tag: arguments.text()?, limit: None }))
+}
+
+pub(super) fn limits(_: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::Queue(QueueCommand::Limits))
+}
+
+fn count(arguments: &mut Arguments<'_>) -> Result<u32, CommandError> {
+    u32::try_from(arguments.size()?).map_err(|_| CommandError::Syntax)
 }

@@ -13,7 +13,7 @@ use crate::codec::{Decoder, RespLimits, Version};
 use crate::command::Command;
 use crate::rights::JobReader;
 use crate::settings::Settings;
-use crate::translate::{Speaker, start};
+use crate::translate::{CallerInfo, start};
 use crate::worker::RespCallReply;
 
 const NOW: Timestamp = Timestamp(1_763_373_600_000);
@@ -23,7 +23,7 @@ fn first(line: &str) -> FlowStep {
     decoder.feed(line.as_bytes());
     decoder.feed(b"\r\n");
     let request = decoder.next_request().expect("framing").expect("a command");
-    let speaker = Speaker {
+    let speaker = CallerInfo {
         now: NOW,
         version: Version::Resp2,
         is_library: false,

@@ -1,6 +1,10 @@
 //! The options of a submission, for any kind of work.
 
 use std::time::Duration;
+
+use serde_json::Value;
+use tenure_hub::limits::AFTER_MAX;
+use tenure_hub::words::{Condition, OnBroken, OnLost};
 use tenure_plans::{Document, SchemaError};
 
 use crate::command::WORDS_BYTES_MAX;
@@ -21,7 +25,10 @@ pub(crate) struct TaskOptions {
     /// The capability that was found by that description.
     pub needs_matched: Option<String>,
     pub tags: Vec<String>,
-    pub on_lost_worker: Option<LostPolicy>,
+    /// The jobs that have to end before it may run.
+    pub after: Vec<AfterJob>,
+    pub after_broken: OnBroken,
+    pub on_lost_worker: Option<OnLost>,
     pub not_before: Option<NotBefore>,
     pub start_within: Option<Duration>,
     pub run_limit: Option<Duration>,
@@ -31,12 +38,11 @@ pub(crate) struct TaskOptions {
     pub crash_budget: Option<u32>,
 }
 
-/// What happens to a task whose worker is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LostPolicy {
-    Requeue,
-    Pause,
-    Fail,
+/// A job to wait for, and how it has to end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AfterJob {
+    pub job: String,
+    pub condition: Condition,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +61,8 @@ impl Default for TaskOptions {
             needs_described: None,
             needs_matched: None,
             tags: Vec::new(),
+            after: Vec::new(),
+            after_broken: OnBroken::default(),
             on_lost_worker: None,
             not_before: None,
             start_within: None,
@@ -63,6 +71,42 @@ impl Default for TaskOptions {
             retries: None,
             retry_delay: None,
             crash_budget: None,
+        }
+    }
+}
+
+/// `after`: a job, or a list of jobs; each is the job's id, or an object with `job_id` and `status`.
+fn after(object: &mut Document) -> Result<Vec<AfterJob>, SchemaError> {
+    let entries = match object.take("after") {
+        None => return Ok(Vec::new()),
+        Some(Value::Array(entries)) => entries,
+        Some(one) => vec![one],
+    };
+    if entries.len() > AFTER_MAX {
+        return Err(object.invalid(format!("after has more than {AFTER_MAX} entries")));
+    }
+    let one = |entry: Value| match entry {
+        Value::String(job) => Some(AfterJob { job, condition: Condition::default() }),
+        Value::Object(mut fields) => {
+            let Some(Value::String(job)) = fields.remove("job_id") else { return None };
+            let condition = match fields.remove("status") {
+                None => Condition::default(),
+                Some(status) => Condition::parse(status.as_str()?)?,
+            };
+            fields.is_empty().then_some(AfterJob { job, condition })
+        }
+        _ => None,
+    };
+    let why = "after has an entry that is neither a job id nor an object with job_id and status (completed, ended or failed)";
+    let jobs: Option<Vec<AfterJob>> = entries.into_iter().map(one).collect();
+    jobs.ok_or_else(|| object.invalid(why))
+}
+
+fn after_broken(object: &mut Document) -> Result<OnBroken, SchemaError> {
+    match object.text("after_broken", NAME_BYTES_MAX)? {
+        None => Ok(OnBroken::default()),
+        Some(text) => {
+            OnBroken::parse(&text).ok_or_else(|| object.invalid("after_broken is not cancel, run or hold"))
         }
     }
 }
@@ -88,6 +132,8 @@ impl TaskOptions {
             needs_described: object.text("needs_described", WORDS_BYTES_MAX)?,
             needs_matched: None,
             tags: object.names("tags", NAMES_MAX, NAME_BYTES_MAX)?.unwrap_or_default(),
+            after: after(object)?,
+            after_broken: after_broken(object)?,
             on_lost_worker: lost_policy(object)?,
             not_before,
             start_within: object.seconds("start_within_secs")?,
@@ -113,13 +159,11 @@ fn queue(object: &Document, name: &str) -> Result<RespQueueKey, SchemaError> {
     }
 }
 
-fn lost_policy(object: &mut Document) -> Result<Option<LostPolicy>, SchemaError> {
-    match object.text("policy", 32)?.as_deref() {
-        None => Ok(None),
-        Some("requeue") => Ok(Some(LostPolicy::Requeue)),
-        Some("pause") => Ok(Some(LostPolicy::Pause)),
-        Some("fail") => Ok(Some(LostPolicy::Fail)),
-        Some(_) => Err(object.invalid("policy is not requeue, pause or fail")),
+fn lost_policy(object: &mut Document) -> Result<Option<OnLost>, SchemaError> {
+    let Some(policy) = object.text("policy", 32)? else { return Ok(None) };
+    match OnLost::parse(&policy) {
+        Some(policy) => Ok(Some(policy)),
+        None => Err(object.invalid("policy is not requeue, pause or fail")),
     }
 }
 

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_offers_to_be_another_worker() {
+    fn no_worker_can_offer_another_workers_id() {
         for tags in [json!({"worker": "honest"}), json!({"worker=honest": true})] {
             assert_eq!(
                 parse(&with("tags", tags)).unwrap_err(),

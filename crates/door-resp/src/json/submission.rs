@@ -136,9 +136,10 @@ mod tests {
     use std::time::Duration;
 
     use serde_json::json;
+    use tenure_hub::words::OnLost;
 
     use super::*;
-    use crate::json::{LostPolicy, NotBefore};
+    use crate::json::NotBefore;
     use crate::key::RespQueueKey;
 
     fn parse(value: &Value) -> Result<JobSubmission, String> {
@@ -159,7 +160,7 @@ mod tests {
         let options = job.options;
         assert_eq!(options.queue, RespQueueKey::Named("images".into()));
         assert_eq!(options.needs.unwrap(), ["gpu"]);
-        assert_eq!(options.on_lost_worker, Some(LostPolicy::Pause));
+        assert_eq!(options.on_lost_worker, Some(OnLost::Pause));
         assert_eq!(options.not_before, Some(NotBefore::At(1_893_456_000_000)));
         assert_eq!(options.run_limit, Some(Duration::from_millis(1500)));
         assert_eq!((options.retries, options.crash_budget), (Some(2), Some(1)));

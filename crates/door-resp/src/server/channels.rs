@@ -16,7 +16,7 @@ use tenure_hub::words::Name;
 use tokio::sync::mpsc;
 
 use super::locked;
-use crate::channel::{ChannelListener, Wide};
+use crate::channel::{BroadFilter, ChannelListener};
 use crate::glob::glob;
 
 /// Maximum number of batches in the queue to a connection.
@@ -30,7 +30,7 @@ pub(super) struct ChannelDeliveries {
     pub(super) deliveries: Vec<Delivery>,
 }
 
-pub(super) struct Ears {
+pub(super) struct ChannelReceivers {
     topics: Topics,
     patterns: Arc<ChannelPatterns>,
     open: HashMap<Arc<ChannelListener>, Open>,
@@ -41,19 +41,19 @@ pub(super) struct Ears {
 struct Open {
     namespace: Name,
     id: SubscriptionId,
-    filter: Wide,
+    filter: BroadFilter,
 }
 
-impl Ears {
-    pub(super) fn new(topics: Topics, patterns: Arc<ChannelPatterns>) -> Ears {
-        Ears { topics, patterns, open: HashMap::new(), way: None }
+impl ChannelReceivers {
+    pub(super) fn new(topics: Topics, patterns: Arc<ChannelPatterns>) -> ChannelReceivers {
+        ChannelReceivers { topics, patterns, open: HashMap::new(), way: None }
     }
 
     pub(super) fn begin(
         &mut self,
         namespace: Name,
         listener: ChannelListener,
-        filter: Wide,
+        filter: BroadFilter,
         client: &str,
     ) -> Result<(), TopicRefusal> {
         let id = fresh_subscription_id();
@@ -81,7 +81,7 @@ impl Ears {
     }
 
     /// Waits for the next batch; never returns if there is no listener.
-    pub(super) async fn hear(&mut self) -> ChannelDeliveries {
+    pub(super) async fn receive(&mut self) -> ChannelDeliveries {
         match &mut self.way {
             // This struct also holds the sender, so the queue stays open.
             Some((_, way)) => way.recv().await.expect("the way is open"),
@@ -96,13 +96,13 @@ impl Ears {
         channel: &str,
         message: Bytes,
     ) -> Result<Sent, TopicRefusal> {
-        let deaf = self.patterns.deaf(namespace, channel);
+        let deaf = self.patterns.count_unwanted(namespace, channel);
         let publish = Publish::new(channel, fresh_message_id(), message);
         Ok(Sent { receipt: self.topics.publish_now(namespace, publish)?, deaf })
     }
 }
 
-impl Drop for Ears {
+impl Drop for ChannelReceivers {
     fn drop(&mut self) {
         let listeners: Vec<Arc<ChannelListener>> = self.open.keys().cloned().collect();
         for listener in listeners {
@@ -157,14 +157,14 @@ pub(super) struct ChannelPatterns {
 type ByPattern = BTreeMap<Bytes, (TopicFilter, u64)>;
 
 impl ChannelPatterns {
-    fn add(&self, namespace: &Name, listener: &ChannelListener, filter: &Wide) {
+    fn add(&self, namespace: &Name, listener: &ChannelListener, filter: &BroadFilter) {
         let (ChannelListener::Pattern(pattern), false) = (listener, filter.is_exact) else { return };
         let mut wide = locked(&self.wide);
         let entry = wide.entry(namespace.clone()).or_default().entry(pattern.clone());
         entry.or_insert_with(|| (filter.filter.clone(), 0)).1 += 1;
     }
 
-    fn remove(&self, namespace: &Name, listener: &ChannelListener, filter: &Wide) {
+    fn remove(&self, namespace: &Name, listener: &ChannelListener, filter: &BroadFilter) {
         let (ChannelListener::Pattern(pattern), false) = (listener, filter.is_exact) else { return };
         let mut wide = locked(&self.wide);
         let Some(patterns) = wide.get_mut(namespace) else { return };
@@ -180,7 +180,7 @@ impl ChannelPatterns {
     }
 
     /// How many get a message of this topic without wanting it.
-    fn deaf(&self, namespace: &Name, topic: &str) -> u64 {
+    fn count_unwanted(&self, namespace: &Name, topic: &str) -> u64 {
         let wide = locked(&self.wide);
         let Some(patterns) = wide.get(namespace) else { return 0 };
         let unwanted = |(pattern, (filter, _)): &(&Bytes, &(TopicFilter, u64))| {

@@ -18,11 +18,11 @@ use tenure_door_kit::{ConnectionAccess, LoginError, Protocol, Turn};
 use tenure_hub::keyspace::KeyspaceAnswer;
 use tenure_hub::topics::Delivery as TopicDelivery;
 use tenure_hub::words::{Name, Refusal, Timestamp};
-use tenure_hub::{Delivery, Grant, KeyId, Principal, Right, wall_clock};
+use tenure_hub::{ClockReading, Delivery, Grant, KeyId, Principal, Right};
 use tokio::sync::mpsc;
 
 use super::Door;
-use super::channels::{ChannelDeliveries, Ears};
+use super::channels::{ChannelDeliveries, ChannelReceivers};
 use super::stored::StoredKeys;
 use crate::channel::ChannelAct;
 use crate::session::{RespAdmission, RespAuthenticator, Session, SessionOutput};
@@ -37,20 +37,20 @@ pub(super) struct Connection {
     /// The namespace and the key of its session with the hub, if it has one.
     opened_for: Option<(Name, KeyId)>,
     route: actor::Route<Resp>,
-    news: mpsc::UnboundedReceiver<RespNotice>,
+    notices: mpsc::UnboundedReceiver<RespNotice>,
     /// Notices of the current turn.
     told: Vec<RespNotice>,
     /// The worker actors it has called, and the last one, whose mail it takes.
     workers: HashMap<Name, Arc<Actor<Resp>>>,
     mail: Option<MailTaker<Resp>>,
-    ears: Ears,
+    receivers: ChannelReceivers,
     keys: StoredKeys,
 }
 
 /// An event that comes neither from the peer nor from the hub.
 pub(super) enum ConnectionEvent {
     WorkerMail,
-    News(RespNotice),
+    Notice(RespNotice),
     Heard(ChannelDeliveries),
     /// Changes of stored keys are on disk.
     Stored(Vec<(u64, KeyspaceAnswer)>),
@@ -61,9 +61,9 @@ impl Connection {
         let wants_keys = door.kit.authenticator.wants_keys();
         let session =
             Session::new(id, address, door.settings.clone(), Arc::clone(&door.namespace_timer), wants_keys);
-        let (sender, news) = mpsc::unbounded_channel();
+        let (sender, notices) = mpsc::unbounded_channel();
         let keys = StoredKeys::new(door.kit.hub.keyspaces().clone());
-        let ears = Ears::new(door.kit.hub.topics().clone(), Arc::clone(&door.patterns));
+        let receivers = ChannelReceivers::new(door.kit.hub.topics().clone(), Arc::clone(&door.patterns));
         Self {
             door,
             session,
@@ -71,11 +71,11 @@ impl Connection {
             out: SessionOutput::default(),
             opened_for: None,
             route: actor::Route { connection: id, sender },
-            news,
+            notices,
             told: Vec::new(),
             workers: HashMap::new(),
             mail: None,
-            ears,
+            receivers,
             keys,
         }
     }
@@ -119,7 +119,7 @@ impl Connection {
             };
             let worker = call.worker.clone();
             if actor.call(&mut calls, &self.route, &principal, &mut self.told).await {
-                self.has_called(worker, actor).await;
+                self.take_actor_mail(worker, actor).await;
             } else {
                 // The actor has ended meanwhile, and the next round starts another.
                 self.workers.remove(&worker);
@@ -128,7 +128,7 @@ impl Connection {
     }
 
     /// This connection takes the mail of the actor that it called last.
-    async fn has_called(&mut self, worker: Name, actor: Arc<Actor<Resp>>) {
+    async fn take_actor_mail(&mut self, worker: Name, actor: Arc<Actor<Resp>>) {
         if self.mail.as_ref().is_some_and(|mail| Arc::ptr_eq(mail.actor(), &actor)) {
             return;
         }
@@ -156,7 +156,7 @@ impl Connection {
     }
 
     /// Starts and ends subscriptions, and publishes. A reply that has to wait comes as an event.
-    async fn attend_channels(&mut self) {
+    async fn run_channel_acts(&mut self) {
         if self.out.channels.is_empty() {
             return;
         }
@@ -164,13 +164,14 @@ impl Connection {
         for act in take(&mut self.out.channels) {
             match act {
                 ChannelAct::Begin { listener, filter } => {
-                    if let Err(refusal) = self.ears.begin(namespace.clone(), listener, filter, &identity) {
+                    if let Err(refusal) = self.receivers.begin(namespace.clone(), listener, filter, &identity)
+                    {
                         self.session.cannot_listen(&refusal.to_string(), &mut self.out);
                     }
                 }
-                ChannelAct::End(listener) => self.ears.end(&listener),
+                ChannelAct::End(listener) => self.receivers.end(&listener),
                 ChannelAct::Publish { token, channel, message } => {
-                    let outcome = match self.ears.publish(&namespace, &channel, message) {
+                    let outcome = match self.receivers.publish(&namespace, &channel, message) {
                         Ok(sent) if sent.is_settled() => sent.heard_by().await,
                         Ok(sent) => {
                             let sender = self.route.sender.clone();
@@ -199,7 +200,7 @@ impl Connection {
 
     fn keys_answered(&mut self, answers: Vec<(u64, KeyspaceAnswer)>) {
         for (token, answer) in answers {
-            self.session.keys_answered(wall_clock(), token, answer, &mut self.out);
+            self.session.keys_answered(ClockReading::now(), token, answer, &mut self.out);
         }
     }
 
@@ -218,7 +219,7 @@ impl Connection {
                 for ask in take(&mut self.out.asks) {
                     let reply = Err(refusal.clone());
                     let delivery = Delivery::Reply { token: ask.token, reply };
-                    self.session.deliver(wall_clock(), delivery, &mut self.out);
+                    self.session.deliver(ClockReading::now(), delivery, &mut self.out);
                 }
             }
         }
@@ -242,14 +243,14 @@ impl Connection {
 
     fn hear_all(&mut self) {
         let mut told = take(&mut self.told);
-        told.drain(..).for_each(|news| self.hear(news));
+        told.drain(..).for_each(|notices| self.receive(notices));
         self.told = told;
     }
 
-    fn hear(&mut self, news: RespNotice) {
-        match news {
+    fn receive(&mut self, notices: RespNotice) {
+        match notices {
             RespNotice::Worker(actor::WorkerNotice::Answer { token, answer }) => {
-                self.session.worker_answered(wall_clock(), token, answer, &mut self.out);
+                self.session.worker_answered(ClockReading::now(), token, answer, &mut self.out);
             }
             RespNotice::Published { token, outcome } => self.session.published(token, outcome, &mut self.out),
             RespNotice::Worker(actor::WorkerNotice::Wish { task, wanted }) => {
@@ -264,25 +265,27 @@ impl Protocol for Connection {
 
     fn receive(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         arrived: &mut BytesMut,
         access: &mut dyn ConnectionAccess,
         turn: &mut Turn,
     ) {
         self.begin_turn(turn);
-        let keys = DoorAuthenticator { access: RefCell::new(access), hold: Cell::default() };
+        let keys =
+            DoorAuthenticator { access: RefCell::new(access), hold: Cell::default(), ends: Cell::default() };
         swap(self.session.input(), arrived);
         self.session.receive(now, &keys, &mut self.out);
         self.session.rest();
         swap(self.session.input(), arrived);
         let hold = keys.hold.get().unwrap_or_default().max(take(&mut self.out.hold));
         turn.hold = Some(hold).filter(|wait| !wait.is_zero());
+        turn.close |= keys.ends.get();
         self.end_turn(turn);
     }
 
     fn deliver(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         delivery: Delivery,
         _bytes: Option<Result<Bytes, Refusal>>,
         turn: &mut Turn,
@@ -306,7 +309,7 @@ impl Protocol for Connection {
     }
 
     fn may_read(&self, arrived: usize, unsent: usize) -> bool {
-        self.session.is_hungry(arrived, unsent)
+        self.session.wants_input(arrived, unsent)
     }
 
     fn is_halfway(&self, arrived: usize, unsent: usize) -> bool {
@@ -321,7 +324,7 @@ impl Protocol for Connection {
         self.session.next_deadline()
     }
 
-    fn tick(&mut self, now: Timestamp, turn: &mut Turn) {
+    fn tick(&mut self, now: ClockReading, turn: &mut Turn) {
         self.begin_turn(turn);
         self.session.tick(now, &mut self.out);
         self.end_turn(turn);
@@ -331,8 +334,8 @@ impl Protocol for Connection {
         tokio::select! {
             biased;
             () = worker_mail(self.mail.as_ref()) => ConnectionEvent::WorkerMail,
-            Some(news) = self.news.recv() => ConnectionEvent::News(news),
-            heard = self.ears.hear(), if has_room => ConnectionEvent::Heard(heard),
+            Some(notices) = self.notices.recv() => ConnectionEvent::Notice(notices),
+            heard = self.receivers.receive(), if has_room => ConnectionEvent::Heard(heard),
             answers = self.keys.answered() => ConnectionEvent::Stored(answers),
         }
     }
@@ -341,18 +344,18 @@ impl Protocol for Connection {
         if self.mail.as_ref().is_some_and(|mail| mail.actor().has_mail()) {
             return Some(ConnectionEvent::WorkerMail);
         }
-        if let Ok(news) = self.news.try_recv() {
-            return Some(ConnectionEvent::News(news));
+        if let Ok(notices) = self.notices.try_recv() {
+            return Some(ConnectionEvent::Notice(notices));
         }
-        let heard = if has_room { self.ears.heard() } else { None };
+        let heard = if has_room { self.receivers.heard() } else { None };
         heard.map(ConnectionEvent::Heard).or_else(|| self.keys.take_answered().map(ConnectionEvent::Stored))
     }
 
-    async fn happened(&mut self, _now: Timestamp, event: ConnectionEvent, turn: &mut Turn) {
+    async fn happened(&mut self, _now: ClockReading, event: ConnectionEvent, turn: &mut Turn) {
         self.begin_turn(turn);
         match event {
             ConnectionEvent::WorkerMail => self.take_worker_mail().await,
-            ConnectionEvent::News(news) => self.hear(news),
+            ConnectionEvent::Notice(notices) => self.receive(notices),
             ConnectionEvent::Heard(heard) => self.listen(&heard),
             ConnectionEvent::Stored(answers) => self.keys_answered(answers),
         }
@@ -362,7 +365,7 @@ impl Protocol for Connection {
     async fn prepare(&mut self, access: &mut dyn ConnectionAccess, turn: &mut Turn) {
         self.begin_turn(turn);
         self.leave_workers().await;
-        self.attend_channels().await;
+        self.run_channel_acts().await;
         self.call_keys().await;
         self.open_session(access);
         self.end_turn(turn);
@@ -375,7 +378,7 @@ impl Protocol for Connection {
         self.begin_turn(turn);
         for (token, blobs) in take(&mut self.out.reads) {
             let read = self.door.kit.hub.read_many(blobs).await;
-            self.session.has_read(wall_clock(), token, read, &mut self.out);
+            self.session.has_read(ClockReading::now(), token, read, &mut self.out);
         }
         self.call().await;
         self.hear_all();
@@ -396,6 +399,8 @@ struct DoorAuthenticator<'a> {
     access: RefCell<&'a mut dyn ConnectionAccess>,
     /// Delay of the reply to a wrong key.
     hold: Cell<Option<Duration>>,
+    /// The connection ends with the reply.
+    ends: Cell<bool>,
 }
 
 impl RespAuthenticator for DoorAuthenticator<'_> {
@@ -407,17 +412,18 @@ impl RespAuthenticator for DoorAuthenticator<'_> {
         self.access.borrow().may_work_as(grant, worker)
     }
 
-    fn note_no_key(&self, now: Timestamp) {
+    fn note_no_key(&self, now: ClockReading) {
         // This login fails; it counts and logs the refusal.
         let _ = self.access.borrow_mut().login(now, None);
     }
 
-    fn admit(&self, now: Timestamp, key: &[u8]) -> RespAdmission {
+    fn admit(&self, now: ClockReading, key: &[u8]) -> RespAdmission {
         match self.access.borrow_mut().login(now, Some(key)) {
             Ok(principal) => RespAdmission::Granted(principal.grant),
             Err(LoginError::NoKey) => RespAdmission::Wrong,
-            Err(LoginError::WrongKey { wait }) => {
+            Err(LoginError::WrongKey { wait, ends }) => {
                 self.hold.set(Some(wait));
+                self.ends.set(self.ends.get() | ends);
                 RespAdmission::Wrong
             }
         }

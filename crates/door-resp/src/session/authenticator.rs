@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use tenure_hub::Grant;
-use tenure_hub::words::{Refusal, Timestamp};
+use tenure_hub::words::Refusal;
+use tenure_hub::{ClockReading, Grant};
 
 pub trait RespAuthenticator {
     fn wants_keys(&self) -> bool;
     /// Whether a key may act as this worker.
     fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal>;
-    fn admit(&self, now: Timestamp, key: &[u8]) -> RespAdmission;
+    fn admit(&self, now: ClockReading, key: &[u8]) -> RespAdmission;
     /// A peer sent a command before it authenticated.
-    fn note_no_key(&self, _now: Timestamp) {}
+    fn note_no_key(&self, _now: ClockReading) {}
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

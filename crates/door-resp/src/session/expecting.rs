@@ -40,7 +40,7 @@ impl Session {
     }
 
     /// The job of a channel was found, or does not exist yet.
-    pub(super) fn looked_for(&mut self, channel: &Bytes, outcome: &FlowOutcome, out: &mut SessionOutput) {
+    pub(super) fn handle_lookup(&mut self, channel: &Bytes, outcome: &FlowOutcome, out: &mut SessionOutput) {
         let search = self.expected.channels.remove(channel);
         if !self.subscriptions.channels.contains(channel) {
             return self.expect_no_more(out);
@@ -64,7 +64,7 @@ impl Session {
     }
 
     /// Handles a submission, if this is the watch for submissions.
-    pub(super) fn hear_of_submission(&mut self, watch: u64, number: u64, out: &mut SessionOutput) -> bool {
+    pub(super) fn handle_submission(&mut self, watch: u64, number: u64, out: &mut SessionOutput) -> bool {
         if self.expected.watch != Some(watch) {
             return false;
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tenure_hub::words::{Event, Refusal, Timestamp};
-use tenure_hub::{Request, Watch};
+use tenure_hub::{ClockReading, Request, Watch};
 
 use super::{Expectation, Session, SessionOutput};
 use crate::codec::{Reply, Version};
@@ -34,9 +34,9 @@ struct Part {
 }
 
 impl Session {
-    pub(super) fn follow(&mut self, now: Timestamp, place: u64, follow: Follow, out: &mut SessionOutput) {
+    pub(super) fn follow(&mut self, now: ClockReading, place: u64, follow: Follow, out: &mut SessionOutput) {
         let blocks = follow.block.is_some();
-        let until = follow.block.flatten().map(|wait| now + wait);
+        let until = follow.block.flatten().map(|wait| now.steady + wait);
         let mut parts = Vec::with_capacity(follow.streams.len());
         for EventStream { name, filter, from, job } in follow.streams {
             let watch = self.token();
@@ -95,8 +95,11 @@ impl Session {
         }
     }
 
-    pub(super) fn give_up_following(&mut self, now: Timestamp, out: &mut SessionOutput) {
-        if self.following.as_ref().is_some_and(|following| following.until.is_some_and(|until| until <= now))
+    pub(super) fn give_up_following(&mut self, now: ClockReading, out: &mut SessionOutput) {
+        if self
+            .following
+            .as_ref()
+            .is_some_and(|following| following.until.is_some_and(|until| until <= now.steady))
         {
             self.end_following(out);
         }

@@ -1,8 +1,8 @@
 //! Login, and all commands about the connection itself.
 
 use bytes::Bytes;
-use tenure_hub::Request;
-use tenure_hub::words::{Name, Timestamp};
+use tenure_hub::words::Name;
+use tenure_hub::{ClockReading, Request};
 
 use super::identity::PINGED_MAX;
 use super::{MultiTransaction, RespAdmission, RespAuthenticator, Session, SessionOutput, about};
@@ -32,7 +32,7 @@ pub(super) fn before_auth(command: &Command) -> bool {
 impl Session {
     pub(super) fn connection(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         authenticator: &dyn RespAuthenticator,
         place: u64,
         command: ConnectionCommand,
@@ -72,7 +72,7 @@ impl Session {
             }
             ConnectionCommand::Command(query) => about::commands(&query),
             ConnectionCommand::Time => {
-                let millis = now.millis();
+                let millis = now.wall.millis();
                 let micros = millis % 1000 * 1000;
                 Reply::array([Reply::bulk((millis / 1000).to_string()), Reply::bulk(micros.to_string())])
             }
@@ -82,7 +82,7 @@ impl Session {
 
     fn hello(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         authenticator: &dyn RespAuthenticator,
         hello: Hello,
         out: &mut SessionOutput,
@@ -104,7 +104,7 @@ impl Session {
 
     fn auth(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         authenticator: &dyn RespAuthenticator,
         credentials: &Credentials,
         out: &mut SessionOutput,
@@ -181,7 +181,7 @@ impl Session {
     /// here.
     fn ping(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         authenticator: &dyn RespAuthenticator,
         place: u64,
         message: Option<Bytes>,

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tenure_hub::ClockReading;
 use tenure_hub::keyspace::{
     Blocking, Command as KeyCommand, KeyCommand as OnKey, KeyspaceAnswer, KeyspaceCall, Reply as KeyReply,
 };
@@ -47,7 +48,7 @@ impl KeyspaceState {
 impl Session {
     pub(super) fn keyspace(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         place: u64,
         command: KeyspaceCommand,
         out: &mut SessionOutput,
@@ -66,8 +67,8 @@ impl Session {
                 let expect = Expectation::Keys { reply: place, nothing };
                 let token = self.call_keys(KeyspaceCall::Wait(command), expect, out);
                 let until = match wait {
-                    Wait::NotAtAll => Some(now),
-                    Wait::AtMost(wait) => Some(now + wait),
+                    Wait::NotAtAll => Some(now.steady),
+                    Wait::AtMost(wait) => Some(now.steady + wait),
                     Wait::ForEver => None,
                 };
                 self.keyspace.blocked = Some(Blocked { token, until });
@@ -115,7 +116,7 @@ impl Session {
     /// The key space answers.
     pub fn keys_answered(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         token: u64,
         answer: KeyspaceAnswer,
         out: &mut SessionOutput,
@@ -136,7 +137,7 @@ impl Session {
                     KeyspaceAnswer::Reply(reply) => Ok(reply),
                     other => Err(unanswered(&other)),
                 };
-                let step = flow.resume(now, Input::Keys(answer));
+                let step = flow.resume(now.wall, Input::Keys(answer));
                 self.run(now, place, step, out);
             }
             Some(Expectation::Exec { reply: place, commands }) => self.executed(place, answer, commands),
@@ -146,9 +147,9 @@ impl Session {
     }
 
     /// Times out the next blocking command that is due.
-    pub(super) fn give_up_keys(&mut self, now: Timestamp, out: &mut SessionOutput) {
+    pub(super) fn give_up_keys(&mut self, now: ClockReading, out: &mut SessionOutput) {
         if let Some(blocked) = &mut self.keyspace.blocked
-            && blocked.until.is_some_and(|until| until <= now)
+            && blocked.until.is_some_and(|until| until <= now.steady)
         {
             blocked.until = None;
             let waiting = blocked.token;
@@ -209,7 +210,7 @@ impl Session {
 
     fn listed(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         place: u64,
         answer: KeyspaceAnswer,
         then: Option<ViewCommand>,
@@ -267,7 +268,7 @@ impl Session {
     }
 }
 
-const SCRIPTS_REFUSED: &str = "ERR this script is not known, and there is no Lua here: locks of redis-py, Celery and RQ work, \
+const SCRIPTS_REFUSED: &str = "ERR unknown script: the broker runs no Lua. The locks of redis-py, Celery and RQ work; \
     programs that need scripts of their own (BullMQ) do not";
 
 /// The command on stored keys, if it is one that a transaction runs as part of it.

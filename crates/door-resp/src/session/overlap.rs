@@ -53,7 +53,7 @@ impl RunningFlows {
         !self.places.is_empty()
     }
 
-    pub(super) fn keep_others_waiting(&self) -> bool {
+    pub(super) fn blocks_others(&self) -> bool {
         self.alone
     }
 
@@ -62,7 +62,7 @@ impl RunningFlows {
     }
 
     /// Whether a command may start beside them.
-    pub(super) fn let_begin(&self, command: &Command) -> bool {
+    pub(super) fn may_start(&self, command: &Command) -> bool {
         self.places.is_empty() || (!self.alone && Overlap::of(command) != Overlap::Never)
     }
 

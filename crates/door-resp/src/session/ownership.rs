@@ -11,7 +11,7 @@ use crate::translate::refusal;
 impl Session {
     /// A worker id may have its own key; then no other key may act as that worker. A key that manages workers may
     /// remove any.
-    pub(super) fn not_its_key(
+    pub(super) fn refuse_foreign_key(
         &self,
         authenticator: &dyn RespAuthenticator,
         command: &Command,

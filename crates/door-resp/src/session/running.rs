@@ -1,26 +1,25 @@
 //! Runs the flow of a command: sends its steps and continues with their answers.
 
 use tenure_hub::keyspace::KeyspaceCall as KeysCall;
-use tenure_hub::words::Timestamp;
-use tenure_hub::{Ask, Request};
+use tenure_hub::{Ask, ClockReading, Request};
 
 use super::{Expectation, RespAuthenticator, Session, SessionOutput};
 use crate::codec::Reply;
 use crate::command::{ActionCommand, Command, EventsCommand, RespListCommand, ViewCommand};
 use crate::flow::{FlowOutcome, FlowStep, Input};
 use crate::rights::{JobReader, Need};
-use crate::translate::{self, Speaker, refusal};
+use crate::translate::{self, CallerInfo, refusal};
 
 impl Session {
     pub(super) fn begin(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         authenticator: &dyn RespAuthenticator,
         place: u64,
         command: Command,
         out: &mut SessionOutput,
     ) {
-        self.show_life(now, out);
+        self.note_worker_alive(now, out);
         self.identity.note(&command);
         if let Some(reply) = self.forbidden(authenticator, &command, out) {
             return self.fill(place, reply);
@@ -49,9 +48,9 @@ impl Session {
     }
 
     /// What `translate` needs to know about this connection.
-    fn speaker(&self, now: Timestamp, may_claim: bool, command: &Command) -> Speaker {
-        Speaker {
-            now,
+    fn speaker(&self, now: ClockReading, may_claim: bool, command: &Command) -> CallerInfo {
+        CallerInfo {
+            now: now.wall,
             version: self.version,
             is_library: self.client.is_library,
             is_introduced: self.identity.introduced,
@@ -62,14 +61,14 @@ impl Session {
             settings: self.settings.clone(),
             reader: JobReader::of(self.identity.grant.as_deref()),
             tidies: matches!(command, Command::Action(ActionCommand::Submit(_)))
-                && self.namespace_timer.is_due(now, &self.identity.namespace),
+                && self.namespace_timer.is_due(now.steady, &self.identity.namespace),
         }
     }
 
     /// A view that is part of a longer answer.
     pub(super) fn start_view(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         place: u64,
         view: ViewCommand,
         out: &mut SessionOutput,
@@ -89,7 +88,7 @@ impl Session {
     ) -> Option<Reply> {
         let grant = self.identity.grant.as_ref()?;
         match Need::of(command, self.identity.worker.as_deref()).check(grant.rights) {
-            Ok(()) => self.not_its_key(authenticator, command, out),
+            Ok(()) => self.refuse_foreign_key(authenticator, command, out),
             Err(reason) => {
                 out.asks.push(Ask::refused(command.subject(), &reason));
                 Some(refusal(&reason))
@@ -98,7 +97,7 @@ impl Session {
     }
 
     /// Runs a flow as far as it goes without waiting.
-    pub(super) fn run(&mut self, now: Timestamp, place: u64, step: FlowStep, out: &mut SessionOutput) {
+    pub(super) fn run(&mut self, now: ClockReading, place: u64, step: FlowStep, out: &mut SessionOutput) {
         match step {
             FlowStep::Reply(reply) => {
                 let reply = self.with_listed(place, reply);
@@ -124,10 +123,10 @@ impl Session {
                 self.call_keys(KeysCall::Run(command), Expectation::Flow { reply: place, flow }, out);
             }
             FlowStep::Call(whom, call, flow) => {
-                self.speak_with(now, place, whom, call, flow, out);
+                self.call_worker(now, place, whom, call, flow, out);
             }
             FlowStep::Calls(calls, flow) => {
-                self.speak_with_all(now, place, calls, flow, out);
+                self.call_workers(now, place, calls, flow, out);
             }
             FlowStep::Handed { job, element } => {
                 self.elements.keep(job, &element);
@@ -141,15 +140,15 @@ impl Session {
 
     pub(super) fn answered(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         token: u64,
         outcome: FlowOutcome,
         out: &mut SessionOutput,
     ) {
         match self.pending.take(token) {
-            Some(Expectation::Last { reply, last }) => self.fill(reply, last.reply(now, outcome)),
+            Some(Expectation::Last { reply, last }) => self.fill(reply, last.reply(now.wall, outcome)),
             Some(Expectation::Flow { reply, flow }) => {
-                let step = flow.resume(now, Input::Answer(outcome));
+                let step = flow.resume(now.wall, Input::Answer(outcome));
                 self.run(now, reply, step, out);
             }
             Some(Expectation::Submitted) => self.submitted(token, outcome),
@@ -159,7 +158,7 @@ impl Session {
                     self.cannot_watch(&reason, out);
                 }
             }
-            Some(Expectation::Channel(channel)) => self.looked_for(&channel, &outcome, out),
+            Some(Expectation::Channel(channel)) => self.handle_lookup(&channel, &outcome, out),
             Some(
                 Expectation::Call { .. }
                 | Expectation::Published { .. }

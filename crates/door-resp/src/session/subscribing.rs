@@ -151,7 +151,7 @@ impl Session {
     /// An event of a channel's watch.
     pub(super) fn publish_event(&mut self, watch: u64, event: &Arc<Event>, out: &mut SessionOutput) {
         let Some(task) = event.task() else { return };
-        if self.hear_of_submission(watch, event.seq, out) {
+        if self.handle_submission(watch, event.seq, out) {
             return;
         }
         if let Some(channel) = self.subscriptions.jobs.get(&watch).cloned() {
@@ -176,7 +176,7 @@ impl Session {
             Some(channel) => channel.clone(),
             None if self.subscriptions.everything == Some(watch) => Bytes::from_static(UPDATES),
             None => {
-                self.hear_of_submission(watch, oldest, out);
+                self.handle_submission(watch, oldest, out);
                 return;
             }
         };
@@ -201,7 +201,7 @@ impl Session {
                 if self.subscriptions.patterns.contains(pattern) && glob(pattern, &topic) =>
             {
                 let push = pattern_message(pattern, &topic, message);
-                self.transaction.tell(&push, self.version, out);
+                self.transaction.push(&push, self.version, out);
             }
             ChannelListener::Channel(_) | ChannelListener::Pattern(_) => {}
         }
@@ -313,13 +313,13 @@ impl Session {
     pub(super) fn send_message(&mut self, channel: &Bytes, message: Bytes, out: &mut SessionOutput) {
         let push =
             Reply::Push(vec![Reply::word("message"), Reply::Bulk(channel.clone()), Reply::Bulk(message)]);
-        self.transaction.tell(&push, self.version, out);
+        self.transaction.push(&push, self.version, out);
     }
 
     fn send_to_patterns(&mut self, channel: &Bytes, message: &Bytes, out: &mut SessionOutput) {
         let Session { subscriptions, transaction, version, .. } = self;
         for pattern in subscriptions.patterns.iter().filter(|pattern| glob(pattern, channel)) {
-            transaction.tell(&pattern_message(pattern, channel, message), *version, out);
+            transaction.push(&pattern_message(pattern, channel, message), *version, out);
         }
     }
 }
@@ -330,7 +330,7 @@ fn pattern_message(pattern: &Bytes, channel: &Bytes, message: &Bytes) -> Reply {
 }
 
 /// The topic behind a channel; none for the channels of jobs.
-fn listenable(channel: &[u8]) -> Result<Option<crate::channel::Wide>, String> {
+fn listenable(channel: &[u8]) -> Result<Option<crate::channel::BroadFilter>, String> {
     if channel.starts_with(OWN.as_bytes()) {
         return Ok(None);
     }

@@ -18,16 +18,16 @@ const BYTES_MAX: usize = 32 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct MultiTransaction {
-    open: Option<PutBy>,
+    open: Option<QueuedCommand>,
     /// EXEC has come: these must run.
     due: VecDeque<Result<Command, Reply>>,
     /// Items that the array of replies still lacks, and the pushes that must not come between them.
     owed: usize,
-    news: BytesMut,
+    held_pushes: BytesMut,
 }
 
 #[derive(Debug, Default)]
-struct PutBy {
+struct QueuedCommand {
     commands: Vec<Command>,
     bytes: usize,
     /// One was refused, so none will run.
@@ -58,22 +58,22 @@ impl MultiTransaction {
     /// A reply is written, possibly an item of the array.
     pub(super) fn has_answered(&mut self, out: &mut SessionOutput) {
         self.owed = self.owed.saturating_sub(1);
-        if self.owed == 0 && !self.news.is_empty() {
-            out.bytes.unsplit(std::mem::take(&mut self.news));
+        if self.owed == 0 && !self.held_pushes.is_empty() {
+            out.bytes.unsplit(std::mem::take(&mut self.held_pushes));
         }
     }
 
     /// Sends a push, as soon as no array is incomplete.
-    pub(super) fn tell(&mut self, news: &Reply, version: Version, out: &mut SessionOutput) {
-        let bytes = if self.owed > 0 { &mut self.news } else { &mut out.bytes };
-        encode(news, version, bytes);
+    pub(super) fn push(&mut self, held_pushes: &Reply, version: Version, out: &mut SessionOutput) {
+        let bytes = if self.owed > 0 { &mut self.held_pushes } else { &mut out.bytes };
+        encode(held_pushes, version, bytes);
     }
 
     pub(super) fn multi(&mut self) -> Reply {
         if self.open.is_some() {
             return Reply::error("ERR MULTI is open already: send EXEC or DISCARD first");
         }
-        self.open = Some(PutBy::default());
+        self.open = Some(QueuedCommand::default());
         Reply::OK
     }
 
@@ -99,7 +99,7 @@ impl MultiTransaction {
     }
 
     /// Handles a command. Between MULTI and EXEC it is queued, and the reply says so.
-    pub(super) fn put_by(
+    pub(super) fn take_command(
         &mut self,
         understood: Result<Command, Reply>,
         bytes: usize,
@@ -109,7 +109,7 @@ impl MultiTransaction {
         let refusal = match understood {
             Ok(command) if steers(&command) => return Ok(command),
             Err(reply) => reply,
-            Ok(command) if !may_be_put_by(&command) => {
+            Ok(command) if !may_be_queued(&command) => {
                 Reply::error("ERR this command is not allowed between MULTI and EXEC")
             }
             Ok(_) if is_too_much => Reply::error(format!(
@@ -122,7 +122,7 @@ impl MultiTransaction {
             }
         };
         // The queued commands are no longer needed.
-        *open = PutBy { broken: true, ..PutBy::default() };
+        *open = QueuedCommand { broken: true, ..QueuedCommand::default() };
         Err(refusal)
     }
 }
@@ -141,7 +141,7 @@ fn steers(command: &Command) -> bool {
 }
 
 /// Excludes commands that change identity or protocol, have more than one reply, or wait for another peer.
-fn may_be_put_by(command: &Command) -> bool {
+fn may_be_queued(command: &Command) -> bool {
     !matches!(
         command,
         Command::Connection(ConnectionCommand::Hello(_) | ConnectionCommand::Auth(_))

@@ -1,10 +1,11 @@
 //! Calls to worker actors, and which worker this connection acts as.
 
 use tenure_door_kit::worker_actor::WorkerKind;
-use tenure_hub::words::{Name, Timestamp};
+use tenure_hub::ClockReading;
+use tenure_hub::words::Name;
 
 use super::{Expectation, Session, SessionOutput};
-use crate::flow::{CommandFlow, Input, Whom};
+use crate::flow::{CommandFlow, Input, TargetWorker};
 use crate::worker::{RespCall, RespCallReply, RespWorkerCall};
 
 /// Calls to several worker actors, until all have answered.
@@ -17,29 +18,29 @@ pub(super) struct Group {
 
 impl Session {
     /// Every command on the connection of a worker is a sign of life. Its actor need not learn of each.
-    pub(super) fn show_life(&mut self, now: Timestamp, out: &mut SessionOutput) {
+    pub(super) fn note_worker_alive(&mut self, now: ClockReading, out: &mut SessionOutput) {
         let Some(worker) = self.identity.worker.as_ref().or(self.identity.hinted.as_ref()) else { return };
-        if self.settings.heartbeats().is_fresh(now, self.identity.showed_life)
+        if self.settings.heartbeats().is_fresh(now.steady, self.identity.showed_life)
             || *worker == self.identity.unnamed
         {
             return;
         }
         let worker = worker.clone();
-        self.identity.showed_life = now;
+        self.identity.showed_life = now.steady;
         out.calls.push(RespWorkerCall { token: self.token(), worker, open_as: None, call: RespCall::Sign });
     }
 
-    pub(super) fn speak_with(
+    pub(super) fn call_worker(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         place: u64,
-        whom: Whom,
+        whom: TargetWorker,
         call: RespCall,
         flow: CommandFlow,
         out: &mut SessionOutput,
     ) {
-        let Some(Addressee { worker, open_as, becomes }) = self.address(whom, &call) else {
-            let step = flow.resume(now, Input::Call(RespCallReply::NotHeld));
+        let Some(CallTarget { worker, open_as, becomes }) = self.address(whom, &call) else {
+            let step = flow.resume(now.wall, Input::Call(RespCallReply::NotHeld));
             return self.run(now, place, step, out);
         };
         let token = self.token();
@@ -47,11 +48,11 @@ impl Session {
         out.calls.push(RespWorkerCall { token, worker, open_as, call });
     }
 
-    pub(super) fn speak_with_all(
+    pub(super) fn call_workers(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         place: u64,
-        calls: Vec<(Whom, RespCall)>,
+        calls: Vec<(TargetWorker, RespCall)>,
         flow: CommandFlow,
         out: &mut SessionOutput,
     ) {
@@ -59,7 +60,7 @@ impl Session {
         for (whom, call) in calls {
             let token = self.token();
             match self.address(whom, &call) {
-                Some(Addressee { worker, open_as, .. }) => {
+                Some(CallTarget { worker, open_as, .. }) => {
                     answers.push((token, None));
                     out.calls.push(RespWorkerCall { token, worker, open_as, call });
                 }
@@ -72,7 +73,7 @@ impl Session {
 
     pub(super) fn collect(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         token: u64,
         answer: RespCallReply,
         out: &mut SessionOutput,
@@ -89,7 +90,7 @@ impl Session {
                 // The connection has a name now, so its nameless worker is not needed any more.
                 out.leaves.extend(before.filter(|before| *before == self.identity.unnamed));
             }
-            let step = flow.resume(now, Input::Call(answer));
+            let step = flow.resume(now.wall, Input::Call(answer));
             return self.run(now, reply, step, out);
         }
         let Some(group) = &mut self.group else { return };
@@ -114,33 +115,35 @@ impl Session {
     }
 
     /// Which actor a call goes to; `None` if the peer has not named its worker.
-    fn address(&mut self, whom: Whom, call: &RespCall) -> Option<Addressee> {
+    fn address(&mut self, whom: TargetWorker, call: &RespCall) -> Option<CallTarget> {
         Some(match whom {
-            Whom::Own => {
-                Addressee::known(self.identity.worker.clone().or_else(|| self.identity.hinted.clone())?)
+            TargetWorker::Own => {
+                CallTarget::known(self.identity.worker.clone().or_else(|| self.identity.hinted.clone())?)
             }
-            Whom::Puller => {
+            TargetWorker::Puller => {
                 let (worker, kind) = self.puller();
-                Addressee { open_as: Some(kind), ..Addressee::known(worker) }
+                CallTarget { open_as: Some(kind), ..CallTarget::known(worker) }
             }
-            Whom::Known(name) => {
-                let says_so = self.identity.worker.is_none() && call.is_its_own();
+            TargetWorker::Known(name) => {
+                let says_so = self.identity.worker.is_none() && call.is_from_worker_itself();
                 let becomes = says_so.then(|| name.clone());
-                Addressee { becomes, ..Addressee::known(name) }
+                CallTarget { becomes, ..CallTarget::known(name) }
             }
-            Whom::Opened(name) => Addressee { open_as: Some(WorkerKind::Implied), ..Addressee::known(name) },
-            Whom::Become(name) => {
+            TargetWorker::Opened(name) => {
+                CallTarget { open_as: Some(WorkerKind::Implied), ..CallTarget::known(name) }
+            }
+            TargetWorker::Become(name) => {
                 let becomes = Some(name.clone());
-                Addressee { worker: name, open_as: Some(WorkerKind::Implied), becomes }
+                CallTarget { worker: name, open_as: Some(WorkerKind::Implied), becomes }
             }
         })
     }
 
-    fn go_on_when_all_answered(&mut self, now: Timestamp, out: &mut SessionOutput) {
+    fn go_on_when_all_answered(&mut self, now: ClockReading, out: &mut SessionOutput) {
         let all = |group: &mut Group| group.answers.iter().all(|(_, answer)| answer.is_some());
         if let Some(Group { place, answers, flow }) = self.group.take_if(all) {
             let answers = answers.into_iter().filter_map(|(_, answer)| answer).collect();
-            let step = flow.resume(now, Input::Calls(answers));
+            let step = flow.resume(now.wall, Input::Calls(answers));
             self.run(now, place, step, out);
         }
     }
@@ -155,7 +158,7 @@ pub(super) fn nameless(connection: u64) -> Name {
 }
 
 /// Whose actor is called.
-struct Addressee {
+struct CallTarget {
     worker: Name,
     /// Whether the actor is started if there is none, and for what kind of worker.
     open_as: Option<WorkerKind>,
@@ -163,8 +166,8 @@ struct Addressee {
     becomes: Option<Name>,
 }
 
-impl Addressee {
-    fn known(worker: Name) -> Addressee {
-        Addressee { worker, open_as: None, becomes: None }
+impl CallTarget {
+    fn known(worker: Name) -> CallTarget {
+        CallTarget { worker, open_as: None, becomes: None }
     }
 }

@@ -9,11 +9,11 @@ use tenure_hub::words::{Blob, Command, ListQuery, NewTask, Refusal, StateName, T
 use tenure_hub::{Request, Submission, fresh_id};
 use tenure_plans::{OfAction, Plan, PlanJob};
 
-use super::Speaker;
+use super::CallerInfo;
 use super::jobs::{AfterFilter, Keep, ids};
 use super::lookup::{
-    AfterList, AfterMatch, AfterName, AfterPage, AfterTakeUp, AfterWorkers, LookupResult, find_name, list,
-    page as page_of, take_up, workers,
+    AfterList, AfterMatch, AfterName, AfterPage, AfterReopen, AfterWorkers, LookupResult, find_name, list,
+    page as page_of, reopen_task, workers,
 };
 use super::names::{ACTIONS, action_name, job_id, plan_tag, status, tool_needs};
 use super::plans::{AfterPlan, held_in, with_plan};
@@ -181,7 +181,7 @@ impl AfterJobs {
 #[derive(Debug)]
 pub(crate) enum AfterRetire {
     Reply(Reply),
-    Submit(Box<(SubmittedAction, Speaker)>),
+    Submit(Box<(SubmittedAction, CallerInfo)>),
     Tidy(Box<ListQuery>, Box<AfterRetire>),
 }
 
@@ -193,12 +193,12 @@ impl AfterRetire {
                 let (submitted, speaker) = *submit;
                 submit_action(submitted, &speaker)
             }
-            Self::Tidy(next, then) => tidy(*next, *then),
+            Self::Tidy(next, then) => cancel_empty_actions(*next, *then),
         }
     }
 }
 
-pub(super) fn start(command: ActionCommand, speaker: &Speaker) -> FlowStep {
+pub(super) fn start(command: ActionCommand, speaker: &CallerInfo) -> FlowStep {
     match command {
         ActionCommand::Submit(submitted) => submit_action(*submitted, speaker),
         ActionCommand::Get { action, page } => with_action(&action.clone(), AfterAbout::Get { action, page }),
@@ -210,14 +210,14 @@ pub(super) fn start(command: ActionCommand, speaker: &Speaker) -> FlowStep {
     }
 }
 
-pub(super) fn submit_action(mut submitted: SubmittedAction, speaker: &Speaker) -> FlowStep {
+pub(super) fn submit_action(mut submitted: SubmittedAction, speaker: &CallerInfo) -> FlowStep {
     if let Some(words) = submitted.options.needs_described.take() {
         let then = AfterMatch::Action(Box::new((submitted, speaker.clone())));
         return workers(AfterWorkers::Match { words, then });
     }
     if speaker.tidies {
-        let speaker = Speaker { tidies: false, ..speaker.clone() };
-        return tidy(held_in(ACTIONS), AfterRetire::Submit(Box::new((submitted, speaker))));
+        let speaker = CallerInfo { tidies: false, ..speaker.clone() };
+        return cancel_empty_actions(held_in(ACTIONS), AfterRetire::Submit(Box::new((submitted, speaker))));
     }
     let plan = submitted.action.plan.clone();
     with_plan(plan, AfterPlan::Action(Box::new((submitted, speaker.clone()))))
@@ -231,13 +231,13 @@ pub(crate) struct ActionSubmission {
     json: Value,
     submitted: SubmittedAction,
     now: Timestamp,
-    speaker: Speaker,
+    speaker: CallerInfo,
 }
 
 impl ActionSubmission {
     pub(super) fn find(
         submitted: SubmittedAction,
-        speaker: Speaker,
+        speaker: CallerInfo,
         now: Timestamp,
         plan: Plan,
         json: Value,
@@ -251,7 +251,7 @@ impl ActionSubmission {
     pub(super) fn found(self: Box<Self>, found: LookupResult) -> FlowStep {
         let fan = |parent: TaskId| {
             let Self { id, plan, json, submitted, now, speaker } = &*self;
-            Fan::out(id.clone(), plan, json, submitted, parent, *now, speaker)
+            NewAction::out(id.clone(), plan, json, submitted, parent, *now, speaker)
         };
         match found {
             Err(_) => match fan(fresh_id()) {
@@ -264,7 +264,7 @@ impl ActionSubmission {
             // Its jobs are forgotten, and the action with them: only its name is left.
             Ok(task) => match fan(task.id) {
                 Ok(fan) if task.state.name().has_ended() => {
-                    take_up(task.id, AfterTakeUp::Action(Box::new(fan)))
+                    reopen_task(task.id, AfterReopen::Action(Box::new(fan)))
                 }
                 Ok(fan) => fan.submit_again(),
                 Err(reply) => FlowStep::Reply(reply),
@@ -275,7 +275,7 @@ impl ActionSubmission {
 
 /// An action about to begin.
 #[derive(Debug)]
-pub(crate) struct Fan {
+pub(crate) struct NewAction {
     id: String,
     parent: TaskId,
     jobs: Vec<Submission>,
@@ -284,7 +284,7 @@ pub(crate) struct Fan {
     answer: Value,
 }
 
-impl Fan {
+impl NewAction {
     fn out(
         id: String,
         plan: &Plan,
@@ -292,7 +292,7 @@ impl Fan {
         submitted: &SubmittedAction,
         parent: TaskId,
         now: Timestamp,
-        speaker: &Speaker,
+        speaker: &CallerInfo,
     ) -> Result<Self, Reply> {
         let SubmittedAction { action, options } = submitted;
         let mut options = options.clone();
@@ -478,7 +478,7 @@ pub(super) fn describe(
 }
 
 /// Cancels the actions whose jobs are all forgotten, so that they are forgotten as well.
-fn tidy(query: ListQuery, then: AfterRetire) -> FlowStep {
+fn cancel_empty_actions(query: ListQuery, then: AfterRetire) -> FlowStep {
     page_of(query, AfterPage::Tidy(then))
 }
 

@@ -141,6 +141,7 @@ fn status_after(kind: &EventData) -> Option<&'static str> {
     match kind {
         EventData::Submitted { .. }
         | EventData::Released
+        | EventData::DependenciesMet
         | EventData::Due
         | EventData::Resumed
         | EventData::Retried => Some("pending"),
@@ -255,6 +256,7 @@ fn add_details(kind: &EventData, fields: &mut Map<String, Value>) {
         }
         EventData::LimitSet { limit } => add("limit", (*limit).into()),
         EventData::Released
+        | EventData::DependenciesMet
         | EventData::Due
         | EventData::Assigned { .. }
         | EventData::Started { .. }

@@ -16,10 +16,10 @@ use super::plans::{AfterFindPlan, find_plan};
 use super::refusals::call_refused;
 use super::render;
 use super::workers::{AfterHeld, about_held};
-use super::{Speaker, submit};
+use super::{CallerInfo, submit};
 use crate::codec::Reply;
 use crate::command::{CommandError, JobCommand, JobFilter, JobStatus, JobVerb, PageOptions};
-use crate::flow::{CommandFlow, FlowOutcome, FlowStep, Input, Whom};
+use crate::flow::{CommandFlow, FlowOutcome, FlowStep, Input, TargetWorker};
 use crate::glob::glob;
 use crate::json::{JobReport, JobUpdate};
 use crate::rights::JobReader;
@@ -46,7 +46,7 @@ impl JobFlow {
             }
             Self::Identifying { name, job, update } => match input.call() {
                 RespCallReply::Taken => explain_not_held(job, update.report, None),
-                _ => report_on(Whom::Known(name.clone()), job, update, Some(name)),
+                _ => report_on(TargetWorker::Known(name.clone()), job, update, Some(name)),
             },
             Self::Explaining(task) => read_result(task, AfterResult::Status(Box::new(input.answer()))),
         }
@@ -157,7 +157,7 @@ impl Keep {
     }
 }
 
-pub(super) fn start(command: JobCommand, speaker: &Speaker) -> FlowStep {
+pub(super) fn start(command: JobCommand, speaker: &CallerInfo) -> FlowStep {
     match command {
         JobCommand::Submit(submission) => submit::job(*submission, speaker),
         JobCommand::Update { job, update: Ok(update) } => update_job(job, update, speaker),
@@ -177,7 +177,7 @@ pub(super) fn start(command: JobCommand, speaker: &Speaker) -> FlowStep {
 }
 
 /// The error that the worker does not hold the job, with both names.
-pub(super) fn not_yours(worker: Option<&str>, holder: &str) -> Reply {
+pub(super) fn held_by_other(worker: Option<&str>, holder: &str) -> Reply {
     let worker = worker.unwrap_or("(unregistered)");
     Reply::error(format!("ERR Worker {worker} cannot update job claimed by {holder}"))
 }
@@ -198,7 +198,7 @@ pub(super) fn not_held(
         Some(holding) if Some(&*holding.worker) == worker => {
             Reply::error(format!("ERR Stale attempt of job {job}, the current one is {}", task.attempt))
         }
-        Some(holding) => not_yours(worker, &holding.worker),
+        Some(holding) => held_by_other(worker, &holding.worker),
         None => {
             let from = status(&task.state).word();
             Reply::error(match report {
@@ -210,32 +210,36 @@ pub(super) fn not_held(
 }
 
 /// A worker that asks for its own job shows that it has it.
-fn mentioned(job: String, then: AfterMention, speaker: &Speaker) -> FlowStep {
+fn mentioned(job: String, then: AfterMention, speaker: &CallerInfo) -> FlowStep {
     let call = RespCall::Mention { task: job.clone() };
     let (reader, worker) = (speaker.reader, speaker.worker.clone());
-    FlowStep::Call(Whom::Own, call, CommandFlow::Job(JobFlow::Mentioning { job, then, reader, worker }))
+    FlowStep::Call(
+        TargetWorker::Own,
+        call,
+        CommandFlow::Job(JobFlow::Mentioning { job, then, reader, worker }),
+    )
 }
 
-fn update_job(job: String, update: Box<JobUpdate>, speaker: &Speaker) -> FlowStep {
+fn update_job(job: String, update: Box<JobUpdate>, speaker: &CallerInfo) -> FlowStep {
     let worker = speaker.worker.clone();
     let report = update.report;
     let Some(name) = update.worker.as_deref().map(Name::from) else {
-        return report_on(Whom::Own, job, update, worker);
+        return report_on(TargetWorker::Own, job, update, worker);
     };
     match &worker {
-        Some(worker) if *worker == name => report_on(Whom::Own, job, update, Some(name)),
+        Some(worker) if *worker == name => report_on(TargetWorker::Own, job, update, Some(name)),
         // A connection that has named its worker may not change it.
         Some(_) => explain_not_held(job, report, worker),
         None if !speaker.may_claim => explain_not_held(job, report, None),
         // A connection that has not may name it here, unless that worker acts elsewhere.
         None => {
             let flow = CommandFlow::Job(JobFlow::Identifying { name: name.clone(), job, update });
-            FlowStep::Call(Whom::Known(name), RespCall::Identify, flow)
+            FlowStep::Call(TargetWorker::Known(name), RespCall::Identify, flow)
         }
     }
 }
 
-fn report_on(whom: Whom, job: String, update: Box<JobUpdate>, worker: Option<Name>) -> FlowStep {
+fn report_on(whom: TargetWorker, job: String, update: Box<JobUpdate>, worker: Option<Name>) -> FlowStep {
     let then = AfterHeld::Report { job: job.clone(), report: update.report, worker: worker.clone() };
     about_held(whom, job.clone(), worker, RespCall::Report { task: job, report: report(*update) }, then)
 }
@@ -292,7 +296,7 @@ pub(super) fn of_action(
     found: Option<&TaskInfo>,
 ) -> FlowStep {
     match found {
-        None if filter.is_bare => FlowStep::Reply(neither_status_nor("action", action)),
+        None if filter.is_bare => FlowStep::Reply(unknown_status("action", action)),
         None => FlowStep::Reply(then.view.reply(&[])),
         Some(task) => of_filter(filter, Some(task.id), page, then),
     }
@@ -300,10 +304,10 @@ pub(super) fn of_action(
 
 /// No job belongs to a plan of this id: there may be no such plan.
 pub(super) fn of_bare_plan(plan: String, view: JobView, is_there: bool) -> Reply {
-    if is_there { view.reply(&[]) } else { neither_status_nor("plan", plan) }
+    if is_there { view.reply(&[]) } else { unknown_status("plan", plan) }
 }
 
-fn neither_status_nor(what: &'static str, word: String) -> Reply {
+fn unknown_status(what: &'static str, word: String) -> Reply {
     CommandError::NeitherStatusNor { word, what }.reply()
 }
 

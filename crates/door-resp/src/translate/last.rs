@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use tenure_hub::Response;
-use tenure_hub::words::{Answer, QueueInfo, Refusal, StateName, Threshold, Timestamp};
+use tenure_hub::words::{Answer, LimitInfo, QueueInfo, Refusal, StateName, Threshold, Timestamp};
 
 use super::jobs::NOT_FAILED;
 use super::lists::whole;
@@ -35,6 +35,7 @@ pub(crate) enum LastReply {
     Queue,
     Length(RespQueueKey),
     Metrics(MetricsFormat),
+    Limits,
     Info {
         sections: Vec<String>,
     },
@@ -71,7 +72,15 @@ impl LastReply {
                 count_of(&queue, outcome).map_or_else(|reason| refusal(&reason), Reply::Integer)
             }
             Self::Metrics(format) => match outcome {
-                Ok(Response::Stats(stats)) => metrics(format, &stats.render()),
+                Ok(Response::Stats(stats)) => metrics(format, &stats.metrics()),
+                Ok(_) => Reply::error("ERR unexpected answer"),
+                Err(reason) => refusal(&reason),
+            },
+            Self::Limits => match outcome {
+                Ok(Response::Answer(Answer::Limits(limits))) => Reply::array(limits.iter().map(|limit| {
+                    let LimitInfo { tag, limit, in_use } = limit;
+                    Reply::bulk(json!({"tag": &**tag, "limit": limit, "in_use": in_use}).to_string())
+                })),
                 Ok(_) => Reply::error("ERR unexpected answer"),
                 Err(reason) => refusal(&reason),
             },
@@ -129,7 +138,7 @@ fn queue_stats(queue: &QueueInfo, now: Timestamp) -> Reply {
     let age = queue.oldest_ready.map(|at| now.since(at).as_secs());
     let shown = json!({
         "queue": &*queue.queue, "paused": queue.paused, "pending": count(StateName::Ready),
-        "length": count(StateName::Ready), "scheduled": count(StateName::Delayed),
+        "length": count(StateName::Ready), "waiting": count(StateName::Waiting), "scheduled": count(StateName::Delayed),
         "running": count(StateName::Assigned) + count(StateName::Running),
         "held": count(StateName::Paused), "completed": count(StateName::Completed),
         "failed": count(StateName::Failed), "cancelled": count(StateName::Cancelled),

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tenure_hub::Request;
 use tenure_hub::words::{
-    Assignment, Command, ListQuery, Name, Query, QueueInfo, Refusal, StateName, TaskInfo,
+    Assignment, Command, ListQuery, Name, Query, QueueInfo, Refusal, StateName, TaskInfo, Thresholds,
 };
 
 use super::jobs::Keep;
@@ -13,10 +13,10 @@ use super::names::{assigned_id, open_queue, queue_name};
 use super::refusals::{call_refused, refusal};
 use super::render::{pulled, pulled_plan};
 use super::workers::{AfterHeld, about_held};
-use super::{Speaker, ranges, submit};
+use super::{CallerInfo, ranges, submit};
 use crate::codec::{Reply, Version};
-use crate::command::{ClaimCommand, PopReply, QueueCommand, RespListCommand, Wait};
-use crate::flow::{CommandFlow, FlowStep, Input, Whom};
+use crate::command::{ClaimCommand, OwnThresholds, PopReply, QueueCommand, RespListCommand, Wait};
+use crate::flow::{CommandFlow, FlowStep, Input, TargetWorker};
 use crate::json::pushed_name;
 use crate::key::RespQueueKey;
 use crate::worker::{Pop, RespCall, RespCallReply};
@@ -130,7 +130,7 @@ impl Popping {
     }
 }
 
-pub(super) fn start(command: RespListCommand, speaker: &Speaker) -> FlowStep {
+pub(super) fn start(command: RespListCommand, speaker: &CallerInfo) -> FlowStep {
     match command {
         RespListCommand::Push { queue, bodies } => submit::push(&queue, bodies, speaker),
         RespListCommand::Claim(claim) => pop(claim, speaker),
@@ -147,11 +147,24 @@ pub(super) fn start_queue(command: QueueCommand) -> FlowStep {
         }
         QueueCommand::Stats { queue: Some(queue) } => stats(&queue),
         QueueCommand::Metrics(format) => FlowStep::Last(Request::Stats, LastReply::Metrics(format)),
+        QueueCommand::Threshold { queue, own } => match open_queue(&queue) {
+            Err(error) => FlowStep::Reply(error.reply()),
+            Ok(queue) => {
+                let thresholds = own.map(|OwnThresholds { depth, age }| Thresholds { depth, age });
+                done(Command::SetThresholds { queue, thresholds })
+            }
+        },
+        QueueCommand::Limit { tag, limit } => done(Command::SetLimit { tag: tag.into(), limit }),
+        QueueCommand::Limits => FlowStep::Last(Request::Query(Query::Limits), LastReply::Limits),
         QueueCommand::Peek { queue, count } => match open_queue(&queue) {
             Err(error) => FlowStep::Reply(error.reply()),
             Ok(name) => list(waiting_in(name), count, Keep::All, AfterList::Peek),
         },
     }
+}
+
+fn done(command: Command) -> FlowStep {
+    FlowStep::Last(Request::Command(command), LastReply::Done(Reply::simple("OK")))
 }
 
 /// How many tasks wait in a queue.
@@ -163,7 +176,7 @@ pub(super) fn waiting_in(queue: Name) -> ListQuery {
     ListQuery { states: vec![StateName::Ready], queue: Some(queue), ..ListQuery::default() }
 }
 
-fn pop(claim: ClaimCommand, speaker: &Speaker) -> FlowStep {
+fn pop(claim: ClaimCommand, speaker: &CallerInfo) -> FlowStep {
     let ClaimCommand { queues, wait, reply, list, raw } = claim;
     let mut names = Vec::with_capacity(queues.len());
     for (_, queue) in &queues {
@@ -195,7 +208,7 @@ fn pop(claim: ClaimCommand, speaker: &Speaker) -> FlowStep {
     };
     let call = RespCall::Pull(Pop { queues: names, wait, whole, list });
     let popping = Box::new(Popping { reply, whole, raw, as_pair, keys, worker });
-    FlowStep::Call(Whom::Puller, call, CommandFlow::List(ListFlow::Popping(popping)))
+    FlowStep::Call(TargetWorker::Puller, call, CommandFlow::List(ListFlow::Popping(popping)))
 }
 
 /// Several at once share a sync.
@@ -203,7 +216,7 @@ fn pop_many(pop: &Pop, count: usize, worker: Name) -> FlowStep {
     if count == 0 {
         return FlowStep::Reply(Reply::Array(Vec::new()));
     }
-    let calls = (0..count).map(|_| (Whom::Puller, RespCall::Pull(pop.clone()))).collect();
+    let calls = (0..count).map(|_| (TargetWorker::Puller, RespCall::Pull(pop.clone()))).collect();
     FlowStep::Calls(calls, CommandFlow::List(ListFlow::PoppingMany { worker }))
 }
 
@@ -242,11 +255,11 @@ fn read_raw(assignment: &Assignment, keys: &Keys, ends: bool, body: Bytes) -> Fl
     };
     let finish = RespCall::Finish { task: job, list: RespQueueKey::Processing };
     let flow = ListFlow::EndingRaw { reply, worker: Name::default() };
-    FlowStep::Call(Whom::Own, finish, CommandFlow::List(flow))
+    FlowStep::Call(TargetWorker::Own, finish, CommandFlow::List(flow))
 }
 
 /// `LREM`: the element is an id, or for the oldest workers the whole job.
-fn remove(queue: RespQueueKey, element: &Bytes, speaker: &Speaker) -> FlowStep {
+fn remove(queue: RespQueueKey, element: &Bytes, speaker: &CallerInfo) -> FlowStep {
     let job = match pushed_name(element) {
         Ok(Some(name)) => name,
         _ => match std::str::from_utf8(element) {
@@ -257,7 +270,7 @@ fn remove(queue: RespQueueKey, element: &Bytes, speaker: &Speaker) -> FlowStep {
     let worker = speaker.worker.clone();
     let finish = RespCall::Finish { task: job.clone(), list: queue.clone() };
     let then = AfterHeld::Remove { queue, job: job.clone(), worker: worker.clone() };
-    about_held(Whom::Own, job, worker, finish, then)
+    about_held(TargetWorker::Own, job, worker, finish, then)
 }
 
 /// The worker actor's reply to a removal.
@@ -291,7 +304,7 @@ pub(super) fn remove_other(
     }
     if let Some(holding) = task.state.holding() {
         return FlowStep::Reply(match is_held_list {
-            true => super::jobs::not_yours(worker, &holding.worker),
+            true => super::jobs::held_by_other(worker, &holding.worker),
             false => Reply::Integer(0),
         });
     }

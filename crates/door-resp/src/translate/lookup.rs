@@ -7,7 +7,7 @@ use tenure_hub::words::{
 };
 use tenure_hub::{Request, Response};
 
-use super::Speaker;
+use super::CallerInfo;
 use super::actions::{self, ActionSubmission, AfterAction, AfterJobs, AfterRetire};
 use super::events::Resolving;
 use super::jobs::{self, AfterFilter, AfterMention, Keep};
@@ -24,7 +24,7 @@ use crate::command::{JobStatus, JobVerb, PageOptions};
 use crate::flow::{CommandFlow, FlowOutcome, FlowStep, Input, OTHER_KIND};
 use crate::json::{JobReport, JobSubmission, ShapeError, SubmittedAction};
 use crate::key::{JobField, RespQueueKey, WorkerField};
-use crate::rights::{JobReader, is_held_by, not_its_own};
+use crate::rights::{JobReader, is_held_by, not_own_job};
 use crate::worker::RespCall;
 
 /// Page size of queries. A long walk is many short queries, so that other requests run in between.
@@ -40,8 +40,8 @@ pub(crate) enum Lookup {
     HeldJob(Box<(Option<Name>, AfterFind)>),
     Named(AfterName),
     /// Turns an ended task into a held one: first it is retried, then paused.
-    Retrying(TaskId, AfterTakeUp),
-    Pausing(AfterTakeUp),
+    Retrying(TaskId, AfterReopen),
+    Pausing(AfterReopen),
     Body(Box<TaskInfo>, AfterWhole),
     Result(Box<TaskInfo>, AfterResult),
     Page(AfterPage, Box<ListQuery>),
@@ -65,7 +65,7 @@ impl Lookup {
                 let (worker, then) = *held;
                 match job_of(input.answer()) {
                     Ok(task) if !is_held_by(&task, worker.as_deref()) => {
-                        FlowStep::Reply(refusal(&not_its_own()))
+                        FlowStep::Reply(refusal(&not_own_job()))
                     }
                     found => then.go(now, found),
                 }
@@ -73,7 +73,7 @@ impl Lookup {
             Self::Named(then) => then.go(task_of(input.answer())),
             // Two clients may do this at the same time; a step refused to one of them is already done.
             Self::Retrying(task, then) => {
-                let reason = Some("it waits for nobody".into());
+                let reason = Some("no client waits for it".into());
                 Self::Pausing(then).ask(Request::Command(Command::Pause { task, reason }))
             }
             Self::Pausing(then) => then.go(),
@@ -172,7 +172,7 @@ impl AfterFind {
                 Err(reason) => FlowStep::Reply(refusal(&reason)),
             },
             Self::Steer { job, verb, reason } => jobs::steer_found(job, verb, reason, found),
-            Self::HeldAfterAll { worker, call, then } => workers::held_after_all(worker, call, then, &found),
+            Self::HeldAfterAll { worker, call, then } => workers::retry_if_held(worker, call, then, &found),
             Self::Parent { parent, job } => match found {
                 Ok(task) => job.with_parent(Some(task.id)),
                 Err(_) => FlowStep::error(format!("ERR Parent job not found: {parent}")),
@@ -209,12 +209,12 @@ impl AfterName {
 
 /// Why a task is resumed.
 #[derive(Debug)]
-pub(crate) enum AfterTakeUp {
+pub(crate) enum AfterReopen {
     Plan(Box<NewRecipe>),
-    Action(Box<actions::Fan>),
+    Action(Box<actions::NewAction>),
 }
 
-impl AfterTakeUp {
+impl AfterReopen {
     fn go(self) -> FlowStep {
         match self {
             Self::Plan(recipe) => recipe.store_again(),
@@ -341,8 +341,8 @@ impl AfterList {
 /// What needs the capability that was found by its description.
 #[derive(Debug)]
 pub(crate) enum AfterMatch {
-    Job(Box<(JobSubmission, Speaker)>),
-    Action(Box<(SubmittedAction, Speaker)>),
+    Job(Box<(JobSubmission, CallerInfo)>),
+    Action(Box<(SubmittedAction, CallerInfo)>),
 }
 
 impl AfterMatch {
@@ -446,7 +446,7 @@ pub(super) fn find_name(name: Name, then: AfterName) -> FlowStep {
 }
 
 /// Turns an ended task into a held one again, with its name and without its relations.
-pub(super) fn take_up(task: TaskId, then: AfterTakeUp) -> FlowStep {
+pub(super) fn reopen_task(task: TaskId, then: AfterReopen) -> FlowStep {
     Lookup::Retrying(task, then).ask(Request::Command(Command::Retry { task }))
 }
 

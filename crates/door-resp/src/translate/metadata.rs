@@ -5,7 +5,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use tenure_hub::keyspace::{Command as KeyCommand, HashCommand, Reply as KeyReply, glob};
 
-use super::Speaker;
+use super::CallerInfo;
 use super::views::{AfterValue, ViewFlow, value_for};
 use crate::codec::Reply;
 use crate::command::HashPart;
@@ -15,7 +15,7 @@ use crate::key::RespKey;
 type Fields = Vec<(Bytes, Bytes)>;
 
 /// Reads the metadata first, then the view.
-pub(super) fn read(key: RespKey, part: HashPart, speaker: &Speaker) -> FlowStep {
+pub(super) fn read(key: RespKey, part: HashPart, speaker: &CallerInfo) -> FlowStep {
     let Some(name) = key.metadata() else {
         return value_for(speaker, key, AfterValue::Hash { part, kept: Vec::new() });
     };

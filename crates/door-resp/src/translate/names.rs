@@ -116,7 +116,7 @@ pub(crate) fn known_as(name: Option<&str>, task: TaskId) -> String {
 
 pub(super) fn status(state: &TaskState) -> JobStatus {
     match state {
-        TaskState::Created | TaskState::Ready { .. } => JobStatus::Pending,
+        TaskState::Created | TaskState::Waiting { .. } | TaskState::Ready { .. } => JobStatus::Pending,
         TaskState::Delayed { .. } => JobStatus::Scheduled,
         TaskState::Assigned(_) | TaskState::Running(_) => JobStatus::Running,
         TaskState::Paused(_) => JobStatus::Paused,
@@ -130,7 +130,7 @@ pub(super) fn status(state: &TaskState) -> JobStatus {
 /// The states in which a job can have this status.
 pub(super) fn states(status: JobStatus) -> Vec<StateName> {
     match status {
-        JobStatus::Pending => vec![StateName::Created, StateName::Ready],
+        JobStatus::Pending => vec![StateName::Created, StateName::Waiting, StateName::Ready],
         JobStatus::Scheduled => vec![StateName::Delayed],
         JobStatus::Running => vec![StateName::Assigned, StateName::Running],
         JobStatus::Paused => vec![StateName::Paused],
@@ -147,7 +147,7 @@ pub(super) fn live_states() -> Vec<StateName> {
 
 pub(super) fn state_status(state: StateName) -> &'static str {
     match state {
-        StateName::Created | StateName::Ready => "pending",
+        StateName::Created | StateName::Waiting | StateName::Ready => "pending",
         StateName::Delayed => "scheduled",
         StateName::Assigned | StateName::Running => "running",
         StateName::Paused => "paused",

@@ -14,10 +14,10 @@ use tenure_hub::words::{
 use tenure_hub::{Request, Submission, fresh_id};
 use tenure_plans::Plan;
 
-use super::Speaker;
+use super::CallerInfo;
 use super::actions::ActionSubmission;
 use super::jobs::{JobView, Keep, of_bare_plan};
-use super::lookup::{AfterList, AfterName, AfterTakeUp, LookupResult, find_name, list, take_up};
+use super::lookup::{AfterList, AfterName, AfterReopen, LookupResult, find_name, list, reopen_task};
 use super::names::{PLANS, live_states, plan_name, plan_tag, recipe_name};
 use super::refusals::refusal;
 use super::render::time;
@@ -135,7 +135,7 @@ impl PlanFlow {
 /// What to do with a stored plan: as parsed, and as submitted.
 #[derive(Debug)]
 pub(crate) enum AfterPlan {
-    Action(Box<(SubmittedAction, Speaker)>),
+    Action(Box<(SubmittedAction, CallerInfo)>),
     Job(Box<PlannedJob>, Value),
 }
 
@@ -257,7 +257,8 @@ impl AfterRecipe {
                 if first.is_some_and(|first| first.id == own) {
                     return then.go(Ok(()));
                 }
-                let cancel = Command::Cancel { task: own, reason: Some("another one was first".into()) };
+                let cancel =
+                    Command::Cancel { task: own, reason: Some("another submission was first".into()) };
                 PlanFlow::SteppingBack { plan, then }.ask(Request::Command(cancel))
             }
         }
@@ -351,7 +352,7 @@ fn store(plan: String, json: &Value, place: &PlanPlace, then: AfterStore) -> Flo
     match *place {
         PlanPlace::None => store_first(plan, body, then),
         PlanPlace::Ended(place) => {
-            take_up(place, AfterTakeUp::Plan(Box::new(NewRecipe { plan, body, place, then })))
+            reopen_task(place, AfterReopen::Plan(Box::new(NewRecipe { plan, body, place, then })))
         }
         PlanPlace::Open { place, recipe: None } => NewRecipe { plan, body, place, then }.store_again(),
         PlanPlace::Open { recipe: Some(_), .. } | PlanPlace::Taken => then.go(Err(exists(&plan))),

@@ -25,7 +25,7 @@ pub(super) fn refusal_text(refusal: &Refusal) -> String {
         Refusal::BadParent { parent } => format!("ERR Parent job not found: {parent}"),
         Refusal::IdTaken { task } => format!("ERR Job ID already exists: {task}"),
         Refusal::NameTaken { name, .. } => {
-            format!("ERR Job ID already exists: {name}, and it was asked for differently")
+            format!("ERR Job ID already exists: {name}, and it was submitted with other parameters")
         }
         Refusal::StaleAttempt { task, attempt, current, .. } => {
             format!("ERR Stale attempt {attempt} of job {task}, the current one is {current}")
@@ -43,7 +43,7 @@ pub(super) fn refusal_text(refusal: &Refusal) -> String {
         | Refusal::Draining
         | Refusal::Trimmed { .. }
         | Refusal::Unreadable { .. }
-        | Refusal::NobodyThere { .. }
+        | Refusal::NoListener { .. }
         | Refusal::TooLate { .. } => format!("ERR {refusal}"),
     }
 }

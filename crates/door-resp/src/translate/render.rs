@@ -7,13 +7,13 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tenure_hub::words::{
-    Assignment, Name, OnLost, PresenceName, StateName, TaskInfo, TaskState, Timestamp, Wanted, Why,
+    Assignment, DependencyInfo, Name, PresenceName, StateName, TaskInfo, TaskState, Timestamp, Wanted, Why,
     WorkerInfo,
 };
 use tenure_plans::format_time;
 
 use super::envelope::{Fields, envelope};
-use super::names::{assigned_id, current_task, job_id, said_offers, shown_need, status, tools_of};
+use super::names::{assigned_id, current_task, job_id, known_as, said_offers, shown_need, status, tools_of};
 use super::results;
 use crate::json::{bytes_field, encode_base64};
 
@@ -157,16 +157,11 @@ fn one_step(task: &TaskInfo, job: &mut Map<String, Value>) {
 fn terms(task: &TaskInfo) -> Map<String, Value> {
     let names = |names: &[Name]| names.iter().map(|name| Value::from(&**name)).collect::<Value>();
     let terms = &task.terms;
-    let policy = match terms.on_lost {
-        OnLost::Requeue => "requeue",
-        OnLost::Pause => "pause",
-        OnLost::Fail => "fail",
-    };
     let mut shown = Map::new();
     shown.insert("priority".into(), task.priority.into());
     shown.insert("needs".into(), terms.needs.iter().map(|need| Value::from(shown_need(need))).collect());
     shown.insert("tags".into(), names(&terms.tags));
-    shown.insert("policy".into(), policy.into());
+    shown.insert("policy".into(), terms.on_lost.as_str().into());
     shown.insert("max_retries".into(), terms.retries.into());
     shown.insert("retry_delay_secs".into(), seconds(terms.backoff.first));
     shown.insert("crash_budget".into(), terms.crash_budget.into());
@@ -176,7 +171,18 @@ fn terms(task: &TaskInfo) -> Map<String, Value> {
     if let Some(parent) = task.parent {
         shown.insert("parent".into(), parent.to_string().into());
     }
+    if !task.after.is_empty() {
+        shown.insert("after".into(), task.after.iter().map(dependency).collect());
+        shown.insert("after_broken".into(), terms.on_broken.as_str().into());
+    }
     shown
+}
+
+fn dependency(info: &DependencyInfo) -> Value {
+    json!({
+        "job_id": known_as(info.name.as_deref(), info.task), "status": info.condition.as_str(),
+        "progress": info.progress.as_str(),
+    })
 }
 
 /// A job's state and what came out of it.
@@ -200,7 +206,7 @@ pub(super) fn state(task: &TaskInfo, result: &Bytes) -> Map<String, Value> {
         }
     }
     match &task.state {
-        TaskState::Created | TaskState::Ready { .. } => {}
+        TaskState::Created | TaskState::Waiting { .. } | TaskState::Ready { .. } => {}
         TaskState::Delayed { until } => {
             job.insert("run_at".into(), time(*until));
         }

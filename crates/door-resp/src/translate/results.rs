@@ -29,7 +29,7 @@ pub(super) fn output(result: &Bytes, field: &str) -> Option<Bytes> {
 }
 
 /// The result itself, which may accompany other outputs.
-pub(super) fn lone(result: Bytes) -> Bytes {
+pub(super) fn result_only(result: Bytes) -> Bytes {
     outputs(&result).and_then(|outputs| bytes_of(&outputs, "result")).unwrap_or(result)
 }
 

@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use serde_json::Value;
 use tenure_hub::words::{
-    Accepted, Backoff, Name, NewTask, OnLost, Refusal, Reply as Decided, TaskId, Timestamp,
+    Accepted, After, AfterTask, Backoff, Name, NewTask, Refusal, Reply as Decided, TaskId, Timestamp,
 };
 use tenure_hub::{Request, Response, fresh_id};
 use tenure_plans::{Plan, PlanJob};
 
-use super::Speaker;
+use super::CallerInfo;
 use super::envelope::runs_plan;
 use super::last::LastReply;
 use super::lookup::{AfterFind, AfterMatch, AfterWorkers, find, one_queue, workers};
@@ -17,14 +17,14 @@ use super::plans::{AfterPlan, AfterStore, store_plan, with_plan};
 use super::refusals::{refusal, refusal_text, refused};
 use crate::codec::Reply;
 use crate::flow::{FlowOutcome, FlowStep, OTHER_KIND};
-use crate::json::{JobSubmission, JobWork, LostPolicy, NotBefore, TaskOptions, pushed_name};
+use crate::json::{AfterJob, JobSubmission, JobWork, NotBefore, TaskOptions, pushed_name};
 use crate::key::RespQueueKey;
 
 /// Maximum delay before a failed job is retried.
 const BACKOFF_MAX: std::time::Duration = std::time::Duration::from_secs(3600);
 
 /// `LPUSH`: one task per body.
-pub(super) fn push(queue: &RespQueueKey, bodies: Vec<Bytes>, speaker: &Speaker) -> FlowStep {
+pub(super) fn push(queue: &RespQueueKey, bodies: Vec<Bytes>, speaker: &CallerInfo) -> FlowStep {
     let name = match open_queue(queue) {
         Ok(name) => name,
         Err(error) => return FlowStep::Reply(error.reply()),
@@ -89,7 +89,7 @@ fn partly_refused(each: &[Result<Accepted, Refusal>], first: usize) -> Reply {
 }
 
 /// `JOB.SUBMIT`.
-pub(super) fn job(mut submission: JobSubmission, speaker: &Speaker) -> FlowStep {
+pub(super) fn job(mut submission: JobSubmission, speaker: &CallerInfo) -> FlowStep {
     if let Some(words) = submission.options.needs_described.take() {
         let then = AfterMatch::Job(Box::new((submission, speaker.clone())));
         return workers(AfterWorkers::Match { words, then });
@@ -108,7 +108,7 @@ pub(crate) struct PendingJob {
     name: Option<String>,
     work: JobWork,
     options: TaskOptions,
-    speaker: Speaker,
+    speaker: CallerInfo,
 }
 
 impl PendingJob {
@@ -143,7 +143,7 @@ pub(crate) struct PlannedJob {
     options: TaskOptions,
     tags: Vec<Name>,
     body: Bytes,
-    speaker: Speaker,
+    speaker: CallerInfo,
 }
 
 impl PlannedJob {
@@ -171,19 +171,30 @@ impl PlannedJob {
     }
 }
 
+/// A job is known by its client's id for it, else by the broker's.
+fn after(after: &AfterJob) -> After {
+    let task = match after.job.parse() {
+        Ok(id) => AfterTask::Id(id),
+        Err(_) => AfterTask::Name(after.job.as_str().into()),
+    };
+    After { task, condition: after.condition }
+}
+
 /// A task with everything its submitter may say about it.
-pub(super) fn new_task(options: &TaskOptions, now: Timestamp, speaker: &Speaker) -> Result<NewTask, Reply> {
+pub(super) fn new_task(
+    options: &TaskOptions,
+    now: Timestamp,
+    speaker: &CallerInfo,
+) -> Result<NewTask, Reply> {
     let queue = open_queue(&options.queue).map_err(|error| error.reply())?;
     let mut task = NewTask::new(fresh_id(), queue);
     task.priority = Some(options.priority);
     let needs = options.needs.iter().flatten().chain(&options.needs_matched);
     task.needs = needs.map(|need| Name::from(need.as_str())).collect();
     task.tags = options.tags.iter().map(|tag| Name::from(tag.as_str())).collect();
-    task.on_lost = match options.on_lost_worker {
-        None | Some(LostPolicy::Requeue) => OnLost::Requeue,
-        Some(LostPolicy::Pause) => OnLost::Pause,
-        Some(LostPolicy::Fail) => OnLost::Fail,
-    };
+    task.after = options.after.iter().map(after).collect();
+    task.on_broken = options.after_broken;
+    task.on_lost = options.on_lost_worker.unwrap_or_default();
     task.not_before = options.not_before.map(|when| match when {
         NotBefore::At(millis) => Timestamp(millis),
         NotBefore::In(delay) => now + delay,

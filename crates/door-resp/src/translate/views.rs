@@ -16,11 +16,11 @@ use super::lookup::{
 use super::names::{said_offers, status, tag_offers, tags_of};
 use super::plans::{AfterFindPlan, find_plan};
 use super::refusals::call_refused;
-use super::workers::{AfterHeld, CallWithReply, about_held, named_anew};
-use super::{Speaker, key_reply, keyspace, metadata, render, results};
+use super::workers::{AfterHeld, CallWithReply, about_held, rename_worker};
+use super::{CallerInfo, key_reply, keyspace, metadata, render, results};
 use crate::codec::{Reply, Version};
 use crate::command::{AskedKey, HashPart, ViewCommand};
-use crate::flow::{CommandFlow, FlowStep, Input, Whom};
+use crate::flow::{CommandFlow, FlowStep, Input, TargetWorker};
 use crate::json::{Capabilities, JobReport, JobUpdate, Outputs, check_worker_id};
 use crate::key::{ActionField, JobField, RespKey, WorkerField};
 use crate::rights::JobReader;
@@ -39,7 +39,7 @@ pub(crate) enum ViewFlow {
         key: RespKey,
         part: HashPart,
         wanted: Option<Vec<Bytes>>,
-        speaker: Box<Speaker>,
+        speaker: Box<CallerInfo>,
     },
     /// A stored string among views.
     Stored(AfterValue),
@@ -170,7 +170,7 @@ impl AfterMembers {
     }
 }
 
-pub(super) fn start(command: ViewCommand, speaker: &Speaker) -> FlowStep {
+pub(super) fn start(command: ViewCommand, speaker: &CallerInfo) -> FlowStep {
     match command {
         ViewCommand::Get(key) => value_for(speaker, key, AfterValue::Get),
         ViewCommand::GetMany(keys) => values(keys.into_iter().rev().collect(), Vec::new()),
@@ -217,7 +217,7 @@ fn or_stored(
 }
 
 /// The reply to GET for this reader.
-pub(super) fn value_for(speaker: &Speaker, key: RespKey, then: AfterValue) -> FlowStep {
+pub(super) fn value_for(speaker: &CallerInfo, key: RespKey, then: AfterValue) -> FlowStep {
     value(key, speaker.reader, speaker.worker.clone(), then)
 }
 
@@ -226,7 +226,7 @@ fn value(key: RespKey, reader: JobReader, worker_here: Option<Name>, then: After
         RespKey::Job { id, field } => {
             let call = RespCall::Mention { task: id.clone() };
             let flow = ViewFlow::Mentioning { job: id, field, then, reader, worker: worker_here };
-            FlowStep::Call(Whom::Own, call, CommandFlow::View(flow))
+            FlowStep::Call(TargetWorker::Own, call, CommandFlow::View(flow))
         }
         RespKey::Plan { id } => find_plan(&id, AfterFindPlan::Value(then)),
         RespKey::Action { id, field: ActionField::Whole } => with_action(&id, AfterAbout::Value(then)),
@@ -285,7 +285,7 @@ pub(super) fn result_field(task: &TaskInfo, field: JobField, result: Bytes) -> O
     let name = match field {
         JobField::Stdout => "stdout",
         JobField::Stderr => "stderr",
-        _ => return Some(results::lone(result)),
+        _ => return Some(results::result_only(result)),
     };
     results::output(&result, name)
 }
@@ -315,7 +315,7 @@ fn stats_until(worker: &WorkerInfo) -> Option<Timestamp> {
     Some(Timestamp(at) + STATS_FOR)
 }
 
-fn set(key: RespKey, value: Bytes, speaker: &Speaker) -> FlowStep {
+fn set(key: RespKey, value: Bytes, speaker: &CallerInfo) -> FlowStep {
     let worker = speaker.worker.clone();
     match key {
         RespKey::Worker { id, field } => {
@@ -326,20 +326,22 @@ fn set(key: RespKey, value: Bytes, speaker: &Speaker) -> FlowStep {
             let (whom, call) = match field {
                 WorkerField::Tools | WorkerField::Tags => match Capabilities::from_list(&value) {
                     Ok(tags) if field == WorkerField::Tags => {
-                        (Whom::Become(name), RespCall::Label(tag_offers(&tags.tools)))
+                        (TargetWorker::Become(name), RespCall::Label(tag_offers(&tags.tools)))
                     }
-                    Ok(tools) => (Whom::Become(name), RespCall::Offer(tools.all().map(Into::into).collect())),
+                    Ok(tools) => {
+                        (TargetWorker::Become(name), RespCall::Offer(tools.all().map(Into::into).collect()))
+                    }
                     Err(error) => return FlowStep::error(format!("ERR {error}")),
                 },
                 WorkerField::Metadata | WorkerField::Stats | WorkerField::Alive => {
-                    (Whom::Opened(name), RespCall::Ping)
+                    (TargetWorker::Opened(name), RespCall::Ping)
                 }
             };
             let saying = CallWithReply { worker: id, whom, call, done: Reply::OK };
             if matches!(field, WorkerField::Tools | WorkerField::Tags) {
-                named_anew(speaker, saying)
+                rename_worker(speaker, saying)
             } else {
-                saying.say()
+                saying.call()
             }
         }
         RespKey::Job { id, field: JobField::Status } => {
@@ -366,7 +368,7 @@ fn set(key: RespKey, value: Bytes, speaker: &Speaker) -> FlowStep {
 
 fn reported(job: String, call: RespCall, report: Option<JobReport>, worker: Option<Name>) -> FlowStep {
     let then = AfterHeld::Set { job: job.clone(), report, worker: worker.clone() };
-    about_held(Whom::Own, job, worker, call, then)
+    about_held(TargetWorker::Own, job, worker, call, then)
 }
 
 /// The worker actor's reply to a view that was set.

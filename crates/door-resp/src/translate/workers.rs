@@ -7,10 +7,10 @@ use tenure_hub::words::{Command, Name, PresenceName, TaskInfo, Timestamp, Worker
 use super::last::LastReply;
 use super::lookup::{AfterFind, AfterWorker, AfterWorkers, LookupResult, find, worker, workers};
 use super::refusals::call_refused;
-use super::{Speaker, jobs, lists, render, views};
+use super::{CallerInfo, jobs, lists, render, views};
 use crate::codec::Reply;
 use crate::command::{PageOptions, WorkerCommand};
-use crate::flow::{CommandFlow, FlowStep, Input, Whom};
+use crate::flow::{CommandFlow, FlowStep, Input, TargetWorker};
 use crate::json::{Challenge, JobReport, check_worker_id};
 use crate::key::RespQueueKey;
 use crate::ranking::CapabilityIndex;
@@ -49,7 +49,7 @@ pub(crate) enum WorkerFlow {
 }
 
 impl WorkerFlow {
-    fn call(self, whom: Whom, call: RespCall) -> FlowStep {
+    fn call(self, whom: TargetWorker, call: RespCall) -> FlowStep {
         FlowStep::Call(whom, call, CommandFlow::Worker(self))
     }
 
@@ -63,7 +63,7 @@ impl WorkerFlow {
                 RespCallReply::Held(task) => FlowStep::error(format!(
                     "ERR This connection holds job {task} as a worker without a name, finish it first"
                 )),
-                _ => saying.say(),
+                _ => saying.call(),
             },
             Self::AboutHeld { job, worker, again, then } => match (input.call(), worker) {
                 (RespCallReply::NotHeld | RespCallReply::NotRegistered, Some(worker))
@@ -76,7 +76,7 @@ impl WorkerFlow {
             Self::HeldAgain(then) => then.go(input.call()),
             Self::Returning(then) => match then {
                 AfterReturn::Pong(reply) => FlowStep::Reply(reply),
-                AfterReturn::Again(call, then) => Self::HeldAgain(then).call(Whom::Own, call),
+                AfterReturn::Again(call, then) => Self::HeldAgain(then).call(TargetWorker::Own, call),
             },
             Self::Pinging { name, reply } => match input.call() {
                 RespCallReply::NotRegistered => worker(&name.clone(), AfterWorker::Pinged { name, reply }),
@@ -131,37 +131,37 @@ pub(crate) enum AfterReturn {
 #[derive(Debug)]
 pub(crate) struct CallWithReply {
     pub(super) worker: String,
-    pub(super) whom: Whom,
+    pub(super) whom: TargetWorker,
     pub(super) call: RespCall,
     pub(super) done: Reply,
 }
 
 impl CallWithReply {
-    pub(super) fn say(self) -> FlowStep {
+    pub(super) fn call(self) -> FlowStep {
         let Self { worker, whom, call, done } = self;
         WorkerFlow::Saying { worker, done }.call(whom, call)
     }
 }
 
-pub(super) fn start(command: WorkerCommand, speaker: &Speaker) -> FlowStep {
+pub(super) fn start(command: WorkerCommand, speaker: &CallerInfo) -> FlowStep {
     match command {
         WorkerCommand::Register(registration) => {
             let worker = registration.worker.clone();
             let seconds = speaker.settings.heartbeat.as_secs().max(1);
             let done = Reply::simple(format!("OK worker_id={worker} heartbeat_interval={seconds}"));
-            let whom = Whom::Become(worker.as_str().into());
-            named_anew(
+            let whom = TargetWorker::Become(worker.as_str().into());
+            rename_worker(
                 speaker,
                 CallWithReply { worker, whom, call: RespCall::Register(introduction(&registration)), done },
             )
         }
         WorkerCommand::Heartbeat { worker, statistics } => {
             let call = RespCall::Heartbeat(statistics.as_ref().map(figures));
-            let whom = Whom::Known(worker.as_str().into());
-            CallWithReply { worker, whom, call, done: Reply::OK }.say()
+            let whom = TargetWorker::Known(worker.as_str().into());
+            CallWithReply { worker, whom, call, done: Reply::OK }.call()
         }
         WorkerCommand::Unregister { worker } => {
-            let whom = Whom::Known(worker.as_str().into());
+            let whom = TargetWorker::Known(worker.as_str().into());
             WorkerFlow::Unregistering { worker }.call(whom, RespCall::Unregister)
         }
         WorkerCommand::Verify { capability, challenge } => match challenge {
@@ -171,7 +171,7 @@ pub(super) fn start(command: WorkerCommand, speaker: &Speaker) -> FlowStep {
             }
             Challenge::Answer { output, exit_code } => {
                 let answer = VerifyCall::Answer { capability, output, exit_code };
-                WorkerFlow::Verifying.call(Whom::Own, RespCall::Own(answer))
+                WorkerFlow::Verifying.call(TargetWorker::Own, RespCall::Own(answer))
             }
         },
         WorkerCommand::List => workers(AfterWorkers::List),
@@ -216,17 +216,17 @@ pub(super) fn list_reply(now: Timestamp, all: &[WorkerInfo]) -> Reply {
 }
 
 /// A connection that works without a name finishes what it holds before it gets one.
-pub(super) fn named_anew(speaker: &Speaker, saying: CallWithReply) -> FlowStep {
+pub(super) fn rename_worker(speaker: &CallerInfo, saying: CallWithReply) -> FlowStep {
     if !speaker.is_nameless {
-        return saying.say();
+        return saying.call();
     }
-    WorkerFlow::Renaming(Box::new(saying)).call(Whom::Own, RespCall::Retire)
+    WorkerFlow::Renaming(Box::new(saying)).call(TargetWorker::Own, RespCall::Retire)
 }
 
 /// A call about a job that the connection's worker holds. After a restart of the broker the actor does not know the
 /// job until the worker returns: then this call counts as the return.
 pub(super) fn about_held(
-    whom: Whom,
+    whom: TargetWorker,
     job: String,
     worker: Option<Name>,
     call: RespCall,
@@ -235,35 +235,30 @@ pub(super) fn about_held(
     WorkerFlow::AboutHeld { job, worker, again: call.clone(), then }.call(whom, call)
 }
 
-pub(super) fn held_after_all(
-    worker: Name,
-    call: RespCall,
-    then: AfterHeld,
-    found: &LookupResult,
-) -> FlowStep {
+pub(super) fn retry_if_held(worker: Name, call: RespCall, then: AfterHeld, found: &LookupResult) -> FlowStep {
     let holds = |task: &TaskInfo| task.state.holding().is_some_and(|holding| holding.worker == worker);
     if !found.as_ref().is_ok_and(|task| holds(task)) {
         return then.go(RespCallReply::NotHeld);
     }
-    come_back(worker, AfterReturn::Again(call, then))
+    rejoin(worker, AfterReturn::Again(call, then))
 }
 
 /// A ping makes a worker known, and each later one is a sign of life.
 pub(crate) fn pinged(name: Name, reply: Reply) -> FlowStep {
-    WorkerFlow::Pinging { name: name.clone(), reply }.call(Whom::Opened(name), RespCall::Ping)
+    WorkerFlow::Pinging { name: name.clone(), reply }.call(TargetWorker::Opened(name), RespCall::Ping)
 }
 
 pub(super) fn pinged_found(name: Name, reply: Reply, found: Option<&WorkerInfo>) -> FlowStep {
     match found {
         Some(info) if info.presence == PresenceName::Lost && !info.held.is_empty() => {
-            come_back(name, AfterReturn::Pong(reply))
+            rejoin(name, AfterReturn::Pong(reply))
         }
         _ => FlowStep::Reply(reply),
     }
 }
 
-fn come_back(worker: Name, then: AfterReturn) -> FlowStep {
-    WorkerFlow::Returning(then).call(Whom::Become(worker), RespCall::Return)
+fn rejoin(worker: Name, then: AfterReturn) -> FlowStep {
+    WorkerFlow::Returning(then).call(TargetWorker::Become(worker), RespCall::Return)
 }
 
 pub(super) fn forget_found(name: &str, found: Option<WorkerInfo>) -> FlowStep {
@@ -309,7 +304,7 @@ impl Asking {
         }
         let question = Question { capability: capability.clone(), command, arguments, expect };
         let challenge = || RespCall::Own(VerifyCall::Challenge(question.clone()));
-        let calls = asked.iter().map(|name| (Whom::Known(name.clone()), challenge())).collect();
+        let calls = asked.iter().map(|name| (TargetWorker::Known(name.clone()), challenge())).collect();
         FlowStep::Calls(calls, CommandFlow::Worker(WorkerFlow::Challenging { capability, asked }))
     }
 }

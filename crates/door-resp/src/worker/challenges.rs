@@ -197,7 +197,7 @@ pub(super) fn drop_all(worker: &mut RespWorker, out: &mut RespWorkerOutput) {
     for challenge in std::mem::take(&mut worker.door.open) {
         if let Some(task) = challenge.task {
             let reason = Some("the worker to be verified is gone".into());
-            worker.tell(Command::Cancel { task, reason }, out);
+            worker.send_without_reply(Command::Cancel { task, reason }, out);
         }
         out.answers.push((challenge.caller, RespCallReply::Own(ChallengeVerdict::Failed)));
     }

@@ -14,12 +14,15 @@ use tenure_door_resp::testing::{
 };
 use tenure_hub::core::Core;
 use tenure_hub::keyspace::{KeySaver, KeyspaceClient, KeyspaceSettings, Keyspaces, Round};
-use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 use tenure_hub::words::{Name, Peer, Refusal, SessionId, Settings as EngineSettings, Timestamp};
-use tenure_hub::{Ask, Grant, Keys, Mailbox, Principal, Right, Rights, Stats};
+use tenure_hub::{Ask, ClockReading, Grant, Keys, Mailbox, Principal, Right, Rights, Stats};
+use tenure_store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 
 pub(crate) struct World {
+    /// The time of day.
     pub(crate) now: Timestamp,
+    /// How many milliseconds the time of day was set forward.
+    ahead: i64,
     settings: EngineSettings,
     disk: MemoryDisk,
     core: Core,
@@ -72,7 +75,7 @@ impl RespAuthenticator for TestAuthenticator {
         self.0.may_work_as(grant, worker)
     }
 
-    fn admit(&self, _: Timestamp, key: &[u8]) -> RespAdmission {
+    fn admit(&self, _: ClockReading, key: &[u8]) -> RespAdmission {
         self.0.admit(Some(key)).map_or(RespAdmission::Wrong, RespAdmission::Granted)
     }
 }
@@ -126,6 +129,7 @@ impl World {
             Keyspaces::open(&reader, KeyspaceSettings::default()).expect("the log of keys opens");
         World {
             now,
+            ahead: 0,
             settings,
             disk,
             core: Core::new(engine, batches, maintenance, Stats::default()),
@@ -244,8 +248,17 @@ impl World {
     /// Every task that the broker has, also those that this door does not show.
     pub(crate) fn task_ids(&self) -> Vec<String> {
         let mut ids = Vec::new();
-        self.core.engine().scan_tasks(None, usize::MAX, &mut |task, _| ids.push(task.id.to_string()));
+        self.core.engine().scan_tasks(None, usize::MAX, &mut |task, _, _| ids.push(task.id.to_string()));
         ids
+    }
+
+    /// The time of day is set forward or back; no time passes.
+    pub(crate) fn set_clock(&mut self, millis: i64) {
+        let before = self.now;
+        self.now = shifted(self.now, millis);
+        self.ahead += millis;
+        self.core.clock_set(before, self.now);
+        self.settle();
     }
 
     /// Lets time pass, stopping wherever something is due.
@@ -254,8 +267,8 @@ impl World {
         loop {
             let sessions = self.connections.values().filter_map(|one| one.session.next_deadline());
             let workers = self.workers.values().filter_map(|actor| actor.worker.next_deadline());
-            let next =
-                sessions.chain(workers).chain(self.core.next_deadline()).filter(|at| *at > self.now).min();
+            let of_doors = sessions.chain(workers).map(|at| shifted(at, self.ahead));
+            let next = of_doors.chain(self.core.next_deadline()).filter(|at| *at > self.now).min();
             self.now = next.unwrap_or(end).min(end);
             self.settle();
             if self.now >= end {
@@ -297,10 +310,10 @@ impl World {
         }
         let mut moved = !mail.is_empty();
         for delivery in mail {
-            connection.session.deliver(self.now, delivery, &mut out);
+            connection.session.deliver(moment(self.now, self.ahead), delivery, &mut out);
         }
-        connection.session.tick(self.now, &mut out);
-        connection.session.receive(self.now, &authenticator, &mut out);
+        connection.session.tick(moment(self.now, self.ahead), &mut out);
+        connection.session.receive(moment(self.now, self.ahead), &authenticator, &mut out);
         moved |= !out.bytes.is_empty()
             || !out.asks.is_empty()
             || !out.calls.is_empty()
@@ -334,7 +347,7 @@ impl World {
                 let read = |blob| self.reader.read(blob).map_err(|_| Refusal::Unreadable { what: "body" });
                 let read = blobs.into_iter().map(read).collect();
                 let connection = self.connections.get_mut(&client).expect("it is open");
-                connection.session.has_read(self.now, token, read, &mut out);
+                connection.session.has_read(moment(self.now, self.ahead), token, read, &mut out);
             }
             for act in std::mem::take(&mut out.channels) {
                 // There are no topics here, so nobody hears what is published.
@@ -387,7 +400,7 @@ impl World {
             for (token, answer) in answers {
                 let mut out = SessionOutput::default();
                 let connection = self.connections.get_mut(&client).expect("it is open");
-                connection.session.keys_answered(self.now, token, answer, &mut out);
+                connection.session.keys_answered(moment(self.now, self.ahead), token, answer, &mut out);
                 self.output(client, out);
             }
         }
@@ -422,7 +435,12 @@ impl World {
         if !self.workers.contains_key(&name) {
             let Some(kind) = *open_as else {
                 let connection = self.connections.get_mut(&client).expect("it is open");
-                connection.session.worker_answered(self.now, *token, RespCallReply::NotRegistered, out);
+                connection.session.worker_answered(
+                    moment(self.now, self.ahead),
+                    *token,
+                    RespCallReply::NotRegistered,
+                    out,
+                );
                 calls.pop_front();
                 return;
             };
@@ -432,7 +450,7 @@ impl World {
                 grant.name.clone(),
                 kind,
                 Settings::default().heartbeats(),
-                self.now,
+                moment(self.now, self.ahead),
             );
             self.workers.insert(name.clone(), Actor { worker, inside: None, grant });
         }
@@ -440,7 +458,7 @@ impl World {
         let of_this = RespWorkerCall::of_one_worker(calls, client as u64);
         let grant = self.connections[&client].session.grant();
         let actor = self.workers.get_mut(&name).expect("it is open");
-        actor.worker.call_from(self.now, &KeyHolder::from(&*grant), of_this, &mut told);
+        actor.worker.call_from(moment(self.now, self.ahead), &KeyHolder::from(&*grant), of_this, &mut told);
         if told.changes_owner {
             actor.grant = grant;
             if let Some((session, _)) = actor.inside.take() {
@@ -459,11 +477,11 @@ impl World {
         }
         let mut moved = !mail.is_empty();
         for delivery in mail {
-            actor.worker.deliver(self.now, delivery, &mut out);
+            actor.worker.deliver(moment(self.now, self.ahead), delivery, &mut out);
         }
-        actor.worker.tick(self.now, &mut out);
+        actor.worker.tick(moment(self.now, self.ahead), &mut out);
         moved |= !out.asks.is_empty() || !out.answers.is_empty();
-        let over = actor.worker.is_over(self.now);
+        let over = actor.worker.is_over(moment(self.now, self.ahead).steady);
         self.tell(name, out);
         if over && let Some(actor) = self.workers.remove(name) {
             if let Some((session, _)) = actor.inside {
@@ -491,7 +509,7 @@ impl World {
             let client = caller.connection as usize;
             let Some(connection) = self.connections.get_mut(&client) else { continue };
             let mut said = SessionOutput::default();
-            connection.session.worker_answered(self.now, caller.token, answer, &mut said);
+            connection.session.worker_answered(moment(self.now, self.ahead), caller.token, answer, &mut said);
             self.output(client, said);
         }
         for (client, job, wanted) in out.wishes {
@@ -533,7 +551,7 @@ impl World {
             self.core.synced(self.now, position);
             self.syncs += 1;
         }
-        self.core.speak();
+        self.core.flush_outbox();
         for (watch, from) in self.core.take_to_read() {
             self.core.read_log(watch, from, &self.reader);
         }
@@ -550,11 +568,19 @@ impl World {
                     waiting = true;
                     let mut out = SessionOutput::default();
                     let connection = self.connections.get_mut(&client).expect("it is open");
-                    connection.session.deliver(self.now, delivery, &mut out);
+                    connection.session.deliver(moment(self.now, self.ahead), delivery, &mut out);
                     self.output(client, out);
                 }
             }
         }
         waiting
     }
+}
+
+fn moment(wall: Timestamp, ahead: i64) -> ClockReading {
+    ClockReading { wall, steady: shifted(wall, -ahead) }
+}
+
+fn shifted(at: Timestamp, millis: i64) -> Timestamp {
+    Timestamp(at.0.saturating_add_signed(millis))
 }

@@ -169,11 +169,11 @@ impl ZmtpPeer {
             Frame::Part { body, more } => {
                 Ok(self.assembly.add(body, more, &self.limits)?.map(ZmtpEvent::Message))
             }
-            Frame::Command(body) => self.obey(command::parse(body)?, out).map(Some),
+            Frame::Command(body) => self.handle_command(command::parse(body)?, out).map(Some),
         }
     }
 
-    fn obey(&mut self, command: ZmtpCommand, out: &mut BytesMut) -> Result<ZmtpEvent, CodecError> {
+    fn handle_command(&mut self, command: ZmtpCommand, out: &mut BytesMut) -> Result<ZmtpEvent, CodecError> {
         match (command, &self.state) {
             (ZmtpCommand::Error { reason }, _) => Err(CodecError::PeerError { reason }),
             (ZmtpCommand::Ready { metadata }, State::Ready)

@@ -21,7 +21,7 @@ pub struct Notice {
     pub at: Duration,
     /// The number of its event: a returning client asks for everything after the last one it saw.
     pub event: u64,
-    pub job: Option<JobNews>,
+    pub job: Option<NoticeJob>,
 }
 
 /// What happened, by its name on the wire.
@@ -45,7 +45,7 @@ pub enum NoticeKind {
 
 /// The job a notice is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JobNews {
+pub struct NoticeJob {
     /// The client's own `JobID`, or the task's id where it gave none.
     pub job_id: String,
     /// The task's id in this broker.

@@ -6,9 +6,12 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tenure_door_kit::{Charge, DoorStream, FREE_BYTES, LoginError, ReadSizer, read_into, send_last};
+use tenure_door_kit::{
+    Charge, DoorStream, FREE_BYTES, LoginError, ReadSizer, flush_before_close, read_into, read_secret_into,
+    wipe_taken,
+};
 use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
-use tenure_hub::{Delivery, HubHandle, Principal, Session, fresh_id, wall_clock};
+use tenure_hub::{ClockReading, Delivery, HubHandle, Principal, Session, fresh_id, monotonic_clock};
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time::Instant;
 
@@ -98,15 +101,19 @@ impl<'a> Connection<'a> {
     pub(super) async fn introduce(&mut self) -> Result<Option<(Identity, Principal)>, Ended> {
         let mut principal = None;
         loop {
+            let capacity = self.peer.input().capacity();
             match self.peer.next_event(&mut self.unsent) {
-                Ok(Some(ZmtpEvent::Credentials { password, .. })) => {
-                    match self.login(Some(&password.0)) {
+                Ok(Some(ZmtpEvent::Credentials { username, password })) => {
+                    let login = self.login(Some(&password.0));
+                    drop((username, password));
+                    wipe_taken(self.peer.input(), capacity);
+                    match login {
                         Ok(who) => {
                             principal = Some(who);
                             self.peer.admit(&mut self.unsent);
                         }
                         Err(LoginError::NoKey) => self.peer.refuse(&mut self.unsent),
-                        Err(LoginError::WrongKey { wait }) => {
+                        Err(LoginError::WrongKey { wait, .. }) => {
                             tokio::time::sleep(wait).await;
                             self.peer.refuse(&mut self.unsent);
                         }
@@ -129,14 +136,14 @@ impl<'a> Connection<'a> {
                         // This login fails; it counts and logs a peer without a key.
                         let _ = self.login(None);
                     }
-                    self.last_words().await;
+                    self.flush_unsent().await;
                     return Err(error.into());
                 }
             }
             if !self.unsent.is_empty() && self.writing.write_all_buf(&mut self.unsent).await.is_err() {
                 return Ok(None);
             }
-            let read = read_into(&mut self.reading, self.peer.input(), READ_BYTES_MIN).await;
+            let read = read_secret_into(&mut self.reading, self.peer.input(), READ_BYTES_MIN).await;
             if !matches!(read, Ok(1..)) {
                 return Ok(None);
             }
@@ -144,7 +151,7 @@ impl<'a> Connection<'a> {
     }
 
     fn login(&self, key: Option<&[u8]>) -> Result<Principal, LoginError> {
-        self.door.kit.authenticator.login(wall_clock(), self.address, key)
+        self.door.kit.authenticator.login(ClockReading::now(), self.address, key)
     }
 
     pub(super) async fn talk(
@@ -160,22 +167,22 @@ impl<'a> Connection<'a> {
         let mut out = PeerOutput::default();
         let mut arrived: Vec<Delivery> = Vec::new();
         let mut deliveries: VecDeque<Delivery> = VecDeque::new();
-        conversation.begin(wall_clock(), &mut out);
+        conversation.begin(ClockReading::now(), &mut out);
         loop {
             let understood = self.listen(conversation, &mut out);
-            let has_hub = self.speak(session, &mut out).await;
+            let has_hub = self.send_requests(session, &mut out).await;
             let is_dry = match understood {
                 Ok(is_dry) if has_hub && !out.close => is_dry,
                 Ok(_) => {
-                    self.last_words().await;
+                    self.flush_unsent().await;
                     return Ok(());
                 }
                 Err(error) => {
                     if matches!(error, CodecError::FrameTooLong { .. } | CodecError::MessageTooLong { .. }) {
-                        conversation.too_long(wall_clock(), &mut out);
-                        self.speak(session, &mut out).await;
+                        conversation.too_long(ClockReading::now(), &mut out);
+                        self.send_requests(session, &mut out).await;
                     }
-                    self.last_words().await;
+                    self.flush_unsent().await;
                     return Err(error.into());
                 }
             };
@@ -197,8 +204,8 @@ impl<'a> Connection<'a> {
             }
             tokio::select! {
                 () = holder.is_wanted().cancelled() => {
-                    conversation.replaced(wall_clock(), &mut out);
-                    self.speak(session, &mut out).await;
+                    conversation.replaced(ClockReading::now(), &mut out);
+                    self.send_requests(session, &mut out).await;
                     return Ok(());
                 }
                 () = &mut stopped => out.close = true,
@@ -224,7 +231,7 @@ impl<'a> Connection<'a> {
                     }
                     deliveries.extend(arrived.drain(..));
                 }
-                () = &mut alarm => self.look_around(conversation, holder, &mut out)?,
+                () = &mut alarm => self.keep_alive(conversation, holder, &mut out)?,
                 // Bytes and deliveries that are already here must not wait.
                 () = std::future::ready(()), if has_work => {}
             }
@@ -247,7 +254,7 @@ impl<'a> Connection<'a> {
                 return;
             }
             let Some(delivery) = deliveries.pop_front() else {
-                conversation.settle(wall_clock(), out);
+                conversation.settle(ClockReading::now(), out);
                 return self.compose(out);
             };
             let bytes = match needed {
@@ -257,7 +264,7 @@ impl<'a> Connection<'a> {
                 },
                 None => Ok(bytes::Bytes::new()),
             };
-            conversation.deliver(wall_clock(), delivery, bytes, out);
+            conversation.deliver(ClockReading::now(), delivery, bytes, out);
             self.compose(out);
         }
     }
@@ -297,7 +304,7 @@ impl<'a> Connection<'a> {
         conversation: &mut impl PeerSession,
         out: &mut PeerOutput,
     ) -> Result<bool, CodecError> {
-        let now = wall_clock();
+        let now = ClockReading::now();
         while out.asks.len() < ASKS_AT_ONCE && self.unsent.len() < UNSENT_BYTES_MAX {
             match self.peer.next_event(&mut self.unsent)? {
                 Some(ZmtpEvent::Message(frames)) => {
@@ -313,7 +320,7 @@ impl<'a> Connection<'a> {
     }
 
     /// Sends the session's requests to the hub. Returns whether the hub still runs.
-    async fn speak(&mut self, session: &Session, out: &mut PeerOutput) -> bool {
+    async fn send_requests(&mut self, session: &Session, out: &mut PeerOutput) -> bool {
         self.compose(out);
         out.asks.is_empty() || session.send(std::mem::take(&mut out.asks)).await.is_ok()
     }
@@ -328,7 +335,7 @@ impl<'a> Connection<'a> {
     }
 
     /// Time has passed: sends heartbeats of the protocol, and checks that the peer is alive.
-    fn look_around(
+    fn keep_alive(
         &mut self,
         conversation: &mut impl PeerSession,
         holder: &Holder,
@@ -375,7 +382,7 @@ impl<'a> Connection<'a> {
         }
         // A peer that does not read gets no further heartbeats.
         if self.unsent.is_empty() {
-            conversation.tick(wall_clock(), out);
+            conversation.tick(ClockReading::now(), out);
         }
         Ok(())
     }
@@ -392,13 +399,15 @@ impl<'a> Connection<'a> {
         }
         let ping_at = self.asked_at.unwrap_or(self.heard_at) + self.transport.ping;
         let is_writable = self.unsent.is_empty();
-        let tick_at =
-            conversation.deadline().filter(|_| is_writable).map(|at| Instant::now() + at.since(wall_clock()));
+        let tick_at = conversation
+            .deadline()
+            .filter(|_| is_writable)
+            .map(|at| Instant::now() + at.since(monotonic_clock()));
         tick_at.map_or(ping_at, |tick_at| tick_at.min(ping_at))
     }
 
     /// Tries to send what is unsent before the connection is closed.
-    async fn last_words(&mut self) {
-        send_last(&mut self.writing, &mut self.unsent).await;
+    async fn flush_unsent(&mut self) {
+        flush_before_close(&mut self.writing, &mut self.unsent).await;
     }
 }

@@ -11,7 +11,7 @@ use tenure_hub::{Broadcast, CallAnswer, Request, Response, Submission};
 use super::inquiry::{Inquiry, InquiryStep};
 use super::jobs::{JOBS_MAX, Jobs};
 use super::majordomo::{ReplyPurpose, SessionTurn};
-use super::telling::Telling;
+use super::pending_notices::PendingNotices;
 use crate::body;
 use crate::mdp::{
     ClientRequest, KeyTable, MdpAddress, MdpDialect, MdpError, Mmi, ReturnPath, expand, is_mmi,
@@ -46,7 +46,7 @@ pub(super) struct ClientSession {
     /// The return path to a `_PL` client with its own identity, for jobs that it did not submit on this connection.
     returned: Option<ReturnPath>,
     hears_parts: bool,
-    pub(super) telling: Telling,
+    pub(super) pending_notices: PendingNotices,
     inquiries: HashMap<u64, Inquiry>,
     next_inquiry: u64,
 }
@@ -73,7 +73,7 @@ impl ClientSession {
 
     fn submit(&mut self, request: &ClientRequest, turn: &mut SessionTurn<'_>) -> Result<(), Refusal> {
         self.check_room(1)?;
-        let task = translate::job(&request.service, turn.now, turn.me.is_chosen, turn.settings);
+        let task = translate::job(&request.service, turn.now.wall, turn.me.is_chosen, turn.settings);
         let submission = translate::submission(task, body::pack(&request.body))?;
         let (path, service) = (Arc::new(request.path.clone()), Arc::from(request.service.as_str()));
         self.jobs.add(submission.task.id, &path, &service);
@@ -97,7 +97,7 @@ impl ClientSession {
         for (number, call) in calls.iter().enumerate() {
             let refused = |job_id, refusal| Refused { refusal, call: Some(number), job_id };
             let body = expand(call, &table).map_err(|error| refused(None, bad_call(error)))?;
-            let mut task = translate::job(&request.service, turn.now, turn.me.is_chosen, turn.settings);
+            let mut task = translate::job(&request.service, turn.now.wall, turn.me.is_chosen, turn.settings);
             // So calls of one project can be limited together, and monitors see the project.
             task.tags.extend(text_parameter(&body, "Project").filter(|tag| !tag.is_empty()).map(Name::from));
             let job_id = text_parameter(&body, "JobID");
@@ -137,7 +137,7 @@ impl ClientSession {
         if path.dialect != MdpDialect::Pl || !turn.me.may(Verb::Notices) {
             return;
         }
-        self.telling.begin_unless_muted(path, turn);
+        self.pending_notices.begin_unless_muted(path, turn);
         if turn.me.may_hear_earlier_replies() {
             self.returned = Some(path.clone());
             self.watch_ends(turn);
@@ -163,7 +163,8 @@ impl ClientSession {
         let Refused { refusal, call, job_id } = refused;
         turn.drop(refusal.code());
         let job_id = job_id.as_deref().unwrap_or_default();
-        self.telling.add(translate::refused(turn.now, &request.service, job_id, *call, refusal), turn);
+        self.pending_notices
+            .add(translate::refused(turn.now.wall, &request.service, job_id, *call, refusal), turn);
     }
 
     /// The hub has answered a submission.
@@ -184,7 +185,8 @@ impl ClientSession {
                 turn.drop(refusal.code());
                 let job = self.jobs.forget(*task);
                 let job_id = job.and_then(|job| job.job_id).unwrap_or_default();
-                self.telling.add(translate::refused(turn.now, service, &job_id, None, &refusal), turn);
+                self.pending_notices
+                    .add(translate::refused(turn.now.wall, service, &job_id, None, &refusal), turn);
             }
         }
     }
@@ -210,7 +212,7 @@ impl ClientSession {
             return;
         }
         let job_id = self.jobs.get(task).map(|job| job.job_id.as_deref());
-        self.telling.event(watch, event, job_id, turn);
+        self.pending_notices.event(watch, event, job_id, turn);
     }
 
     fn ended(
@@ -227,7 +229,7 @@ impl ClientSession {
             match result {
                 // A plugin worker reports an end without a result, and its client asks `mmi.status`.
                 Ok(result) if result.is_empty() && job.path.dialect == MdpDialect::Pl => {}
-                Ok(result) => turn.say(job.path.reply(&job.service, &body::unpack(&result))),
+                Ok(result) => turn.send(job.path.reply(&job.service, &body::unpack(&result))),
                 Err(refusal) => turn.drop(refusal.code()),
             }
         }
@@ -244,7 +246,7 @@ impl ClientSession {
         let (Some(path), EventData::Completed { .. }) = (&self.returned, &event.kind) else { return };
         match result {
             Ok(result) if result.is_empty() => {}
-            Ok(result) => turn.say(path.reply("", &body::unpack(&result))),
+            Ok(result) => turn.send(path.reply("", &body::unpack(&result))),
             Err(refusal) => turn.drop(refusal.code()),
         }
     }
@@ -258,23 +260,23 @@ impl ClientSession {
         let held = MdpAddress::parse(address).map(|address| translate::held_of(&address));
         let Some(job) = held.and_then(|held| self.jobs.get(held.task)) else { return turn.drop("part") };
         match job.path.partial(&job.service, part) {
-            Some(message) => turn.say(message),
+            Some(message) => turn.send(message),
             None => turn.drop("part"),
         }
     }
 
     pub(super) fn gap(&mut self, watch: u64, from: u64, oldest: u64, turn: &mut SessionTurn<'_>) {
-        self.telling.gap(watch, from, oldest, turn);
+        self.pending_notices.gap(watch, from, oldest, turn);
     }
 
     pub(super) fn live(&mut self, watch: u64, next: u64, turn: &mut SessionTurn<'_>) {
-        self.telling.live(watch, next, turn);
+        self.pending_notices.live(watch, next, turn);
     }
 
     /// The body of a task whose `JobID` is wanted.
     pub(super) fn body_wanted(&self, answer: &Answer) -> Option<Blob> {
         match answer {
-            Answer::Task(info) if self.telling.looks_up(info.id) => Some(info.body),
+            Answer::Task(info) if self.pending_notices.looks_up(info.id) => Some(info.body),
             _ => None,
         }
     }
@@ -289,7 +291,7 @@ impl ClientSession {
         // A task that is no longer kept has lost its client's name.
         let job_id =
             if reply.is_ok() { body.ok().and_then(|body| text_parameter(&body, "JobID")) } else { None };
-        self.telling.looked_up(task, job_id.as_deref(), turn);
+        self.pending_notices.looked_up(task, job_id.as_deref(), turn);
     }
 
     fn inquire(&mut self, request: ClientRequest, turn: &mut SessionTurn<'_>) {
@@ -298,13 +300,13 @@ impl ClientSession {
         let lists = self.inquiries.values().filter(|inquiry| inquiry.is_list()).count();
         if self.inquiries.len() >= INQUIRIES_MAX || question == Mmi::Workers && lists >= LISTS_MAX {
             turn.drop("inquiries");
-            return turn.say(request.path.mmi_reply(&request.service, &[Bytes::from_static(b"503")]));
+            return turn.send(request.path.mmi_reply(&request.service, &[Bytes::from_static(b"503")]));
         }
         if turn.me.check("mmi", Verb::Question(&question), turn.out).is_err() {
-            return turn.say(request.path.mmi_reply(&request.service, &[Bytes::from_static(b"403")]));
+            return turn.send(request.path.mmi_reply(&request.service, &[Bytes::from_static(b"403")]));
         }
         if let Mmi::Notify(notify) = question {
-            return self.telling.ask(notify, request.path, turn);
+            return self.pending_notices.ask(notify, request.path, turn);
         }
         let (inquiry, step) = Inquiry::new(request, question, &mut self.jobs, turn);
         self.next_inquiry += 1;
@@ -333,19 +335,19 @@ impl ClientSession {
             InquiryStep::Wait => {}
             InquiryStep::Answer(frames) => {
                 if let Some(inquiry) = self.inquiries.remove(&number) {
-                    turn.say(inquiry.path().mmi_reply(inquiry.service(), &frames));
+                    turn.send(inquiry.path().mmi_reply(inquiry.service(), &frames));
                 }
             }
         }
     }
 
     /// Sends the collected notices, if it is time.
-    pub(super) fn tell(&mut self, turn: &mut SessionTurn<'_>) {
-        self.telling.tell(turn);
+    pub(super) fn send_notices(&mut self, turn: &mut SessionTurn<'_>) {
+        self.pending_notices.send_notices(turn);
     }
 
     pub(super) fn deadline(&self) -> Option<Timestamp> {
-        self.telling.deadline()
+        self.pending_notices.deadline()
     }
 
     /// The connection is gone. A client without its own identity cannot return for its replies.

@@ -21,7 +21,8 @@ const PAGE: usize = 1_000;
 /// Maximum number of cancellations in flight.
 const CANCELS_AT_ONCE: usize = 1_000;
 
-const WAITING: [StateName; 4] = [StateName::Created, StateName::Delayed, StateName::Ready, StateName::Paused];
+const WAITING: [StateName; 5] =
+    [StateName::Created, StateName::Waiting, StateName::Delayed, StateName::Ready, StateName::Paused];
 const HELD: [StateName; 2] = [StateName::Assigned, StateName::Running];
 
 /// What is to be done next.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tenure_hub::words::{Blob, Command, EventData, Held, Notice, Refusal, TaskId, Timestamp};
-use tenure_hub::{Delivery, Request, Response};
+use tenure_hub::{ClockReading, Delivery, Request, Response};
 
 use super::asked::Asked;
 use super::client::ClientSession;
@@ -46,7 +46,7 @@ const PARTS_BYTES_MAX: usize = 4 << 20;
 
 /// What every part of the conversation works with during one turn.
 pub(super) struct SessionTurn<'a> {
-    pub(super) now: Timestamp,
+    pub(super) now: ClockReading,
     /// Since when the peer is connected.
     pub(super) since: Timestamp,
     pub(super) me: &'a Me,
@@ -65,7 +65,7 @@ impl SessionTurn<'_> {
         self.ask(Request::Command(command), then);
     }
 
-    pub(super) fn say(&mut self, message: Vec<Bytes>) {
+    pub(super) fn send(&mut self, message: Vec<Bytes>) {
         self.out.messages.push(message);
     }
 
@@ -112,7 +112,7 @@ impl Majordomo {
 
     fn parts<'a>(
         &'a mut self,
-        now: Timestamp,
+        now: ClockReading,
         out: &'a mut PeerOutput,
     ) -> (&'a mut ClientSession, &'a mut WorkerSession, SessionTurn<'a>) {
         let Majordomo { me, settings, registry, asked, client, worker, since, .. } = self;
@@ -127,19 +127,19 @@ impl Majordomo {
         let (first_bytes, header) = (first[0].len(), first.iter().find_map(header_text));
         tracing::warn!(
             peer = %self.me.name, frames, first_bytes, header,
-            "a ZeroMQ peer sends messages without a header of Majordomo; they are dropped"
+            "messages without a Majordomo header are dropped"
         );
     }
 }
 
 impl PeerSession for Majordomo {
-    fn begin(&mut self, now: Timestamp, out: &mut PeerOutput) {
-        self.since = now;
+    fn begin(&mut self, now: ClockReading, out: &mut PeerOutput) {
+        self.since = now.wall;
         let (_, worker, mut turn) = self.parts(now, out);
         worker.begin(&mut turn);
     }
 
-    fn receive(&mut self, now: Timestamp, frames: Vec<Bytes>, out: &mut PeerOutput) {
+    fn receive(&mut self, now: ClockReading, frames: Vec<Bytes>, out: &mut PeerOutput) {
         let first = [0, 1].map(|index| frames.get(index).cloned().unwrap_or_default());
         let count = frames.len();
         let (client, worker, mut turn) = self.parts(now, out);
@@ -186,7 +186,7 @@ impl PeerSession for Majordomo {
 
     fn deliver(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         delivery: Delivery,
         bytes: Result<Bytes, Refusal>,
         out: &mut PeerOutput,
@@ -231,15 +231,15 @@ impl PeerSession for Majordomo {
         }
     }
 
-    fn settle(&mut self, now: Timestamp, out: &mut PeerOutput) {
+    fn settle(&mut self, now: ClockReading, out: &mut PeerOutput) {
         let (client, _, mut turn) = self.parts(now, out);
-        client.tell(&mut turn);
+        client.send_notices(&mut turn);
     }
 
-    fn tick(&mut self, now: Timestamp, out: &mut PeerOutput) {
+    fn tick(&mut self, now: ClockReading, out: &mut PeerOutput) {
         let (client, worker, mut turn) = self.parts(now, out);
         worker.tick(&mut turn);
-        client.tell(&mut turn);
+        client.send_notices(&mut turn);
     }
 
     fn deadline(&self) -> Option<Timestamp> {
@@ -262,12 +262,12 @@ impl PeerSession for Majordomo {
         count >= PARTS_MAX || bytes >= PARTS_BYTES_MAX
     }
 
-    fn too_long(&mut self, now: Timestamp, out: &mut PeerOutput) {
+    fn too_long(&mut self, now: ClockReading, out: &mut PeerOutput) {
         let (_, worker, mut turn) = self.parts(now, out);
         worker.too_long(&mut turn);
     }
 
-    fn replaced(&mut self, now: Timestamp, out: &mut PeerOutput) {
+    fn replaced(&mut self, now: ClockReading, out: &mut PeerOutput) {
         let (_, worker, mut turn) = self.parts(now, out);
         worker.leave(&mut turn);
     }
@@ -276,7 +276,7 @@ impl PeerSession for Majordomo {
         self.client.waiting_jobs() > 0
     }
 
-    fn end(&mut self, now: Timestamp, out: &mut PeerOutput) {
+    fn end(&mut self, now: ClockReading, out: &mut PeerOutput) {
         let (client, worker, mut turn) = self.parts(now, out);
         worker.end(&mut turn);
         client.end(&mut turn);

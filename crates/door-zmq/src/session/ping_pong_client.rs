@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tenure_hub::words::{Blob, EventData, Refusal, Reply, TaskId, Timestamp};
-use tenure_hub::{Delivery, Request, Response, Submission};
+use tenure_hub::words::{Blob, EventData, Refusal, Reply, TaskId};
+use tenure_hub::{ClockReading, Delivery, Request, Response, Submission};
 
 use super::asked::Asked;
 use super::jobs::JOBS_MAX;
@@ -33,7 +33,7 @@ impl PingPongClient {
         PingPongClient { me, settings, asked: Asked::default(), watches_ends: false, routes: HashMap::new() }
     }
 
-    fn submit(&mut self, now: Timestamp, work: pingpong::Work, out: &mut PeerOutput) {
+    fn submit(&mut self, now: ClockReading, work: pingpong::Work, out: &mut PeerOutput) {
         let allowed = self.me.check("submit", Verb::Submit, out);
         let submission = match allowed.and_then(|()| self.submission(now, &work)) {
             Ok(submission) => submission,
@@ -48,11 +48,14 @@ impl PingPongClient {
         self.asked.ask(Request::Submit(vec![submission]), Some(task), out);
     }
 
-    fn submission(&self, now: Timestamp, work: &pingpong::Work) -> Result<Submission, Refusal> {
+    fn submission(&self, now: ClockReading, work: &pingpong::Work) -> Result<Submission, Refusal> {
         if self.routes.len() >= JOBS_MAX {
             return Err(Refusal::TooMany { what: "jobs of one connection", limit: JOBS_MAX });
         }
-        translate::submission(translate::work(now, self.me.is_chosen, &self.settings), body::pack(&work.body))
+        translate::submission(
+            translate::work(now.wall, self.me.is_chosen, &self.settings),
+            body::pack(&work.body),
+        )
     }
 
     fn refused(&mut self, task: TaskId, refusal: &Refusal) {
@@ -62,7 +65,7 @@ impl PingPongClient {
 }
 
 impl PeerSession for PingPongClient {
-    fn receive(&mut self, now: Timestamp, frames: Vec<Bytes>, out: &mut PeerOutput) {
+    fn receive(&mut self, now: ClockReading, frames: Vec<Bytes>, out: &mut PeerOutput) {
         match pingpong::parse_client(frames) {
             Ok(work) => self.submit(now, work, out),
             Err(error) => self.settings.counters.count(error.kind()),
@@ -79,7 +82,7 @@ impl PeerSession for PingPongClient {
 
     fn deliver(
         &mut self,
-        _now: Timestamp,
+        _now: ClockReading,
         delivery: Delivery,
         bytes: Result<Bytes, Refusal>,
         out: &mut PeerOutput,
@@ -122,7 +125,7 @@ impl PeerSession for PingPongClient {
         !self.routes.is_empty()
     }
 
-    fn end(&mut self, _now: Timestamp, out: &mut PeerOutput) {
+    fn end(&mut self, _now: ClockReading, out: &mut PeerOutput) {
         if !self.me.is_chosen {
             for request in translate::abandon(self.routes.keys().copied()) {
                 self.asked.ask(request, None, out);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tenure_door_kit::worker_actor::{Arrival, begun_by, refused};
 use tenure_hub::limits::BODY_BYTES_MAX;
-use tenure_hub::words::{Answer, Blob, Command, Held, Notice, Refusal, Timestamp, Wanted};
-use tenure_hub::{Delivery, Request, Response};
+use tenure_hub::words::{Answer, Blob, Command, Held, Notice, Refusal, Wanted};
+use tenure_hub::{ClockReading, Delivery, Request, Response};
 
 use super::asked::Asked;
 use super::unseen::Unseen;
@@ -64,14 +64,14 @@ impl PingPongWorker {
         }
     }
 
-    fn hear(&mut self, message: &FromWorker, out: &mut PeerOutput) {
+    fn handle_message(&mut self, message: &FromWorker, out: &mut PeerOutput) {
         match message {
             FromWorker::Ready => {
                 // The job may wait unread at the worker, and would be computed twice. Its two results would count as
                 // those of two jobs, so the worker must start over on another connection.
                 if self.job.is_some() {
                     self.settings.counters.count("ready_with_job");
-                    return self.send_away(out);
+                    return self.disconnect(out);
                 }
                 self.here(out);
             }
@@ -105,7 +105,7 @@ impl PingPongWorker {
             && let Some(arrival) = self.arrival.take()
         {
             let (_, early) = arrival.finish(reply);
-            early.iter().for_each(|message| self.hear(message, out));
+            early.iter().for_each(|message| self.handle_message(message, out));
         }
     }
 
@@ -125,7 +125,7 @@ impl PingPongWorker {
             (self.joined, self.is_known, self.job) = (true, true, Some(held));
         }
         for message in early {
-            self.hear(&message, out);
+            self.handle_message(&message, out);
         }
     }
 
@@ -223,16 +223,16 @@ impl PingPongWorker {
     }
 
     /// It leaves, possibly still computing.
-    fn lose_sight(&self) {
+    fn note_unseen(&self) {
         if self.job.is_some() {
             self.unseen.mark(self.me.namespace());
         }
     }
 
     /// Its job goes to another worker, without a crash on its record.
-    fn send_away(&mut self, out: &mut PeerOutput) {
+    fn disconnect(&mut self, out: &mut PeerOutput) {
         self.asked.ask(Request::Command(Command::Leave), PingPongReplyPurpose::Nothing, out);
-        self.lose_sight();
+        self.note_unseen();
         (self.joined, self.job, out.close) = (false, None, true);
     }
 
@@ -241,19 +241,19 @@ impl PingPongWorker {
         if self.job == Some(held) {
             let confirm = Request::Confirm { held, wanted, result: Bytes::new() };
             self.asked.ask(confirm, PingPongReplyPurpose::Nothing, out);
-            self.send_away(out);
+            self.disconnect(out);
         }
     }
 }
 
 impl Drop for PingPongWorker {
     fn drop(&mut self) {
-        self.lose_sight();
+        self.note_unseen();
     }
 }
 
 impl PeerSession for PingPongWorker {
-    fn begin(&mut self, _now: Timestamp, out: &mut PeerOutput) {
+    fn begin(&mut self, _now: ClockReading, out: &mut PeerOutput) {
         if !self.me.may_work() {
             return;
         }
@@ -269,9 +269,9 @@ impl PeerSession for PingPongWorker {
         self.arrival = Some(Arrival::new(EARLY_MAX));
     }
 
-    fn receive(&mut self, _now: Timestamp, frames: Vec<Bytes>, out: &mut PeerOutput) {
+    fn receive(&mut self, _now: ClockReading, frames: Vec<Bytes>, out: &mut PeerOutput) {
         match (pingpong::parse_worker(frames), &mut self.arrival) {
-            (Ok(message), None) => self.hear(&message, out),
+            (Ok(message), None) => self.handle_message(&message, out),
             (Ok(message), Some(arrival)) => {
                 if !arrival.keep(message) {
                     self.settings.counters.count("early");
@@ -290,7 +290,7 @@ impl PeerSession for PingPongWorker {
 
     fn deliver(
         &mut self,
-        _now: Timestamp,
+        _now: ClockReading,
         delivery: Delivery,
         bytes: Result<Bytes, Refusal>,
         out: &mut PeerOutput,
@@ -345,16 +345,16 @@ impl PeerSession for PingPongWorker {
         self.arrival.is_some()
     }
 
-    fn too_long(&mut self, _now: Timestamp, out: &mut PeerOutput) {
+    fn too_long(&mut self, _now: ClockReading, out: &mut PeerOutput) {
         if let Some(held) = self.job.take() {
             let refusal = Refusal::TooMany { what: "bytes in a result", limit: BODY_BYTES_MAX };
             self.give_up(held, &refusal, out);
         }
     }
 
-    fn replaced(&mut self, _now: Timestamp, out: &mut PeerOutput) {
+    fn replaced(&mut self, _now: ClockReading, out: &mut PeerOutput) {
         if self.joined {
-            self.send_away(out);
+            self.disconnect(out);
         }
     }
 }

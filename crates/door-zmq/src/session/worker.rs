@@ -189,7 +189,7 @@ impl WorkerSession {
             WorkerMessage::Reply { address, body } => match self {
                 WorkerSession::Plugin(plugin) => {
                     if !plugin.replied(address, body, turn) {
-                        self.dismiss(dialect, turn);
+                        self.disconnect(dialect, turn);
                     }
                 }
                 _ => self.start_again(dialect, turn),
@@ -211,19 +211,19 @@ impl WorkerSession {
             WorkerSession::Unknown | WorkerSession::Returned { .. } | WorkerSession::Asked { .. }
         );
         if !is_new || is_mmi(service) || !may_work(turn) {
-            return self.dismiss(dialect, turn);
+            return self.disconnect(dialect, turn);
         }
         // Without its old attempts: a worker that says READY has forgotten them.
         let spec = translate::simple_worker(&turn.me.name, service, turn.settings);
         turn.command(Command::Register(Box::new(spec)), ReplyPurpose::Known);
-        let beat_at = turn.now + turn.settings.heartbeat;
+        let beat_at = turn.now.steady + turn.settings.heartbeat;
         *self =
             WorkerSession::Simple(Simple { dialect, job: None, start_at: None, beat_at, unheard_beats: 0 });
     }
 
     fn register_plugin(&mut self, registration: MdpRegistration, turn: &mut SessionTurn<'_>) {
         if matches!(self, WorkerSession::Simple(_)) || !may_work(turn) {
-            return self.dismiss(MdpDialect::Pl, turn);
+            return self.disconnect(MdpDialect::Pl, turn);
         }
         for _ in 0..registration.skipped {
             turn.drop("plugin");
@@ -255,7 +255,7 @@ impl WorkerSession {
             None => turn.registry.enter_by_server(&turn.me.namespace(), registration),
         };
         *self = WorkerSession::Plugin(Plugin::new(listing, threads, turn));
-        turn.ask(Request::HearBroadcasts { hear: true }, ReplyPurpose::Nothing);
+        turn.ask(Request::ReceiveBroadcasts { hear: true }, ReplyPurpose::Nothing);
     }
 
     fn heartbeat(&mut self, dialect: MdpDialect, stats: &MdpStats, turn: &mut SessionTurn<'_>) {
@@ -272,15 +272,15 @@ impl WorkerSession {
                 if dialect == MdpDialect::Pl =>
             {
                 *free = stats.free_threads;
-                say(&ToWorker::TellProcesses, dialect, turn);
+                send(&ToWorker::TellProcesses, dialect, turn);
             }
-            WorkerSession::Returned { .. } | WorkerSession::Asked { .. } => self.dismiss(dialect, turn),
+            WorkerSession::Returned { .. } | WorkerSession::Asked { .. } => self.disconnect(dialect, turn),
             WorkerSession::Simple(_) => {
                 turn.command(Command::Heartbeat { held: None, stats: None }, ReplyPurpose::Known);
             }
             WorkerSession::Plugin(plugin) => {
                 if !plugin.beats(stats.free_threads, turn) {
-                    return self.dismiss(dialect, turn);
+                    return self.disconnect(dialect, turn);
                 }
                 let stats = Some(Box::new(translate::stats(stats)));
                 turn.command(Command::Heartbeat { held: None, stats }, ReplyPurpose::Known);
@@ -297,7 +297,7 @@ impl WorkerSession {
         {
             return plugin.rename(turn);
         }
-        tracing::debug!(worker = %turn.me.name, code = refusal.code(), "worker has to start again");
+        tracing::debug!(worker = %turn.me.name, code = refusal.code(), "the worker has to register again");
         let dialect = match self {
             WorkerSession::Unknown | WorkerSession::Arriving(_) | WorkerSession::Asked { .. } => return,
             WorkerSession::Returned { .. } => {
@@ -313,13 +313,13 @@ impl WorkerSession {
     pub(super) fn broadcast(&mut self, subject: Option<&str>, commit: &Bytes, turn: &mut SessionTurn<'_>) {
         if let (WorkerSession::Plugin(_), Some(FINISHED_SUBJECT)) = (&self, subject) {
             let commit = String::from_utf8_lossy(commit).into_owned();
-            say(&ToWorker::Finished { commit }, MdpDialect::Pl, turn);
+            send(&ToWorker::Finished { commit }, MdpDialect::Pl, turn);
         }
     }
 
     pub(super) fn tick(&mut self, turn: &mut SessionTurn<'_>) {
         if let WorkerSession::Simple(simple) = self
-            && simple.start_at.is_some_and(|at| at <= turn.now)
+            && simple.start_at.is_some_and(|at| at <= turn.now.steady)
         {
             simple.start(turn);
         }
@@ -332,16 +332,16 @@ impl WorkerSession {
             }
             WorkerSession::Simple(simple) if !simple.hears_beats() => return,
             WorkerSession::Simple(simple) => {
-                if simple.beat_at <= turn.now {
+                if simple.beat_at <= turn.now.steady {
                     simple.unheard_beats += 1;
                 }
                 (simple.dialect, &mut simple.beat_at)
             }
             WorkerSession::Plugin(plugin) => (MdpDialect::Pl, &mut plugin.beat_at),
         };
-        if *beat_at <= turn.now {
-            *beat_at = turn.now + turn.settings.heartbeat;
-            say(&ToWorker::Heartbeat, dialect, turn);
+        if *beat_at <= turn.now.steady {
+            *beat_at = turn.now.steady + turn.settings.heartbeat;
+            send(&ToWorker::Heartbeat, dialect, turn);
         }
     }
 
@@ -364,11 +364,11 @@ impl WorkerSession {
         if let WorkerSession::Simple(simple) = self {
             simple.start(turn);
         }
-        self.lose_sight(turn);
+        self.note_unseen(turn);
     }
 
     /// It leaves, possibly still computing: it must not count as new when it returns.
-    fn lose_sight(&self, turn: &SessionTurn<'_>) {
+    fn note_unseen(&self, turn: &SessionTurn<'_>) {
         let (may_compute, registration) = match self {
             WorkerSession::Unknown | WorkerSession::Arriving(_) | WorkerSession::Simple(_) => (false, None),
             WorkerSession::Returned { jobs, .. } => (!jobs.is_empty(), None),
@@ -384,7 +384,7 @@ impl WorkerSession {
 
     /// The worker leaves; its jobs go to other workers, without a crash on its record.
     pub(super) fn leave(&mut self, turn: &mut SessionTurn<'_>) {
-        self.lose_sight(turn);
+        self.note_unseen(turn);
         if !matches!(self, WorkerSession::Unknown | WorkerSession::Asked { .. }) {
             turn.command(Command::Leave, ReplyPurpose::Nothing);
         }
@@ -392,10 +392,10 @@ impl WorkerSession {
     }
 
     /// The worker sent an invalid message. It opens a new socket and starts again.
-    fn dismiss(&mut self, dialect: MdpDialect, turn: &mut SessionTurn<'_>) {
+    fn disconnect(&mut self, dialect: MdpDialect, turn: &mut SessionTurn<'_>) {
         turn.drop("dismissed");
         self.leave(turn);
-        say(&ToWorker::Disconnect, dialect, turn);
+        send(&ToWorker::Disconnect, dialect, turn);
     }
 
     /// The broker does not know this worker. A simple one must open a new socket, a plugin worker must register; the
@@ -418,7 +418,7 @@ impl WorkerSession {
                 ToWorker::TellProcesses
             }
         };
-        say(&word, dialect, turn);
+        send(&word, dialect, turn);
     }
 }
 
@@ -474,8 +474,8 @@ fn may_work(turn: &mut SessionTurn<'_>) -> bool {
     may
 }
 
-fn say(word: &ToWorker, dialect: MdpDialect, turn: &mut SessionTurn<'_>) {
+fn send(word: &ToWorker, dialect: MdpDialect, turn: &mut SessionTurn<'_>) {
     if let Some(frames) = word.frames(dialect) {
-        turn.say(frames);
+        turn.send(frames);
     }
 }

@@ -12,7 +12,7 @@ use crate::mdp::iso8601;
 pub(crate) fn job_frames(info: &TaskInfo) -> Vec<Bytes> {
     let (mut worker, mut due, mut started, mut ended) = (None, None, None, None);
     match &info.state {
-        TaskState::Created | TaskState::Ready { .. } | TaskState::Paused(_) => {}
+        TaskState::Created | TaskState::Waiting { .. } | TaskState::Ready { .. } | TaskState::Paused(_) => {}
         TaskState::Delayed { until } => due = Some(*until),
         TaskState::Assigned(holding) | TaskState::Running(holding) => {
             (worker, started) = (Some(&holding.worker), holding.started_at);

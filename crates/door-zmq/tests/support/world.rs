@@ -10,16 +10,20 @@ use tenure_door_zmq::session::{
 };
 use tenure_door_zmq::{PingPongSettings, Registry, Settings};
 use tenure_hub::core::Core;
-use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 use tenure_hub::words::{
     Command, Held, Name, NewTask, Notice, OnLost, Peer, Refusal, SessionId, StateName, Timestamp, WorkerSpec,
 };
 use tenure_hub::{
-    Ask, Delivery, Grant, Mailbox, Principal, Request, Right, Rights, Stats, Submission, fresh_id,
+    Ask, ClockReading, Delivery, Grant, Mailbox, Principal, Request, Right, Rights, Stats, Submission,
+    fresh_id,
 };
+use tenure_store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 
 pub(crate) struct World {
+    /// The time of day.
     now: Timestamp,
+    /// How many milliseconds the time of day was set forward.
+    ahead: i64,
     disk: Arc<MemoryDisk>,
     core: Core,
     writer: Writer,
@@ -55,6 +59,7 @@ impl World {
         let (core, writer, reader) = open_store(&disk, now);
         World {
             now,
+            ahead: 0,
             disk,
             core,
             writer,
@@ -179,7 +184,7 @@ impl World {
     pub(crate) fn closes(&mut self, peer: &str) {
         let Some(mut peer_state) = self.peers.remove(peer) else { return };
         let mut last = PeerOutput::default();
-        peer_state.conversation.end(self.now, &mut last);
+        peer_state.conversation.end(moment(self.now, self.ahead), &mut last);
         for ask in last.asks {
             self.core.take(self.now, peer_state.session, ask);
         }
@@ -235,11 +240,24 @@ impl World {
         self.core.stats(self.now)
     }
 
+    /// The time of day is set forward or back; no time passes.
+    pub(crate) fn set_clock(&mut self, millis: i64) {
+        let before = self.now;
+        self.now = shifted(self.now, millis);
+        self.ahead += millis;
+        self.core.clock_set(before, self.now);
+        for peer in self.peers() {
+            self.with(&peer, |conversation, now, out| conversation.tick(now, out));
+        }
+        self.settle();
+    }
+
     /// Lets time pass, stopping wherever something is due.
     pub(crate) fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
             let due = self.peers.values().filter_map(|peer_state| peer_state.conversation.deadline());
+            let due = due.map(|at| shifted(at, self.ahead));
             let next = due.chain(self.core.next_deadline()).filter(|at| *at > self.now).min();
             self.now = next.unwrap_or(end).min(end);
             for peer in self.peers() {
@@ -291,10 +309,10 @@ impl World {
     }
 
     /// One turn of a conversation, with all that it asks for.
-    fn with(&mut self, peer: &str, turn: impl FnOnce(&mut dyn PeerSession, Timestamp, &mut PeerOutput)) {
+    fn with(&mut self, peer: &str, turn: impl FnOnce(&mut dyn PeerSession, ClockReading, &mut PeerOutput)) {
         let mut out = PeerOutput::default();
         let Some(peer_state) = self.peers.get_mut(peer) else { return };
-        turn(&mut *peer_state.conversation, self.now, &mut out);
+        turn(&mut *peer_state.conversation, moment(self.now, self.ahead), &mut out);
         if let Some(bytes) = &self.dies_after {
             let has_them = |frame: &Bytes| frame.windows(bytes.len()).any(|some| some == bytes);
             self.is_dead |= out.messages.iter().flatten().any(has_them);
@@ -322,7 +340,7 @@ impl World {
             let position = self.writer.append(&mut frames, self.now).expect("the disk has room");
             self.core.synced(self.now, position);
         }
-        self.core.speak();
+        self.core.flush_outbox();
         for (watch, from) in self.core.take_to_read() {
             self.core.read_log(watch, from, &self.reader);
         }
@@ -337,4 +355,12 @@ fn open_store(disk: &Arc<MemoryDisk>, now: Timestamp) -> (Core, Writer, Reader) 
     let Opened { engine, store, .. } = opened.expect("the store opens");
     let Parts { batches, writer, reader, maintenance, .. } = store.split();
     (Core::new(engine, batches, maintenance, Stats::default()), writer, reader)
+}
+
+fn moment(wall: Timestamp, ahead: i64) -> ClockReading {
+    ClockReading { wall, steady: shifted(wall, -ahead) }
+}
+
+fn shifted(at: Timestamp, millis: i64) -> Timestamp {
+    Timestamp(at.0.saturating_add_signed(millis))
 }

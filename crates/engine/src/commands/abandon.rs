@@ -22,7 +22,7 @@ impl Engine {
             let Ok(slot) = self.task_of(peer, *task) else { continue };
             let is_its_own = self.terms.get(self.tasks.at(slot).terms).submitter == peer.identity;
             if is_its_own && self.set_abandoned(now, slot) {
-                self.tell_task(now, slot, EventData::Moved, out);
+                self.emit_task_record(now, slot, EventData::Moved, out);
             }
         }
         Reply::Done
@@ -35,7 +35,11 @@ impl Engine {
         let Some(after) = self.terms.get(task.terms).abandon_after else { return false };
         let waits = matches!(
             task.state.name(),
-            StateName::Created | StateName::Delayed | StateName::Ready | StateName::Assigned
+            StateName::Created
+                | StateName::Waiting
+                | StateName::Delayed
+                | StateName::Ready
+                | StateName::Assigned
         );
         let has_expiry = task.extras.as_ref().is_some_and(|extras| extras.expires_at.is_some());
         if !waits || has_expiry || task.crashes > 0 || task.failures > 0 {

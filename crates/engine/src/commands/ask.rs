@@ -23,7 +23,7 @@ impl Engine {
         if !self.workers.at(key).pulls {
             return Err(Refusal::BadValue {
                 what: "ask",
-                why: "is for workers that registered to fetch for themselves",
+                why: "is for workers that registered to fetch their tasks",
             });
         }
         if queues.is_empty() {

@@ -156,12 +156,12 @@ impl Engine {
             started_at: None,
             intent: None,
             progress: None,
-            // The number of the assignment's event. The timeout starts when the notice leaves (`spoken.rs`).
+            // The number of the assignment's event. The timeout starts when the notice leaves (`mark_sent.rs`).
             waits_for: self.next_event,
             told_at: Timestamp::NEVER,
             check_at: Timestamp::NEVER,
         };
-        self.unspoken.push_back((self.next_event, slot));
+        self.unsent_attempts.push_back((self.next_event, slot));
         self.become_state(
             now,
             slot,
@@ -187,6 +187,7 @@ impl Engine {
             terms: self.terms.get(task.terms).clone(),
             name: task.name().cloned(),
             parent: task.parent(),
+            after: self.dependencies_info(slot),
             submitted_at: task.submitted_at,
             crashes: task.crashes,
             failures: task.failures,
@@ -302,13 +303,13 @@ impl Engine {
     fn take_back_for(&mut self, now: Timestamp, worker: WorkerKey, out: &mut dyn Output) {
         let Some((class, _)) = self.workers.at(worker).worker_rank else { return };
         let candidates = self.overdue.iter().take(TAKE_BACK_LOOKS).copied();
-        let found = candidates.into_iter().find(|slot| self.would_be_freer(*slot, class, worker));
+        let found = candidates.into_iter().find(|slot| self.may_move_to(*slot, class, worker));
         if let Some(slot) = found {
-            self.take_back_blaming(now, slot, out);
+            self.take_back_unconfirmed(now, slot, out);
         }
     }
 
-    fn would_be_freer(&self, slot: Slot, class: ClassKey, worker: WorkerKey) -> bool {
+    fn may_move_to(&self, slot: Slot, class: ClassKey, worker: WorkerKey) -> bool {
         let task = self.tasks.at(slot);
         let ready_queue = self.ready_queues.at(self.terms.ready_queue(task.terms));
         let holder = task.state.holding().expect("an overdue task is assigned").key;

@@ -28,6 +28,19 @@ impl Engine {
         if self.state_name(slot).has_ended() {
             return Err(self.wrong_state(slot, "cancel"));
         }
+        self.cancel_family(now, slot, reason, out);
+        self.retire_ended(now, out);
+        Ok(Reply::Done)
+    }
+
+    /// Cancels a task and its children. Tasks that wait for one of them follow when it has ended.
+    pub(crate) fn cancel_family(
+        &mut self,
+        now: Timestamp,
+        slot: Slot,
+        reason: Option<&str>,
+        out: &mut dyn Output,
+    ) {
         let mut family = vec![slot];
         while let Some(member) = family.pop() {
             if let Some(extras) = &self.tasks.at(member).extras {
@@ -35,8 +48,6 @@ impl Engine {
             }
             self.cancel_one(now, member, reason.map(Box::from), out);
         }
-        self.retire_ended(now, out);
-        Ok(Reply::Done)
     }
 
     fn cancel_one(&mut self, now: Timestamp, slot: Slot, reason: Option<Box<str>>, out: &mut dyn Output) {
@@ -52,7 +63,11 @@ impl Engine {
                 self.order_stop(slot, StopWhy::Cancelled, out);
                 self.end_cancelled_because(now, slot, reason, Blob::EMPTY, false, out);
             }
-            StateName::Created | StateName::Delayed | StateName::Ready | StateName::Paused => {
+            StateName::Created
+            | StateName::Waiting
+            | StateName::Delayed
+            | StateName::Ready
+            | StateName::Paused => {
                 self.end_cancelled_because(now, slot, reason, Blob::EMPTY, false, out);
             }
         }
@@ -77,7 +92,7 @@ impl Engine {
             return;
         }
         holding.intent = Some(Intent { wanted, reason, delivered: false });
-        self.tell_task(now, slot, kind, out);
+        self.emit_task_record(now, slot, kind, out);
         self.deliver_intent(now, slot, out);
     }
 
@@ -100,9 +115,9 @@ impl Engine {
             unreachable!("as above")
         };
         if is_timed {
-            // The cancel timeout starts when this notice leaves (`spoken.rs`); a reminder does not extend it.
+            // The cancel timeout starts when this notice leaves (`mark_sent.rs`); a reminder does not extend it.
             holding.waits_for = if was_delivered { next_event - 1 } else { next_event };
-            self.unspoken.push_back((holding.waits_for, slot));
+            self.unsent_attempts.push_back((holding.waits_for, slot));
         }
         if was_delivered {
             return;
@@ -110,7 +125,7 @@ impl Engine {
         if let Some(intent) = &mut holding.intent {
             intent.delivered = true;
         }
-        self.tell_task(now, slot, EventData::IntentDelivered { wanted, worker: name }, out);
+        self.emit_task_record(now, slot, EventData::IntentDelivered { wanted, worker: name }, out);
     }
 
     /// The worker did not cancel within the timeout: the attempt is over, whatever the worker does.

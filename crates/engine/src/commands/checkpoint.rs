@@ -28,7 +28,7 @@ impl Engine {
             let checkpoint = Checkpoint { attempt: held.attempt, at: now, blob };
             self.tasks.at_mut(slot).extras_mut().checkpoint = Some(checkpoint);
         }
-        self.tell_task(now, slot, EventData::Checkpoint { bytes: blob.bytes() }, out);
+        self.emit_task_record(now, slot, EventData::Checkpoint { bytes: blob.bytes() }, out);
         Ok(Reply::Done)
     }
 

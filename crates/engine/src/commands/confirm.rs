@@ -31,10 +31,10 @@ impl Engine {
             // as cancelled.
             (Wanted::Pause, Some(Wanted::Cancel)) => self.end_cancelled(now, slot, result, false, out),
             (Wanted::Cancel, _) => {
-                return Err(self.wrong_state(slot, "confirm the cancellation, which nobody asked for, of"));
+                return Err(self.wrong_state(slot, "confirm an unrequested cancel of"));
             }
             (Wanted::Pause, None) => {
-                return Err(self.wrong_state(slot, "confirm the pause, which nobody asked for, of"));
+                return Err(self.wrong_state(slot, "confirm an unrequested pause of"));
             }
         }
         Ok(Reply::Done)

@@ -41,7 +41,7 @@ impl Engine {
         let holding = task.state.holding().expect("only a held task crashes");
         let worker = holding.worker.clone();
         let intent = holding.intent.clone();
-        task.extras_mut().blame(worker.clone());
+        task.extras_mut().avoid_worker(worker.clone());
         let terms = self.terms.get(self.tasks.at(slot).terms);
         let budget_left = terms.crash_budget.saturating_sub(crashes);
         let next = match (intent.as_ref().map(|intent| intent.wanted), terms.on_lost) {
@@ -68,7 +68,7 @@ impl Engine {
                 }))
             }
             Next::Failed | Next::Cancelled => {
-                let mut message = format!("worker {worker} crashed ({}), crash {crashes}", reason.as_str());
+                let mut message = format!("{}, crash {crashes}", crash_sentence(&worker, reason));
                 if let Some(said) = said {
                     message.push_str(": ");
                     message.push_str(said);
@@ -79,5 +79,19 @@ impl Engine {
         };
         self.become_state(now, slot, state, EventData::Crashed { worker, reason, next, budget_left }, out);
         self.retire_ended(now, out);
+    }
+}
+
+/// How an attempt ended, for people; `LostReason::as_str` is the code for programs.
+fn crash_sentence(worker: &str, reason: LostReason) -> String {
+    match reason {
+        LostReason::ConnectionClosed => format!("worker {worker} lost: connection closed"),
+        LostReason::HeartbeatMissed => format!("worker {worker} lost: heartbeats missed"),
+        LostReason::RunLimit => format!("run limit exceeded on worker {worker}"),
+        LostReason::WorkerSaidSo => format!("crash reported by worker {worker}"),
+        LostReason::Forgotten => format!("worker {worker} no longer has the task"),
+        LostReason::NotBackAfterRestart => {
+            format!("worker {worker} lost: it did not reconnect after the broker restart")
+        }
     }
 }

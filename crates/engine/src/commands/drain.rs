@@ -49,7 +49,7 @@ impl Engine {
         if std::mem::replace(&mut self.workers.at_mut(key).draining, true) {
             return;
         }
-        self.tell_worker(now, key, EventData::WorkerDraining, out);
+        self.emit_worker_record(now, key, EventData::WorkerDraining, out);
         self.recount(now, key, out);
     }
 
@@ -81,7 +81,7 @@ impl Engine {
         if let Some(until) = health.quarantined_until.take() {
             self.timers.disarm(until, Timer::Quarantine(key));
         }
-        self.tell_worker(now, key, EventData::WorkerCleared, out);
+        self.emit_worker_record(now, key, EventData::WorkerCleared, out);
         self.recount(now, key, out);
     }
 

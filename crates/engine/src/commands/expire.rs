@@ -56,7 +56,7 @@ impl Engine {
         let accept_until = holding.told_at + timeout;
         if now >= accept_until {
             // A worker that does not confirm is as bad a choice for the next attempt as one that crashes.
-            self.take_back_blaming(now, slot, out);
+            self.take_back_unconfirmed(now, slot, out);
             return;
         }
         let ready_queue = self.terms.ready_queue(task.terms);

@@ -87,10 +87,10 @@ impl Engine {
 
     /// Takes an unconfirmed task from a holder that had time to confirm. That holder becomes the last choice
     /// for the next attempt, or two workers that do not confirm would pass the task back and forth.
-    pub(crate) fn take_back_blaming(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
+    pub(crate) fn take_back_unconfirmed(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
         let task = self.tasks.at_mut(slot);
         let worker = task.state.holding().expect("only an assigned task is taken back").worker.clone();
-        task.extras_mut().blame(worker);
+        task.extras_mut().avoid_worker(worker);
         self.take_back(now, slot, out);
     }
 

@@ -32,7 +32,7 @@ impl Engine {
         }
         let Some(held) = held else { return Ok(Reply::Held(Vec::new())) };
         self.workers.at_mut(key).lists_held = true;
-        self.keep_stopping(key, &held);
+        self.release_stopped_slots(key, &held);
         let mut kept = Vec::with_capacity(held.len());
         let mut answers = Vec::with_capacity(held.len());
         for presented in held {
@@ -74,7 +74,7 @@ impl Engine {
     }
 
     /// Frees the slots of ended attempts that the worker no longer lists.
-    pub(crate) fn keep_stopping(&mut self, key: WorkerKey, listed: &[Held]) {
+    pub(crate) fn release_stopped_slots(&mut self, key: WorkerKey, listed: &[Held]) {
         let stopping = &mut self.workers.at_mut(key).stopping;
         let before = stopping.len();
         stopping.retain(|held| listed.contains(held));

@@ -22,21 +22,21 @@ impl Engine {
         // kept in the list of lost ones.
         let worker = self.workers.at_mut(key);
         (worker.draining, worker.remembered) = (true, false);
-        worker.profile_is_news |= worker.health.profile.take().is_some();
+        worker.profile_has_changed |= worker.health.profile.take().is_some();
         self.reindex_worker(key);
         let held = self.workers.at(key).held_in_order();
         for slot in held {
             self.hand_back(now, slot, Some("the worker left".into()), out);
         }
-        self.tell_worker(now, key, EventData::WorkerLeft, out);
+        self.emit_worker_record(now, key, EventData::WorkerLeft, out);
         self.workers.unbind(peer.session);
-        self.bid_farewell(now, key, out);
+        self.remove_idle_worker(now, key, out);
         Ok(Reply::Done)
     }
 
     /// Removes a worker that holds nothing from the table. One with crashes stays for its record, and so does
     /// a lost one that is `remembered`, unless the table is more than half full.
-    pub(crate) fn bid_farewell(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
+    pub(crate) fn remove_idle_worker(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
         self.set_presence(key, Presence::Gone { since: now });
         self.recount(now, key, out);
         self.leave_class(key);

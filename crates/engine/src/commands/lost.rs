@@ -32,7 +32,7 @@ impl Engine {
                 *until = lease_until;
                 self.watch_worker(key);
             }
-            _ => self.lose(now, key, LostReason::ConnectionClosed, lease_until, out),
+            _ => self.mark_lost(now, key, LostReason::ConnectionClosed, lease_until, out),
         }
         if lease_until <= now {
             self.end_lease(now, key, out);
@@ -47,7 +47,7 @@ impl Engine {
         match worker.presence {
             Presence::Live { .. } if worker.silent_until() <= now => {
                 let lease_until = worker.lease_until();
-                self.lose(now, key, LostReason::HeartbeatMissed, lease_until, out);
+                self.mark_lost(now, key, LostReason::HeartbeatMissed, lease_until, out);
                 if lease_until <= now {
                     self.end_lease(now, key, out);
                 }
@@ -59,7 +59,7 @@ impl Engine {
         }
     }
 
-    fn lose(
+    fn mark_lost(
         &mut self,
         now: Timestamp,
         key: WorkerKey,
@@ -72,12 +72,12 @@ impl Engine {
             _ => self.workers.at(key).session(),
         };
         self.set_presence(key, Presence::Lost { since: now, reason, lease_until, session });
-        self.tell_worker(now, key, EventData::WorkerLost { reason }, out);
+        self.emit_worker_record(now, key, EventData::WorkerLost { reason }, out);
         self.recount(now, key, out);
         let held = self.workers.at(key).held_in_order();
         for slot in held {
             let worker = self.workers.at(key).name().clone();
-            self.mention_task(now, slot, EventData::HolderLost { worker, reason, lease_until }, out);
+            self.emit_task_event(now, slot, EventData::HolderLost { worker, reason, lease_until }, out);
         }
         self.watch_worker(key);
     }
@@ -91,7 +91,7 @@ impl Engine {
         if held.iter().any(|slot| self.state_name(*slot) == StateName::Running)
             && let Some(quarantine) = self.count_crash(now, key)
         {
-            self.tell_worker(now, key, quarantine, out);
+            self.emit_worker_record(now, key, quarantine, out);
         }
         for slot in held {
             match self.state_name(slot) {
@@ -103,8 +103,8 @@ impl Engine {
         if let Some(session) = session {
             self.workers.unbind(session);
         }
-        self.tell_worker(now, key, EventData::WorkerLeft, out);
-        self.bid_farewell(now, key, out);
+        self.emit_worker_record(now, key, EventData::WorkerLeft, out);
+        self.remove_idle_worker(now, key, out);
     }
 
     /// Adds a crash to the worker's record. Too many in a short time quarantine the worker; then this returns

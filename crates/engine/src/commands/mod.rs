@@ -1,14 +1,15 @@
 //! One file per verb, holding what each command does.
 
 mod abandon;
-mod absence;
 mod ask;
 mod assign;
+mod broker_stalled;
 mod cancel;
 mod checkpoint;
 mod complete;
 mod confirm;
 mod crash;
+mod depend;
 mod drain;
 mod expire;
 mod fail;
@@ -18,6 +19,7 @@ mod inherit;
 mod leave;
 mod limit;
 mod lost;
+mod mark_sent;
 mod move_task;
 mod pause;
 mod pause_queue;
@@ -28,10 +30,11 @@ mod release;
 mod resume;
 mod retention;
 mod retry;
-mod spoken;
 mod start;
 mod submit;
 mod thresholds;
+
+pub(crate) use depend::progress_of;
 
 use crate::command::{Command, Peer, Reply};
 use crate::engine::Engine;

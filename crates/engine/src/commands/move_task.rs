@@ -6,7 +6,6 @@ use crate::event::EventData;
 use crate::id::TaskId;
 use crate::record::Output;
 use crate::refusal::Refusal;
-use crate::state::StateName;
 use crate::terms::Terms;
 use crate::time::Timestamp;
 
@@ -21,7 +20,7 @@ impl Engine {
     ) -> Result<Reply, Refusal> {
         let slot = self.task_of(peer, task)?;
         let state = self.state_name(slot);
-        if !matches!(state, StateName::Created | StateName::Delayed | StateName::Ready | StateName::Paused) {
+        if state.has_ended() || state.is_held() {
             return Err(self.wrong_state(slot, "move"));
         }
         let before = self.tasks.at(slot).terms;
@@ -38,7 +37,7 @@ impl Engine {
         task.terms = after;
         task.priority = to.priority.unwrap_or(task.priority);
         self.release_terms(before);
-        self.tell_task(now, slot, EventData::Moved, out);
+        self.emit_task_record(now, slot, EventData::Moved, out);
         self.enter_state(slot);
         Ok(Reply::Done)
     }

@@ -24,7 +24,7 @@ impl Engine {
         let slot = self.task_of(peer, task)?;
         name::check_text("bytes in a reason", reason.as_deref(), REASON_BYTES_MAX)?;
         match self.state_name(slot) {
-            StateName::Created | StateName::Delayed | StateName::Ready => {
+            StateName::Created | StateName::Waiting | StateName::Delayed | StateName::Ready => {
                 self.enter_paused(now, slot, PauseCause::Asked, reason, out);
             }
             StateName::Assigned => {

@@ -57,8 +57,8 @@ impl Engine {
         let groups = queue.groups.iter().map(|group| self.groups.at(*group));
         let ready_queues: Vec<ReadyQueueKey> =
             groups.flat_map(|group| group.ready_queues.iter().copied()).collect();
-        self.tell_queue(now, key, kind, out);
-        self.stir_queue(key);
+        self.emit_queue_record(now, key, kind, out);
+        self.mark_queue_dirty(key);
         for ready_queue in ready_queues {
             self.reindex_ready_queue(ready_queue);
             self.dirty.ready_queues.push(ready_queue);

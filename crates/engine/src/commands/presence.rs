@@ -11,23 +11,29 @@ use crate::workers::Presence;
 
 impl Engine {
     /// Notes that a worker is alive.
-    pub(crate) fn hear_from(&mut self, now: Timestamp, session: SessionId, out: &mut dyn Output) {
+    pub(crate) fn note_alive(&mut self, now: Timestamp, session: SessionId, out: &mut dyn Output) {
         let Some(key) = self.workers.of_session(session) else { return };
         let worker = self.workers.at_mut(key);
         worker.last_seen = now;
         if let Presence::Lost { .. } = worker.presence {
-            self.welcome_back(now, key, session, out);
+            self.mark_worker_returned(now, key, session, out);
         }
     }
 
     /// A worker that was only silent is back, on the same connection.
-    fn welcome_back(&mut self, now: Timestamp, key: WorkerKey, session: SessionId, out: &mut dyn Output) {
+    fn mark_worker_returned(
+        &mut self,
+        now: Timestamp,
+        key: WorkerKey,
+        session: SessionId,
+        out: &mut dyn Output,
+    ) {
         self.set_presence(key, Presence::Live { session, since: now });
-        self.tell_worker(now, key, EventData::WorkerReturned, out);
+        self.emit_worker_record(now, key, EventData::WorkerReturned, out);
         let held = self.workers.at(key).held_in_order();
         for slot in held {
             let worker = self.workers.at(key).name().clone();
-            self.mention_task(now, slot, EventData::HolderReturned { worker }, out);
+            self.emit_task_event(now, slot, EventData::HolderReturned { worker }, out);
             self.deliver_intent(now, slot, out);
         }
         self.recount(now, key, out);

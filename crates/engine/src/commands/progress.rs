@@ -31,7 +31,7 @@ impl Engine {
             unreachable!("it has started")
         };
         holding.progress = Some(Progress { percent, note: note.clone(), at: now });
-        self.tell_task(now, slot, EventData::Progress { percent, note }, out);
+        self.emit_task_record(now, slot, EventData::Progress { percent, note }, out);
         Ok(Reply::Done)
     }
 }

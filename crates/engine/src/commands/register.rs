@@ -48,7 +48,7 @@ impl Engine {
         self.bind_session(now, peer, key, out);
         let unnamed = spec.unnamed;
         let inherits = known.is_none() && spec.inherits_crashes;
-        let held = self.adopt(now, key, spec, same_process, out);
+        let held = self.update_worker(now, key, spec, same_process, out);
         if inherits {
             self.inherit_crashes(now, key, out);
         }
@@ -70,11 +70,11 @@ impl Engine {
             !same_process && missing.iter().any(|slot| self.state_name(*slot) == StateName::Running);
         let quarantine = if crashed { self.count_crash(now, key) } else { None };
         let kind = if returned { EventData::WorkerReturned } else { EventData::WorkerRegistered };
-        self.tell_worker(now, key, kind, out);
+        self.emit_worker_record(now, key, kind, out);
         if let Some(quarantine) = quarantine {
-            self.tell_worker(now, key, quarantine, out);
+            self.emit_worker_record(now, key, quarantine, out);
         }
-        self.go_on(now, key, &kept, returned, out);
+        self.continue_held_tasks(now, key, &kept, returned, out);
         open.iter().for_each(|slot| self.deliver_intent(now, *slot, out));
         self.release_missing(now, &missing, out);
         if self.workers.at(key).draining {
@@ -123,7 +123,7 @@ impl Engine {
     }
 
     /// Takes over the worker's terms. Returns the attempts it claims to hold.
-    fn adopt(
+    fn update_worker(
         &mut self,
         now: Timestamp,
         key: WorkerKey,
@@ -157,13 +157,13 @@ impl Engine {
         worker.about = spec.about;
         if spec.profile.is_some() && spec.profile != worker.health.profile {
             worker.health.profile = spec.profile;
-            worker.profile_is_news = true;
+            worker.profile_has_changed = true;
         }
         spec.held
     }
 
     /// The worker continues these tasks and gets their pending intents.
-    fn go_on(
+    fn continue_held_tasks(
         &mut self,
         now: Timestamp,
         key: WorkerKey,
@@ -176,7 +176,7 @@ impl Engine {
             self.mark_started(now, *slot, out);
             if returned {
                 let worker = self.workers.at(key).name().clone();
-                self.mention_task(now, *slot, EventData::HolderReturned { worker }, out);
+                self.emit_task_event(now, *slot, EventData::HolderReturned { worker }, out);
             }
             self.deliver_intent(now, *slot, out);
         }

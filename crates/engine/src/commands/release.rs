@@ -26,8 +26,12 @@ impl Engine {
         Ok(Reply::Done)
     }
 
-    /// The state in which a task waits: delayed until its `not_before`, ready afterwards.
+    /// The state in which a task waits: for its dependencies, then delayed until its `not_before`, then ready.
     pub(crate) fn waiting_state(&self, now: Timestamp, slot: Slot) -> TaskState {
+        let open = self.edges.open_count(self.tasks.at(slot).edges);
+        if open > 0 {
+            return TaskState::Waiting { open };
+        }
         match self.tasks.at(slot).extras.as_ref().and_then(|extras| extras.not_before) {
             Some(until) if until > now => TaskState::Delayed { until },
             _ => TaskState::Ready { since: now },

@@ -1,5 +1,5 @@
-//! Resume: a paused task becomes ready again, or delayed if it is not due yet. Any other state is refused, even
-//! a running task with a pending pause.
+//! Resume: a paused task becomes ready again, delayed if it is not due yet, or waiting if a dependency has not
+//! ended. Any other state is refused, even a running task with a pending pause.
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;

@@ -35,6 +35,7 @@ impl Engine {
             extras.children.remove(&(age, slot));
         }
         let task = self.tasks.remove(&self.terms, slot);
+        self.edges.remove(task.edges);
         for blob in Which::ALL.map(|which| which.of(&task)) {
             if !blob.is_empty() {
                 out.freed(blob);

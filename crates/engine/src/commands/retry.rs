@@ -1,5 +1,6 @@
 //! Retry: an ended task starts over, with its crashes and failures reset. Its attempt number continues, so
-//! that a late report of an earlier attempt stays stale.
+//! that a late report of an earlier attempt stays stale. It waits again for those of its dependencies that have
+//! not ended; one that has ended counts, however it ended, because a person decided.
 
 use crate::blob::Which;
 use crate::command::{Peer, Reply};
@@ -34,7 +35,10 @@ impl Engine {
             extras.crashed_on.clear();
             extras.expires_at = None;
         }
-        self.become_state(now, slot, TaskState::Ready { since: now }, EventData::Retried, out);
+        self.reopen_dependencies(slot);
+        let open = self.edges.open_count(self.tasks.at(slot).edges);
+        let next = if open > 0 { TaskState::Waiting { open } } else { TaskState::Ready { since: now } };
+        self.become_state(now, slot, next, EventData::Retried, out);
         Ok(Reply::Done)
     }
 }

@@ -52,6 +52,6 @@ impl Engine {
         }
         self.overdue.remove(&slot);
         self.count(slot, |count| *count += 1);
-        self.tell_task(now, slot, EventData::Started { worker }, out);
+        self.emit_task_record(now, slot, EventData::Started { worker }, out);
     }
 }

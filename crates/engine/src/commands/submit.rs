@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::command::{Accepted, NewTask, Peer, Reply};
+use crate::dependency::{AfterTask, Dependency, DependencyProgress, OnBroken};
+use crate::edges::EdgeList;
 use crate::engine::Engine;
 use crate::event::EventData;
 use crate::id::Slot;
@@ -29,18 +31,24 @@ impl Engine {
     ) -> Reply {
         let found = self.tasks.find_all(tasks.iter().map(|new| &new.id));
         let mut unserved = None;
-        let each = tasks.into_iter().zip(found);
-        Reply::Submitted(
-            each.map(|(new, found)| self.submit_one(now, peer, new, found, &mut unserved, out)).collect(),
-        )
+        let mut each = Vec::with_capacity(tasks.len());
+        for (new, found) in tasks.into_iter().zip(found) {
+            let answer = self.submit_one(now, peer, new, found, &each, &mut unserved, out);
+            each.push(answer);
+        }
+        // A task may end at once, because a dependency had ended otherwise than it should.
+        self.retire_ended(now, out);
+        Reply::Submitted(each)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "what all tasks of one submission share")]
     fn submit_one(
         &mut self,
         now: Timestamp,
         peer: &Peer,
         new: NewTask,
         found: Option<Slot>,
+        earlier: &[Result<Accepted, Refusal>],
         last: &mut Option<(ReadyQueueKey, Option<Why>)>,
         out: &mut dyn Output,
     ) -> Result<Accepted, Refusal> {
@@ -53,6 +61,7 @@ impl Engine {
         }
         let parent = self.parent_of(peer, &new)?;
         self.check_new(now, &new)?;
+        let after = self.dependencies_of(peer, &new, earlier)?;
         let id = new.id;
         let fingerprint = if new.name.is_some() { fingerprint(&new) } else { 0 };
         let priority = new.priority.unwrap_or_else(|| match parent {
@@ -63,6 +72,7 @@ impl Engine {
         });
         let state = match new.not_before {
             _ if new.hold => TaskState::Created,
+            _ if Engine::holds_up(&after, new.on_broken) => TaskState::Waiting { open: open_count(&after) },
             Some(until) if until > now => TaskState::Delayed { until },
             _ => TaskState::Ready { since: now },
         };
@@ -79,12 +89,16 @@ impl Engine {
             attempt: 0,
             crashes: 0,
             failures: 0,
+            edges: EdgeList::EMPTY,
             age: self.next_event,
             submitted_at: now,
             state,
             extras,
         };
         let slot = self.tasks.insert(&self.terms, task);
+        if !after.is_empty() {
+            self.add_dependencies(slot, &after);
+        }
         if let Some(parent) = parent {
             let age = self.tasks.at(slot).age;
             self.tasks.at_mut(parent).extras_mut().children.insert((age, slot));
@@ -93,8 +107,9 @@ impl Engine {
             self.timers.arm(at, Timer::Expires(slot));
         }
         let unserved = self.unserved(slot, last);
-        self.tell_task(now, slot, EventData::Submitted { unserved: unserved.clone() }, out);
+        self.emit_task_record(now, slot, EventData::Submitted { unserved: unserved.clone() }, out);
         self.enter_state(slot);
+        self.break_new(now, slot, &after, out);
         Ok(Accepted { task: id, known: false, state: self.state_name(slot), unserved })
     }
 
@@ -150,7 +165,7 @@ impl Engine {
         if new.accept_timeout.is_some_and(|timeout| timeout.is_zero()) {
             return Err(Refusal::BadValue {
                 what: "accept timeout",
-                why: "is zero: nobody could confirm in time",
+                why: "is zero: no worker could confirm in time",
             });
         }
         if [Some(new.backoff), new.crash_backoff].into_iter().flatten().any(|one| one.first > one.max) {
@@ -209,6 +224,10 @@ impl Engine {
     }
 }
 
+fn open_count(after: &[(Slot, Dependency)]) -> u32 {
+    after.iter().filter(|(_, each)| each.progress == DependencyProgress::Open).count() as u32
+}
+
 fn extras_of(new: &NewTask, fingerprint: u64) -> Option<Box<Extras>> {
     if new.name.is_none() && new.parent.is_none() && new.not_before.is_none() && new.expires_at.is_none() {
         return None;
@@ -242,6 +261,7 @@ fn terms_of(peer: &Peer, new: NewTask) -> Terms {
         overrun_fails: new.overrun_fails,
         cancel_timeout: new.cancel_timeout,
         abandon_after: new.abandon_after,
+        on_broken: new.on_broken,
     };
     terms.settle();
     terms
@@ -266,6 +286,7 @@ fn asks_for(terms: &Terms, peer: &Peer, new: &NewTask) -> bool {
         && terms.overrun_fails == new.overrun_fails
         && terms.cancel_timeout == new.cancel_timeout
         && terms.abandon_after == new.abandon_after
+        && terms.on_broken == new.on_broken
 }
 
 /// Identifies a named request. It is stored, so it must be the same in every version: FNV-1a over a plain
@@ -307,6 +328,18 @@ fn fingerprint(new: &NewTask) -> u64 {
             hash.number(mark);
             hash.number(span.as_millis() as u64);
         }
+    }
+    for after in &new.after {
+        hash.number(6);
+        hash.number(after.condition as u64);
+        match &after.task {
+            AfterTask::Id(id) => hash.bytes(id.as_bytes()),
+            AfterTask::Name(name) => hash.text(name),
+            AfterTask::Index(index) => hash.number(u64::from(*index)),
+        }
+    }
+    if new.on_broken != OnBroken::default() {
+        hash.text(new.on_broken.as_str());
     }
     hash.0
 }

@@ -28,10 +28,10 @@ impl Engine {
         let key = self.queues.open(&peer.namespace, queue, namespace_key);
         self.queues.at_mut(key).setting.thresholds = thresholds;
         let Thresholds { depth, age } = self.thresholds_of(&self.queues.at(key).setting);
-        self.tell_queue(now, key, EventData::QueueThresholdsSet { depth, age }, out);
+        self.emit_queue_record(now, key, EventData::QueueThresholdsSet { depth, age }, out);
         self.list_waiting(key);
         // The backlog check also removes a queue without tasks and settings.
-        self.stir_queue(key);
+        self.mark_queue_dirty(key);
         Ok(Reply::Done)
     }
 }

@@ -4,19 +4,22 @@ use crate::classes::offers;
 use crate::command::{Answer, Peer};
 use crate::dispatch_groups::DispatchGroup;
 use crate::engine::Engine;
-use crate::id::TaskId;
+use crate::id::{Slot, TaskId};
+use crate::limits::AFTER_NAMED_MAX;
 use crate::name::Name;
 use crate::queues::Queue;
 use crate::ready_queues::ReadyQueueKey;
 use crate::refusal::Refusal;
 use crate::state::TaskState;
-use crate::why::Why;
+use crate::why::{WaitedFor, Why};
 
 impl Engine {
     pub(crate) fn explain(&self, peer: &Peer, task: TaskId) -> Result<Answer, Refusal> {
-        let task = self.tasks.at(self.task_of(peer, task)?);
+        let slot = self.task_of(peer, task)?;
+        let task = self.tasks.at(slot);
         Ok(Answer::Why(match &task.state {
             TaskState::Created => Why::Held,
+            TaskState::Waiting { .. } => self.why_dependent(slot),
             TaskState::Delayed { until } => Why::NotBefore { until: *until },
             TaskState::Paused(_) => Why::Paused,
             TaskState::Assigned(holding) => {
@@ -25,6 +28,21 @@ impl Engine {
             TaskState::Ready { .. } => self.why_waiting(self.terms.ready_queue(task.terms)),
             state => Why::NotWaiting { state: state.name() },
         }))
+    }
+
+    fn why_dependent(&self, slot: Slot) -> Why {
+        let task = self.tasks.at(slot);
+        let open = self.edges.of(task.edges).filter(|(_, edge)| edge.is_open());
+        let some = open.take(AFTER_NAMED_MAX).filter_map(|(_, edge)| {
+            let waited_for = self.tasks.at(self.dependency_of(task, edge)?);
+            Some(WaitedFor {
+                task: edge.dependency,
+                name: waited_for.name().cloned(),
+                condition: edge.condition(),
+                state: waited_for.state.name(),
+            })
+        });
+        Why::Dependencies { open: self.edges.open_count(task.edges), some: some.collect() }
     }
 
     /// Why the first task of a ready queue waits, and therefore all tasks behind it.
@@ -55,7 +73,7 @@ impl Engine {
             waiting_to_ask += u32::from(worker.pulls && (worker.slots_in_use() as u32) < worker.slots);
         }
         if waiting_to_ask > 0 {
-            Why::NobodyAsks { workers: waiting_to_ask }
+            Why::NoWorkerAsks { workers: waiting_to_ask }
         } else {
             Why::AllFull { workers, slots }
         }

@@ -7,7 +7,8 @@
 
 use std::ops::Bound::{Excluded, Unbounded};
 
-use crate::command::{Answer, Cursor, ListPlace, ListQuery, Peer, TaskInfo};
+use crate::command::{Answer, ListQuery, Peer, TaskInfo};
+use crate::cursor::{Cursor, ListPlace};
 use crate::engine::Engine;
 use crate::id::{Slot, TaskId, WorkerKey};
 use crate::limits::{PAGE_BYTES_MAX, PAGE_MAX};
@@ -37,7 +38,7 @@ impl Engine {
         let page = match (query.parent, of_one) {
             (Some(parent), _) => self.page_of_children(peer, query, &states, parent),
             (None, Some(state)) => self.page_of_states(peer, query, &[state]),
-            (None, None) => self.page_of_many(peer, query, &states),
+            (None, None) => self.page_of_several_states(peer, query, &states),
         };
         Ok(Answer::Tasks { tasks: page.tasks, next: page.next })
     }
@@ -55,7 +56,7 @@ impl Engine {
     }
 
     /// The tasks of several states. If one page holds them all, state by state; else by slot.
-    fn page_of_many(&self, peer: &Peer, query: &ListQuery, states: &[StateName]) -> Page {
+    fn page_of_several_states(&self, peer: &Peer, query: &ListQuery, states: &[StateName]) -> Page {
         if query.cursor.is_none() {
             let page = self.page_of_states(peer, query, states);
             if page.next.is_none() {
@@ -63,14 +64,14 @@ impl Engine {
             }
         }
         let after = query.cursor.map(|cursor| cursor.after.number);
-        match self.few(peer, query, states) {
-            Some(few) => self.page_of_few(peer, query, states, few, after),
+        match self.candidates(peer, query, states) {
+            Some(few) => self.page_of_candidates(peer, query, states, few, after),
             None => self.page_of_table(peer, query, states, after),
         }
     }
 
     /// The slots of all candidate tasks, unless there are too many for one page.
-    fn few(&self, peer: &Peer, query: &ListQuery, states: &[StateName]) -> Option<Vec<Slot>> {
+    fn candidates(&self, peer: &Peer, query: &ListQuery, states: &[StateName]) -> Option<Vec<Slot>> {
         let mut few = Vec::new();
         let mut looks = LOOKS_MAX;
         if states.iter().any(|state| state.is_held()) {
@@ -97,7 +98,7 @@ impl Engine {
         Some(few)
     }
 
-    fn page_of_few(
+    fn page_of_candidates(
         &self,
         peer: &Peer,
         query: &ListQuery,
@@ -184,7 +185,13 @@ impl Engine {
         after: Option<ListPlace>,
         page: &mut Page,
     ) {
-        for slot in self.state_index.iter_after(&self.tasks, state, after.map(|after| after.number)) {
+        let after = after.map(|after| after.number);
+        let slots: Box<dyn Iterator<Item = Slot>> = if query.newest_first {
+            Box::new(self.state_index.iter_before(&self.tasks, state, after))
+        } else {
+            Box::new(self.state_index.iter_after(&self.tasks, state, after))
+        };
+        for slot in slots {
             let place = ListPlace { part: 0, weight: 0, number: order(self.tasks.at(slot)) };
             if !self.see(peer, query, &[state], slot, place, page) {
                 return;
@@ -306,6 +313,11 @@ impl Engine {
             && query.parent.is_none_or(|parent| task.parent() == Some(parent))
             && query.submitted_after.is_none_or(|after| task.submitted_at > after)
             && query.submitted_before.is_none_or(|before| task.submitted_at < before)
+            && query.search.as_ref().is_none_or(|text| {
+                task.id.begins_with(text)
+                    || task.id.ends_with(text)
+                    || task.name().is_some_and(|name| name.contains(&**text))
+            })
     }
 }
 

@@ -1,9 +1,11 @@
 //! Overviews: queues, workers, limits and counts of one namespace.
 
-use crate::command::{Answer, Counts, Gauges, Held, LimitInfo, Peer, QueueInfo, WorkerInfo};
+use crate::command::{Answer, Counts, Gauges, Held, LimitInfo, Peer, QueueGauge, QueueInfo, WorkerInfo};
 use crate::engine::Engine;
+use crate::limits::QUEUES_SHOWN_MAX;
 use crate::name::Name;
 use crate::queues::Queue;
+use crate::state::StateName;
 use crate::time::Timestamp;
 use crate::workers::Worker;
 
@@ -110,7 +112,37 @@ impl Engine {
             let info = LimitInfo { tag: tag.name.clone(), limit: tag.limit, in_use: tag.in_use };
             gauges.limits.push((tag.namespace.clone(), info));
         }
+        (gauges.queues, gauges.queue_count) = self.largest_queues(is_meant);
         gauges
+    }
+
+    /// The queues with the most tasks that have not ended, the largest first, and how many queues there are.
+    fn largest_queues(&self, is_meant: impl Fn(&Name) -> bool) -> (Vec<QueueGauge>, usize) {
+        let unended = |queue: &Queue| {
+            let counts = StateName::ALL.iter().zip(queue.counts);
+            counts.filter(|(state, _)| !state.has_ended()).map(|(_, count)| count).sum::<u64>()
+        };
+        // The names decide between equal queues, so that the same queues are shown each time.
+        let rank = |queue: &&Queue| {
+            (std::cmp::Reverse(unended(queue)), queue.setting.namespace.clone(), queue.setting.queue.clone())
+        };
+        let mut queues: Vec<&Queue> =
+            self.queues.iter().filter(|queue| is_meant(&queue.setting.namespace)).collect();
+        let count = queues.len();
+        if count > QUEUES_SHOWN_MAX {
+            queues.select_nth_unstable_by_key(QUEUES_SHOWN_MAX, rank);
+            queues.truncate(QUEUES_SHOWN_MAX);
+        }
+        queues.sort_by_cached_key(rank);
+        let gauge = |queue: &Queue| QueueGauge {
+            namespace: queue.setting.namespace.clone(),
+            queue: queue.setting.queue.clone(),
+            by_state: queue.counts,
+            oldest_ready: self.oldest_ready(queue),
+            live_workers: queue.live,
+            paused: queue.setting.paused,
+        };
+        (queues.into_iter().map(gauge).collect(), count)
     }
 
     pub(crate) fn counts(&self, peer: &Peer) -> Answer {

@@ -1,6 +1,9 @@
 //! Show: everything about one task, by id or by name.
 
+use crate::blob::Which;
 use crate::command::{Answer, Peer, TaskInfo};
+use crate::dependency::DependencyInfo;
+use crate::edges::Edge;
 use crate::engine::Engine;
 use crate::id::{Slot, TaskId};
 use crate::name::Name;
@@ -17,6 +20,26 @@ impl Engine {
         Ok(Answer::Task(Box::new(self.info(slot))))
     }
 
+    /// A task's dependencies, with what is still known of them.
+    pub(crate) fn dependencies_info(&self, slot: Slot) -> Vec<DependencyInfo> {
+        let own = self.tasks.at(slot);
+        if own.edges.is_empty() {
+            return Vec::new();
+        }
+        let info = |edge: &Edge| {
+            let known = self.dependency_of(own, edge).map(|slot| self.tasks.at(slot));
+            DependencyInfo {
+                task: edge.dependency,
+                condition: edge.condition(),
+                progress: edge.progress(),
+                name: known.and_then(|task| task.name().cloned()),
+                state: known.map(|task| task.state.name()),
+                result_bytes: known.map_or(0, |task| Which::Result.of(task).bytes()),
+            }
+        };
+        self.edges.of(own.edges).map(|(_, edge)| info(edge)).collect()
+    }
+
     pub(crate) fn info(&self, slot: Slot) -> TaskInfo {
         let task = self.tasks.at(slot);
         let extras = task.extras.as_deref();
@@ -25,6 +48,7 @@ impl Engine {
             name: task.name().cloned(),
             terms: self.terms.get(task.terms).clone(),
             parent: task.parent(),
+            after: self.dependencies_info(slot),
             children: extras.map_or(0, |extras| extras.children.len() as u32),
             priority: task.priority,
             attempt: task.attempt,

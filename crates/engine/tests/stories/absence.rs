@@ -10,7 +10,7 @@ const HOUR_MILLIS: u64 = 3_600_000;
 
 /// The clock of the story is set, and the broker was not there meanwhile.
 fn set_clock(broker: &mut Broker, to: Timestamp) {
-    broker.engine.was_away(broker.now, to);
+    broker.engine.broker_stalled(broker.now, to);
     broker.now = to;
 }
 
@@ -30,7 +30,7 @@ fn an_hour_on(broker: &Broker) -> Timestamp {
 }
 
 #[test]
-fn the_time_in_which_nobody_listened_counts_against_no_worker() {
+fn the_time_in_which_the_broker_did_not_listen_counts_against_no_worker() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let worker = broker.worker("w", &["q"], 1);

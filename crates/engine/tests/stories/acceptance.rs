@@ -35,7 +35,7 @@ fn a_task_that_is_done_at_once_need_not_be_confirmed_first() {
 }
 
 #[test]
-fn a_task_that_nobody_confirms_is_taken_back_and_offered_to_somebody_else() {
+fn an_unconfirmed_task_is_taken_back_and_offered_to_another_worker() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let silent = broker.worker("silent", &["q"], 1);
@@ -73,7 +73,7 @@ fn a_task_that_nobody_confirms_is_taken_back_and_offered_to_somebody_else() {
 }
 
 #[test]
-fn the_brokers_own_patience_holds_where_a_task_names_none() {
+fn the_brokers_accept_timeout_applies_if_a_task_sets_none() {
     let mut broker = Broker::with(Settings { accept_timeout: SECOND * 3, ..Settings::default() });
     let ann = broker.client("ann");
     broker.worker("w", &["q"], 1);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenure_engine::command::Move;
-use tenure_engine::{Command, NewTask, Passed, Peer, Settings, TaskId, Thresholds};
+use tenure_engine::{Command, NewTask, Passed, Peer, Settings, StateName, TaskId, Thresholds};
 
 use crate::broker::{Broker, SECOND};
 
@@ -63,7 +63,7 @@ fn a_queue_tells_once_that_it_is_deep_and_once_that_it_is_not() {
     let mut held = 1;
     next(&mut broker, &worker, &mut held);
     next(&mut broker, &worker, &mut held);
-    assert_eq!(broker.queue("q").counts[2], 3);
+    assert_eq!(broker.queue("q").counts[StateName::Ready as usize], 3);
     broker.hush();
     broker.submit(&ann, "q");
     broker.hears(&["#7 submitted"]);

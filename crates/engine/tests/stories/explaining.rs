@@ -76,7 +76,7 @@ fn a_task_that_waits_its_turn_says_for_what() {
     assert_eq!(broker.explain(third), Why::NotWaiting { state: StateName::Cancelled });
     broker.worker_with(WorkerSpec { pulls: true, ..spec("p", &["r"], 1) });
     let pulled = broker.submit(&ann, "r");
-    assert_eq!(broker.explain(pulled), Why::NobodyAsks { workers: 1 });
+    assert_eq!(broker.explain(pulled), Why::NoWorkerAsks { workers: 1 });
     broker.hush();
 }
 
@@ -92,7 +92,7 @@ fn every_reason_reads_as_a_sentence() {
         (Why::NoWorkerEver { queue: "q".into() }, "no worker has ever served queue q: start one"),
         (
             Why::AllLost { queue: "q".into(), since: at },
-            "all workers of queue q are gone since 1970-01-01T00:00:00.007Z",
+            "all workers of queue q have been gone since 1970-01-01T00:00:00.007Z",
         ),
         (Why::NeedsUnmet { missing: names(&["a", "b"]) }, "no live worker of the queue offers a, b"),
         (
@@ -102,7 +102,7 @@ fn every_reason_reads_as_a_sentence() {
         (Why::Draining { workers: 2 }, "all 2 workers that could take it are draining"),
         (Why::TagLimit { tag: "t".into(), limit: 2, in_use: 2 }, "tag t is at its limit: 2 of 2 in use"),
         (Why::AllFull { workers: 3, slots: 9 }, "all 3 workers are full: 9 slots in use"),
-        (Why::NobodyAsks { workers: 1 }, "1 workers could take it, none is asking for work now"),
+        (Why::NoWorkerAsks { workers: 1 }, "1 workers could take it, but none is fetching tasks now"),
         (
             Why::AwaitingAcceptance { worker: "w".into(), since: at },
             "sent to worker w at 1970-01-01T00:00:00.007Z, not confirmed yet",

@@ -98,7 +98,7 @@ fn a_child_that_completes_after_all_is_kept_and_the_rest_is_cancelled() {
 }
 
 #[test]
-fn nobody_gets_a_parent_that_is_cancelled_or_about_to_be() {
+fn no_task_gets_a_parent_that_is_cancelled_or_about_to_be() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let worker = broker.worker("w", &["q"], 1);

@@ -165,7 +165,7 @@ fn a_worker_that_drains_finishes_what_it_has_and_gets_nothing_new() {
 }
 
 #[test]
-fn somebody_else_may_drain_a_worker_and_it_is_told_even_if_it_was_away() {
+fn a_client_may_drain_a_worker_and_it_is_told_even_if_it_was_disconnected() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let same = || WorkerSpec { instance: 5, ..spec("w", &["q"], 1) };

@@ -67,7 +67,7 @@ fn a_waiting_task_is_cancelled_at_once_and_an_unconfirmed_one_too() {
 }
 
 #[test]
-fn a_wish_reaches_a_worker_that_was_away() {
+fn an_intent_reaches_a_worker_that_was_disconnected() {
     let (mut broker, ann, worker, task) = running();
     broker.disconnect(&worker);
     broker.hush();
@@ -89,7 +89,7 @@ fn a_wish_reaches_a_worker_that_was_away() {
 }
 
 #[test]
-fn a_wish_reaches_a_worker_that_was_only_silent() {
+fn an_intent_reaches_a_worker_that_was_only_silent() {
     let (mut broker, ann, worker, task) = running();
     broker.wait(SECOND * 16);
     broker.hush();
@@ -106,7 +106,7 @@ fn a_wish_reaches_a_worker_that_was_only_silent() {
 }
 
 #[test]
-fn a_wish_that_was_delivered_is_repeated_to_a_worker_that_comes_back_but_told_once() {
+fn a_delivered_intent_is_repeated_to_a_returning_worker_with_one_event() {
     let (mut broker, ann, worker, task) = running();
     broker.cancel(&ann, task);
     broker.disconnect(&worker);
@@ -118,7 +118,7 @@ fn a_wish_that_was_delivered_is_repeated_to_a_worker_that_comes_back_but_told_on
 }
 
 #[test]
-fn a_wish_that_nobody_confirms_is_forced_when_the_lease_ends() {
+fn an_unconfirmed_intent_is_forced_when_the_lease_ends() {
     let (mut broker, ann, worker, task) = running();
     broker.does(&ann, Command::Cancel { task, reason: Some("now".into()) });
     broker.disconnect(&worker);
@@ -156,7 +156,7 @@ fn a_running_task_is_paused_and_resumed() {
 }
 
 #[test]
-fn a_wish_to_cancel_stands_above_a_wish_to_pause() {
+fn a_cancel_takes_precedence_over_a_pause() {
     let (mut broker, ann, worker, task) = running();
     broker.pause(&ann, task);
     broker.hush();
@@ -170,7 +170,7 @@ fn a_wish_to_cancel_stands_above_a_wish_to_pause() {
 }
 
 #[test]
-fn work_that_is_done_in_spite_of_a_wish_counts() {
+fn work_completed_in_spite_of_an_intent_counts() {
     for wish in [
         Command::Cancel { task: TaskId::from_u128(1), reason: None },
         Command::Pause { task: TaskId::from_u128(1), reason: None },
@@ -184,7 +184,7 @@ fn work_that_is_done_in_spite_of_a_wish_counts() {
 }
 
 #[test]
-fn a_failure_after_a_wish_carries_the_wish_out() {
+fn a_failure_after_an_intent_carries_the_intent_out() {
     let (mut broker, ann, worker, task) = running();
     broker.does(&ann, Command::Cancel { task, reason: Some("stop it".into()) });
     broker.hush();
@@ -203,7 +203,7 @@ fn a_failure_after_a_wish_carries_the_wish_out() {
 }
 
 #[test]
-fn a_task_that_is_given_back_after_a_wish_carries_the_wish_out() {
+fn a_task_that_is_given_back_after_an_intent_carries_the_intent_out() {
     let (mut broker, ann, worker, task) = running();
     broker.does(&ann, Command::Pause { task, reason: Some("wait".into()) });
     broker.hush();
@@ -218,7 +218,7 @@ fn a_task_that_is_given_back_after_a_wish_carries_the_wish_out() {
 }
 
 #[test]
-fn what_nobody_asked_for_cannot_be_confirmed() {
+fn an_unrequested_intent_cannot_be_confirmed() {
     let (mut broker, ann, worker, task) = running();
     let held = broker.held(task);
     for wanted in [Wanted::Cancel, Wanted::Pause] {
@@ -232,7 +232,7 @@ fn what_nobody_asked_for_cannot_be_confirmed() {
     assert_eq!(refusal.code(), "wrong-state");
     assert_eq!(
         refusal.to_string(),
-        "task 00000000-0000-0000-0000-000000000001 is running: cannot confirm the cancellation, which nobody asked for, of it"
+        "task 00000000-0000-0000-0000-000000000001 is running: cannot confirm an unrequested cancel of it"
     );
 }
 

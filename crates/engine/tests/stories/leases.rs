@@ -259,7 +259,7 @@ fn crashes_are_counted_apart_from_failures() {
     broker.hears(&["#1/3 crashed on w, worker-said-so: failed, 0 left"]);
     let tenure_engine::TaskState::Failed(end) = broker.show(task).state else { panic!("it failed") };
     assert_eq!(end.exit_code, tenure_engine::state::EXIT_CRASHED);
-    assert_eq!(end.message.as_deref(), Some("worker w crashed (worker-said-so), crash 2: out of memory"));
+    assert_eq!(end.message.as_deref(), Some("crash reported by worker w, crash 2: out of memory"));
 }
 
 #[test]
@@ -406,7 +406,7 @@ fn a_heartbeat_that_lists_what_is_held_finds_what_was_forgotten_and_what_is_stal
 }
 
 #[test]
-fn the_connection_of_somebody_who_is_no_worker_closes_without_a_word() {
+fn the_connection_of_a_peer_that_is_no_worker_closes_without_a_message() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     broker.submit(&ann, "q");

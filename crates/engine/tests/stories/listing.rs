@@ -313,7 +313,7 @@ fn the_size_of_a_page_has_a_limit() {
 #[test]
 fn counts_are_always_a_recount() {
     let (broker, _, _, tasks) = crowd();
-    let mut expected = [0; 9];
+    let mut expected = [0; StateName::COUNT];
     for (state, _) in &tasks {
         expected[*state as usize] += 1;
     }
@@ -321,7 +321,7 @@ fn counts_are_always_a_recount() {
     assert_eq!(counts.by_state, expected);
     assert_eq!((counts.live_workers, counts.lost_workers), (1, 0));
     assert_eq!(counts.last_event, broker.engine.last_event());
-    let per_queue: [u64; 9] =
+    let per_queue: [u64; StateName::COUNT] =
         std::array::from_fn(|state| broker.queue("q").counts[state] + broker.queue("run").counts[state]);
     assert_eq!(per_queue, expected);
 }
@@ -392,5 +392,39 @@ fn a_page_of_large_tasks_is_short_and_the_list_goes_on() {
         let all = broker.list(query);
         assert_eq!(all.len(), tasks.len());
         assert_eq!(all.into_iter().collect::<BTreeSet<_>>(), tasks);
+    }
+}
+
+#[test]
+fn tasks_are_found_by_the_digits_of_their_id_and_a_part_of_their_name() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let scan = NewTask { name: Some("nightly-scan".into()), ..broker.new_task("q") };
+    let scan = broker.submit_task(&ann, scan);
+    let other = NewTask { id: TaskId::from_u128((0xabcd << 112) + 0x1234_5678), ..broker.new_task("q") };
+    let other = broker.submit_task(&ann, other);
+    broker.hush();
+    let found = |text: &str| broker.list(ListQuery { search: Some(text.into()), ..ListQuery::default() });
+    assert_eq!(found("scan"), [scan]);
+    assert_eq!(found("abcd"), [other]);
+    assert_eq!(found("ABCD0000-00"), [other]);
+    assert_eq!(found("345678"), [other]);
+    assert_eq!(found("bcd"), []);
+}
+
+#[test]
+fn ended_tasks_are_listed_from_the_last_one_on_if_asked() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let mut tasks: Vec<TaskId> = (0..7).map(|_| broker.submit(&ann, "q")).collect();
+    for task in &tasks {
+        broker.cancel(&ann, *task);
+    }
+    broker.hush();
+    tasks.reverse();
+    for limit in 1..9 {
+        let states = vec![StateName::Cancelled];
+        let query = ListQuery { states, newest_first: true, limit, ..ListQuery::default() };
+        assert_eq!(broker.list(query), tasks, "pages of {limit}");
     }
 }

@@ -9,6 +9,7 @@ mod backlogs;
 mod broker;
 mod cancel_timeouts;
 mod checkpoints;
+mod dependencies;
 mod explaining;
 mod families;
 mod health;

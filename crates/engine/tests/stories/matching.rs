@@ -24,7 +24,7 @@ fn a_task_goes_to_a_worker_that_offers_all_it_needs() {
 }
 
 #[test]
-fn a_task_that_nobody_can_take_does_not_block_the_one_behind_it() {
+fn a_task_that_no_worker_can_take_does_not_block_the_one_behind_it() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     broker.worker("w", &["q"], 1);
@@ -101,7 +101,7 @@ fn the_worker_on_which_it_crashed_is_the_last_choice_but_still_a_choice() {
 }
 
 #[test]
-fn whoever_is_preferred_still_takes_its_own_most_urgent_task() {
+fn a_preferred_worker_still_takes_its_most_urgent_task() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let blamed = broker.worker("blamed", &["q"], 1);
@@ -128,7 +128,7 @@ fn whoever_is_preferred_still_takes_its_own_most_urgent_task() {
 }
 
 #[test]
-fn a_worker_may_change_what_it_serves_and_nobody_misses_it_meanwhile() {
+fn a_worker_may_change_what_it_serves_without_counting_as_lost() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let worker = broker.worker("w", &["q", "old"], 1);

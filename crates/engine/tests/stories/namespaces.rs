@@ -1,7 +1,7 @@
 //! Namespaces: what is in one does not exist in another.
 
 use tenure_engine::command::{Completion, ListQuery};
-use tenure_engine::{Answer, Blob, Command, Held, NewTask, Query};
+use tenure_engine::{Answer, Blob, Command, Held, NewTask, Query, StateName};
 
 use crate::broker::{Broker, names, spec};
 
@@ -47,11 +47,11 @@ fn two_namespaces_do_not_see_each_other() {
         assert_eq!(broker.ask_in("blue", &list), Ok(Answer::Tasks { tasks: vec![], next: None }));
     }
     let Ok(Answer::Counts(counts)) = broker.ask_in("blue", &Query::Counts) else { panic!("no counts") };
-    assert_eq!((counts.by_state, counts.live_workers), ([0; 9], 1));
+    assert_eq!((counts.by_state, counts.live_workers), ([0; StateName::COUNT], 1));
     assert_eq!(broker.ask_in("blue", &Query::Limits), Ok(Answer::Limits(vec![])));
     let Ok(Answer::Queues(queues)) = broker.ask_in("blue", &Query::Queues) else { panic!("no queues") };
     assert_eq!(queues.len(), 1);
-    assert_eq!(queues[0].counts, [0; 9]);
+    assert_eq!(queues[0].counts, [0; StateName::COUNT]);
     let Ok(Answer::Workers(workers)) = broker.ask_in("blue", &Query::Workers) else { panic!("no workers") };
     assert_eq!(workers.len(), 1);
     assert!(workers[0].held.is_empty());
@@ -81,5 +81,5 @@ fn an_unknown_namespace_is_empty() {
     let broker = Broker::new();
     assert_eq!(broker.ask_in("nowhere", &Query::Queues), Ok(Answer::Queues(vec![])));
     let Ok(Answer::Counts(counts)) = broker.ask_in("nowhere", &Query::Counts) else { panic!("no counts") };
-    assert_eq!(counts.by_state, [0; 9]);
+    assert_eq!(counts.by_state, [0; StateName::COUNT]);
 }

@@ -77,7 +77,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::NotAllowed { what: "submit" },
         Refusal::Trimmed { oldest: 5 },
         Refusal::Unreadable { what: "body" },
-        Refusal::NobodyThere { address: "a".into() },
+        Refusal::NoListener { address: "a".into() },
         Refusal::TooLate { deadline: Timestamp(5) },
     ]
 }
@@ -104,7 +104,7 @@ fn number_of_refusal(refusal: &Refusal) -> usize {
         Refusal::NotAllowed { .. } => 17,
         Refusal::Trimmed { .. } => 18,
         Refusal::Unreadable { .. } => 19,
-        Refusal::NobodyThere { .. } => 20,
+        Refusal::NoListener { .. } => 20,
         Refusal::TooLate { .. } => 21,
     }
 }
@@ -114,6 +114,7 @@ fn whys() -> Vec<Why> {
     vec![
         Why::NotWaiting { state: StateName::Running },
         Why::Held,
+        Why::Dependencies { open: 1, some: vec![] },
         Why::NotBefore { until: at },
         Why::Paused,
         Why::QueuePaused { queue: "q".into() },
@@ -124,7 +125,7 @@ fn whys() -> Vec<Why> {
         Why::Draining { workers: 1 },
         Why::TagLimit { tag: "t".into(), limit: 1, in_use: 1 },
         Why::AllFull { workers: 1, slots: 1 },
-        Why::NobodyAsks { workers: 1 },
+        Why::NoWorkerAsks { workers: 1 },
         Why::AwaitingAcceptance { worker: "w".into(), since: at },
         Why::AwaitingDisk,
     ]
@@ -134,19 +135,20 @@ fn number_of_why(why: &Why) -> usize {
     match why {
         Why::NotWaiting { .. } => 0,
         Why::Held => 1,
-        Why::NotBefore { .. } => 2,
-        Why::Paused => 3,
-        Why::QueuePaused { .. } => 4,
-        Why::NoWorkerEver { .. } => 5,
-        Why::AllLost { .. } => 6,
-        Why::NeedsUnmet { .. } => 7,
-        Why::Quarantined { .. } => 8,
-        Why::Draining { .. } => 9,
-        Why::TagLimit { .. } => 10,
-        Why::AllFull { .. } => 11,
-        Why::NobodyAsks { .. } => 12,
-        Why::AwaitingAcceptance { .. } => 13,
-        Why::AwaitingDisk => 14,
+        Why::Dependencies { .. } => 2,
+        Why::NotBefore { .. } => 3,
+        Why::Paused => 4,
+        Why::QueuePaused { .. } => 5,
+        Why::NoWorkerEver { .. } => 6,
+        Why::AllLost { .. } => 7,
+        Why::NeedsUnmet { .. } => 8,
+        Why::Quarantined { .. } => 9,
+        Why::Draining { .. } => 10,
+        Why::TagLimit { .. } => 11,
+        Why::AllFull { .. } => 12,
+        Why::NoWorkerAsks { .. } => 13,
+        Why::AwaitingAcceptance { .. } => 14,
+        Why::AwaitingDisk => 15,
     }
 }
 
@@ -156,6 +158,7 @@ fn kinds() -> Vec<EventData> {
     vec![
         EventData::Submitted { unserved: None },
         EventData::Released,
+        EventData::DependenciesMet,
         EventData::Due,
         EventData::Assigned { worker: worker() },
         EventData::Started { worker: worker() },
@@ -232,6 +235,7 @@ fn fields(kind: &EventData) -> &'static [&'static str] {
         EventData::QueueThresholdsSet { depth: _, age: _ } => &["depth", "age"],
         EventData::LimitSet { limit: _ } => &["limit"],
         EventData::Released
+        | EventData::DependenciesMet
         | EventData::Due
         | EventData::Resumed
         | EventData::Retried
@@ -337,6 +341,7 @@ fn numbers_on_the_page_are_those_of_the_engine() {
         limits::NAME_BYTES_MAX,
         limits::NEEDS_MAX,
         limits::TAGS_MAX,
+        limits::AFTER_MAX,
         limits::WORKER_QUEUES_MAX,
         limits::WORKER_CAPABILITIES_MAX,
         limits::SLOTS_MAX as usize,

@@ -21,7 +21,7 @@ fn a_worker_that_fetches_for_itself_gets_one_task_for_each_ask() {
     let worker = puller(&mut broker, "p", &["q"], 4);
     let (first, second) = (broker.submit(&ann, "q"), broker.submit(&ann, "q"));
     broker.hears(&["p registered", "queue q served", "#1 submitted", "#2 submitted"]);
-    assert_eq!(broker.explain(first), Why::NobodyAsks { workers: 1 });
+    assert_eq!(broker.explain(first), Why::NoWorkerAsks { workers: 1 });
     ask(&mut broker, &worker, &["q"]);
     broker.hears(&["#1/1 assigned to p", "-> p: run #1/1"]);
     // It may ask for more while it works, up to its slots.
@@ -98,7 +98,7 @@ fn a_queue_that_is_blocked_does_not_hide_the_next_one() {
 }
 
 #[test]
-fn whoever_asks_for_a_queue_serves_it() {
+fn a_worker_that_asks_for_a_queue_serves_it() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let worker = puller(&mut broker, "p", &[], 1);
@@ -116,7 +116,7 @@ fn whoever_asks_for_a_queue_serves_it() {
 }
 
 #[test]
-fn a_worker_that_asks_for_ever_new_queues_leaves_the_first_ones() {
+fn a_worker_that_keeps_asking_for_new_queues_leaves_the_first_ones() {
     let mut broker = Broker::new();
     let worker = puller(&mut broker, "p", &[], 1);
     for number in 0..300 {

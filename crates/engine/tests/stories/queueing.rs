@@ -63,7 +63,7 @@ fn when_a_paused_queue_is_resumed_the_most_urgent_goes_first() {
 }
 
 #[test]
-fn who_submits_hears_at_once_that_nobody_serves_the_queue_and_later_that_somebody_does() {
+fn the_submitter_learns_that_no_worker_serves_the_queue_and_later_that_one_does() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let task = broker.new_task("q");
@@ -85,7 +85,7 @@ fn who_submits_hears_at_once_that_nobody_serves_the_queue_and_later_that_somebod
 }
 
 #[test]
-fn whoever_waits_for_a_capability_hears_when_it_comes_and_when_it_goes() {
+fn a_client_that_waits_for_a_capability_learns_when_it_appears_and_disappears() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     broker.worker("plain", &["q"], 1);
@@ -123,7 +123,7 @@ fn a_queue_shows_its_numbers() {
     let held = NewTask { hold: true, ..broker.new_task("q") };
     broker.submit_task(&ann, held);
     let queue = broker.queue("q");
-    assert_eq!(queue.counts, [1, 0, 2, 0, 1, 0, 0, 0, 0]);
+    assert_eq!(queue.counts, [1, 0, 0, 2, 0, 1, 0, 0, 0, 0]);
     assert_eq!((queue.live_workers, queue.paused, queue.ever_served), (1, false, true));
     assert_eq!(queue.oldest_ready, Some(since));
     broker.hush();

@@ -3,7 +3,7 @@
 use tenure_engine::command::{AttemptFailure, OnClose};
 use tenure_engine::terms::OnLost;
 use tenure_engine::{
-    Answer, Blob, Command, Engine, Held, NewTask, Peer, Query, Reply, Restore, SessionId, Settings,
+    Answer, Blob, Change, Command, Engine, Held, NewTask, Peer, Query, Reply, Restore, SessionId, Settings,
     StateName, Which, Why, WorkerSpec,
 };
 
@@ -68,9 +68,9 @@ fn busy_day() -> Broker {
 
 /// Works off everything that waits in one queue with one big worker, and says in which order it was handed out.
 fn order_of_assignment(engine: &mut Engine, now: tenure_engine::Timestamp, namespace: &str) -> Vec<Held> {
-    struct Ears(Vec<Held>);
-    impl tenure_engine::Output for Ears {
-        fn record(&mut self, _: tenure_engine::Event, _: tenure_engine::Change<'_>) {}
+    struct RecordingOutput(Vec<Held>);
+    impl tenure_engine::Output for RecordingOutput {
+        fn record(&mut self, _: tenure_engine::Event, _: Change<'_>) {}
         fn notice(&mut self, to: SessionId, notice: tenure_engine::Notice) {
             if let tenure_engine::Notice::Assign(assignment) = notice
                 && to == SessionId(999)
@@ -81,7 +81,7 @@ fn order_of_assignment(engine: &mut Engine, now: tenure_engine::Timestamp, names
         fn freed(&mut self, _: Blob) {}
     }
     let peer = Peer { session: SessionId(999), namespace: namespace.into(), identity: "big".into() };
-    let mut ears = Ears(Vec::new());
+    let mut ears = RecordingOutput(Vec::new());
     let big = spec("big", &["q", "paused"], 1000);
     engine.handle(now, &peer, Command::Register(Box::new(big)), &mut ears).expect("registered");
     engine.handle(now, &peer, Command::ResumeQueue { queue: "paused".into() }, &mut ears).ok();
@@ -153,8 +153,10 @@ fn a_slow_walk_and_the_records_since_its_beginning_make_a_snapshot() {
     broker.engine.settings_records(&mut |change| snapshot.push(keep(change)));
     let mut from = None;
     for round in 0.. {
-        let mut slice = |task: &tenure_engine::Task, terms: &tenure_engine::Terms| {
-            snapshot.push(Kept::Task(Box::new(task.clone()), Box::new(terms.clone())));
+        let mut slice = |task: &tenure_engine::Task,
+                         terms: &tenure_engine::Terms,
+                         after: &[tenure_engine::Dependency]| {
+            snapshot.push(Kept::Task(Box::new(task.clone()), Box::new(terms.clone()), after.to_vec()));
         };
         from = broker.engine.scan_tasks(from, 4, &mut slice);
         if from.is_none() {
@@ -248,7 +250,7 @@ fn what_the_worker_does_not_bring_back_after_a_restart_is_lost() {
 }
 
 #[test]
-fn a_wish_survives_a_restart() {
+fn an_intent_survives_a_restart() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let worker = broker.worker("w", &["q"], 1);
@@ -355,13 +357,17 @@ fn bytes_are_moved_and_found_at_their_new_place() {
     let (body, result) = (Blob::new(10, 5), Blob::new(20, 6));
     assert!(engine.holds(&task, Which::Body, body) && engine.holds(&task, Which::Result, result));
     assert!(!engine.holds(&task, Which::Body, result));
-    let moved = engine.relocate(&task, Which::Body, body, Blob::new(110, 5)).map(|(task, _)| task.body);
-    assert_eq!(moved, Some(Blob::new(110, 5)));
-    let moved = engine.relocate(&task, Which::Result, result, Blob::new(120, 6));
-    assert_eq!(
-        moved.map(|(task, terms)| (Which::Result.of(task), &*terms.queue)),
-        Some((Blob::new(120, 6), "q"))
-    );
+    let Some(Change::Task { task: moved, .. }) = engine.relocate(&task, Which::Body, body, Blob::new(110, 5))
+    else {
+        panic!("it moved")
+    };
+    assert_eq!(moved.body, Blob::new(110, 5));
+    let Some(Change::Task { task: moved, terms, .. }) =
+        engine.relocate(&task, Which::Result, result, Blob::new(120, 6))
+    else {
+        panic!("it moved")
+    };
+    assert_eq!((Which::Result.of(moved), &*terms.queue), (Blob::new(120, 6), "q"));
     // What moved meanwhile is left alone.
     assert!(engine.relocate(&task, Which::Body, body, Blob::new(210, 5)).is_none());
     assert!(engine.relocate(&tenure_engine::TaskId::from_u128(9), Which::Body, body, body).is_none());

@@ -74,7 +74,7 @@ fn a_worker_dies_when_half_of_its_tasks_are_done() {
 }
 
 #[test]
-fn nobody_is_there_and_everybody_is_told_until_somebody_comes() {
+fn clients_are_told_that_no_worker_serves_them_until_one_comes() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let needy = NewTask { needs: names(&["gpu"]), ..broker.new_task("vision") };
@@ -233,7 +233,7 @@ fn a_computer_with_ten_seats_is_shared_by_three_workers() {
 }
 
 #[test]
-fn a_poisonous_task_stops_before_it_has_killed_everybody() {
+fn a_poisonous_task_stops_before_it_has_killed_all_workers() {
     let mut broker = Broker::with(Settings { quarantine_crashes: 9, ..Settings::default() });
     let ann = broker.client("ann");
     let task = broker.submit(&ann, "q");
@@ -246,6 +246,6 @@ fn a_poisonous_task_stops_before_it_has_killed_everybody() {
     broker.worker("lucky", &["q"], 1);
     broker.hush();
     let TaskState::Failed(end) = broker.show(task).state else { panic!("three crashes are enough") };
-    assert_eq!(end.message.as_deref(), Some("worker victim 2 crashed (connection-closed), crash 3"));
+    assert_eq!(end.message.as_deref(), Some("worker victim 2 lost: connection closed, crash 3"));
     assert_eq!(broker.show(task).crashed_on, names(&["victim 0", "victim 1", "victim 2"]));
 }

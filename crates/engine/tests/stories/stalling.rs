@@ -47,7 +47,7 @@ fn its_time_to_confirm_counts_from_the_moment_it_was_told() {
 }
 
 #[test]
-fn a_run_limit_of_a_start_that_nobody_confirms_counts_from_the_moment_it_was_told() {
+fn the_run_limit_of_an_unconfirmed_start_counts_from_its_notice() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let worker = broker.worker_with(WorkerSpec { starts_on_assign: true, ..spec("w", &["q"], 1) });
@@ -77,7 +77,7 @@ fn the_time_in_which_nothing_could_be_said_counts_neither_as_silence_nor_against
     broker.now = from + SECOND * 60;
     // Some could be heard all the while: they were not heard of later than now.
     broker.heartbeat(&heard);
-    broker.engine.was_away(from, broker.now);
+    broker.engine.broker_stalled(from, broker.now);
     assert_eq!(broker.worker_info("heard").last_seen, broker.now);
     assert_eq!(broker.worker_info("w").presence, PresenceName::Live);
     broker.wait(SECOND * 13);

@@ -11,7 +11,7 @@ use tenure_engine::{
 use crate::broker::{Broker, SECOND, names};
 
 #[test]
-fn a_task_is_accepted_and_its_submitter_hears_that_nobody_is_there_to_run_it() {
+fn a_task_is_accepted_and_its_submitter_learns_that_no_worker_can_run_it() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let task = broker.new_task("analysis");
@@ -218,7 +218,7 @@ fn a_full_broker_says_so() {
 }
 
 #[test]
-fn a_queue_that_nobody_needs_makes_room_for_another() {
+fn an_unused_queue_makes_room_for_another() {
     let settings = Settings { queues_max: 4, ended_kept: 0, ..Settings::default() };
     let mut broker = Broker::with(settings);
     let ann = broker.client("ann");

@@ -41,6 +41,24 @@ fn a_time_that_is_past_is_no_delay_and_one_that_never_comes_is_no_alarm() {
 }
 
 #[test]
+fn a_task_without_a_time_limit_waits_for_years_and_through_restarts() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let first = broker.worker("w", &["q"], 1);
+    let task = broker.submit(&ann, "q");
+    broker.start(&first, task);
+    broker.disconnect(&first);
+    for _ in 0..10 {
+        broker.wait(SECOND * 86_400 * 100);
+        broker.restart_after(SECOND * 86_400);
+    }
+    assert_eq!(broker.state(task), StateName::Ready);
+    broker.hush();
+    broker.worker("later", &["q"], 1);
+    assert_eq!(broker.assigned(), [task]);
+}
+
+#[test]
 fn a_task_that_has_not_started_in_time_fails_wherever_it_waits() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");

@@ -7,7 +7,9 @@ use std::time::Duration;
 use tenure_engine::command::{AttemptFailure, Completion, Move};
 use tenure_engine::state::Wanted;
 use tenure_engine::terms::OnLost;
-use tenure_engine::{Blob, Command, Held, NewTask, Peer, StateName, TaskId};
+use tenure_engine::{
+    After, AfterTask, Blob, Command, Condition, Held, NewTask, OnBroken, Peer, StateName, TaskId,
+};
 
 use crate::broker::{Broker, assert_same, failure};
 
@@ -44,6 +46,20 @@ impl Scene {
         Scene { broker, ann, worker, task }
     }
 
+    /// The same task, after one that is held back.
+    fn after_another(change: impl FnOnce(NewTask) -> NewTask) -> Scene {
+        let mut broker = Broker::new();
+        let ann = broker.client("ann");
+        let worker = broker.worker("w", &["q"], 1);
+        let first = NewTask { hold: true, ..broker.new_task("q") };
+        let first = broker.submit_task(&ann, first);
+        let after = vec![After { task: AfterTask::Id(first), condition: Condition::Completed }];
+        let task = change(NewTask { retries: 1, after, ..broker.new_task("q") });
+        let task = broker.submit_task(&ann, task);
+        broker.hush();
+        Scene { broker, ann, worker, task }
+    }
+
     fn begun(mut self) -> Scene {
         self.broker.start(&self.worker, self.task);
         self
@@ -70,6 +86,7 @@ impl Scene {
             "created" => Scene::new(|task| NewTask { hold: true, ..task }),
             "delayed" => Scene::new(|task| NewTask { not_before: Some(Broker::new().now + HOUR), ..task }),
             "ready" => Scene::waiting(|task| task),
+            "waiting" => Scene::after_another(|task| task),
             "assigned" => Scene::new(|task| task),
             "running" | "cancelling" | "pausing" => Scene::new(|task| task).begun(),
             "paused" => Scene::waiting(|task| task),
@@ -140,6 +157,7 @@ impl Scene {
 const TABLE: &str = "
 state      release cancel    pause   resume retry move    start   progress checkpoint complete  fail      crash     give-back ok-cancel ok-pause
 created    ready   cancelled paused  wrong  wrong created stale   stale    stale      stale     stale     stale     stale     stale     stale
+waiting    wrong   cancelled paused  wrong  wrong waiting stale   stale    stale      stale     stale     stale     stale     stale     stale
 delayed    wrong   cancelled paused  wrong  wrong delayed stale   stale    stale      stale     stale     stale     stale     stale     stale
 ready      wrong   cancelled paused  wrong  wrong ready   stale   stale    stale      stale     stale     stale     stale     stale     stale
 assigned   wrong   cancelled paused  wrong  wrong wrong   running running  running    completed delayed   ready     ready     wrong     wrong
@@ -222,6 +240,30 @@ fn every_transition_that_is_allowed_happens_and_no_other() {
     enter_paused.broker.pause(&enter_paused.ann, enter_paused.task);
     watch(&mut seen, enter_paused, |scene| drop(scene.try_verb("resume")));
 
+    // By the end of another task, or because it has not ended.
+    let first = TaskId::from_u128(1);
+    let by_the_first = |scene: &mut Scene| {
+        scene.broker.does(&scene.ann.clone(), Command::Cancel { task: first, reason: None });
+    };
+    let run = |task| NewTask { on_broken: OnBroken::Run, ..task };
+    watch(&mut seen, Scene::after_another(run), by_the_first);
+    watch(&mut seen, Scene::after_another(|task| later(run(task))), by_the_first);
+    watch(&mut seen, Scene::after_another(expiring), in_an_hour);
+    watch(&mut seen, Scene::after_another(|task| NewTask { hold: true, ..task }), |scene| {
+        drop(scene.try_verb("release"));
+    });
+    let mut enter_paused = Scene::after_another(|task| task);
+    enter_paused.broker.pause(&enter_paused.ann, enter_paused.task);
+    watch(&mut seen, enter_paused, |scene| drop(scene.try_verb("resume")));
+    for ended in ["completed", "failed", "cancelled"] {
+        let mut scene = Scene::after_another(run);
+        by_the_first(&mut scene);
+        let mut scene = scene.begun().ended(ended);
+        scene.broker.does(&scene.ann.clone(), Command::PauseQueue { queue: "q".into() });
+        scene.broker.does(&scene.ann.clone(), Command::Retry { task: first });
+        watch(&mut seen, scene, |scene| drop(scene.try_verb("retry")));
+    }
+
     let allowed: BTreeSet<(StateName, StateName)> = StateName::ALL
         .into_iter()
         .flat_map(|from| StateName::ALL.map(|to| (from, to)))
@@ -236,7 +278,7 @@ fn watch(seen: &mut BTreeSet<(StateName, StateName)>, mut scene: Scene, act: imp
     let mut state = scene.broker.state(scene.task);
     act(&mut scene);
     for (_, kept) in &scene.broker.journal.records[before..] {
-        if let crate::broker::Kept::Task(task, _) = kept
+        if let crate::broker::Kept::Task(task, ..) = kept
             && task.id == scene.task
         {
             let next = task.state.name();

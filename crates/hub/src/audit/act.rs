@@ -41,6 +41,8 @@ impl AuditAct {
                 .with("exit_code", AuditField::Number(i64::from(failure.exit_code))),
             Request::Checkpoint { held, .. } => report("checkpoint").held([*held]),
             Request::Confirm { held, .. } => report("confirm").held([*held]),
+            Request::AppendLog { .. } => other("log"),
+            Request::Logs { .. } => other("logs"),
             Request::Command(command) => AuditAct::of_command(command),
             Request::Backup { directory } => {
                 act("backup").with("directory", AuditField::Text(directory.display().to_string().into()))
@@ -55,7 +57,7 @@ impl AuditAct {
             Request::Call { .. } => other("call"),
             Request::GiveUpCall { .. } => other("drop-call"),
             Request::CallAnswer { .. } => other("answer"),
-            Request::HearBroadcasts { .. } => other("hear"),
+            Request::ReceiveBroadcasts { .. } => other("hear"),
             Request::Broadcast(_) => other("broadcast"),
         }
     }
@@ -120,7 +122,7 @@ impl AuditAct {
     }
 
     /// Whether the log has a line for it. A missing right is always logged.
-    pub(crate) fn is_told(&self, level: AuditLevel, reply: &Result<Response, Refusal>) -> bool {
+    pub(crate) fn is_logged(&self, level: AuditLevel, reply: &Result<Response, Refusal>) -> bool {
         let by_kind = match self.kind {
             Kind::Act => true,
             Kind::Report => level == AuditLevel::All,
@@ -158,7 +160,8 @@ impl AuditAct {
                 | Response::Answer(_)
                 | Response::Stats(_)
                 | Response::Done
-                | Response::Heard(_),
+                | Response::Heard(_)
+                | Response::Logs(_),
             ) => AuditOutcome::Done,
         };
         (self.name, outcome, self.fields)

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn files_rotate_by_size_and_only_so_many_are_kept() {
+    fn files_rotate_by_size_and_their_number_is_limited() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("audit.log");
         let mut file = AuditFile::open(&path, 20, 3).unwrap();

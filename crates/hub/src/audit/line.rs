@@ -110,7 +110,7 @@ impl AuditLine {
 
     /// The identity of a refusal of a peer that was not admitted. Such a peer can repeat it without limit, so
     /// equal ones are merged.
-    pub(super) fn of_stranger(&self) -> Option<(&'static str, Option<IpAddr>, &'static str)> {
+    pub(super) fn unauthenticated_peer(&self) -> Option<(&'static str, Option<IpAddr>, &'static str)> {
         match (&self.who, &self.outcome) {
             (
                 Some(Who { door, address, key: None, identity: None, .. }),
@@ -123,7 +123,7 @@ impl AuditLine {
     /// Appends the line with its newline.
     pub(super) fn write(&self, out: &mut String) {
         let mut object = Object::begin(out);
-        object.text("at", &time(self.at));
+        object.text("at", &self.at.rfc3339());
         object.text("act", self.act);
         match &self.outcome {
             AuditOutcome::Done => object.text("outcome", "done"),
@@ -229,13 +229,6 @@ fn push_text(out: &mut String, text: &str) {
         }
     }
     out.push('"');
-}
-
-/// `2026-01-31T12:00:00.000Z`.
-fn time(at: Timestamp) -> String {
-    let time = i64::try_from(at.millis()).ok();
-    let time = time.and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
-    time.map_or_else(|| at.millis().to_string(), |time| format!("{time:.3}"))
 }
 
 #[cfg(test)]

@@ -18,13 +18,13 @@ const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the refusals of one unknown peer are counted before one line reports them.
 const GATHER: Duration = Duration::from_secs(1);
 /// For how many unknown peers refusals are merged; beyond that they are written early.
-const STRANGERS_MAX: usize = 1_024;
+const UNAUTHENTICATED_PEERS_MAX: usize = 1_024;
 /// How much is written at once.
 const CHUNK_BYTES: usize = 16 * 1024;
 /// How often the broker's own log reports that the audit log cannot be written.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
 
-type Stranger = (&'static str, Option<IpAddr>, &'static str);
+type UnauthenticatedPeer = (&'static str, Option<IpAddr>, &'static str);
 
 pub(super) struct AuditWriter {
     file: Box<dyn LogFile>,
@@ -36,7 +36,7 @@ pub(super) struct AuditWriter {
     /// Lost lines that have not been reported yet.
     lost: u64,
     /// Refusals of unknown peers since their last line: the last of them, and their number.
-    gathered: HashMap<Stranger, Gathered>,
+    gathered: HashMap<UnauthenticatedPeer, Gathered>,
     unsynced_since: Option<Instant>,
     complained_at: Option<Instant>,
 }
@@ -87,7 +87,7 @@ impl AuditWriter {
                 }
                 next = lines.try_recv().ok();
             }
-            self.tell_gathered(Instant::now());
+            self.write_gathered(Instant::now());
             self.write();
             if self.unsynced_since.is_some_and(|since| since.elapsed() >= SYNC_INTERVAL) {
                 self.sync();
@@ -97,7 +97,7 @@ impl AuditWriter {
 
     fn close(&mut self) {
         for gathered in std::mem::take(&mut self.gathered).into_values() {
-            self.tell(gathered);
+            self.write_merged(gathered);
         }
         self.write();
         self.sync();
@@ -106,30 +106,31 @@ impl AuditWriter {
     /// Writes the first refusal of an unknown peer at once and merges the following ones of the next second
     /// into one line: an unknown peer must not be able to push everything else out of the log.
     fn take(&mut self, line: Box<AuditLine>) {
-        let Some(stranger) = line.of_stranger() else { return self.add(&line) };
+        let Some(stranger) = line.unauthenticated_peer() else { return self.add(&line) };
         if let Some(gathered) = self.gathered.get_mut(&stranger) {
             gathered.last = Some(line);
             gathered.times += 1;
             return;
         }
-        if self.gathered.len() >= STRANGERS_MAX {
+        if self.gathered.len() >= UNAUTHENTICATED_PEERS_MAX {
             for gathered in std::mem::take(&mut self.gathered).into_values() {
-                self.tell(gathered);
+                self.write_merged(gathered);
             }
         }
         self.add(&line);
         self.gathered.insert(stranger, Gathered { since: Instant::now(), last: None, times: 0 });
     }
 
-    fn tell_gathered(&mut self, now: Instant) {
-        let is_due = |_: &Stranger, gathered: &mut Gathered| now.duration_since(gathered.since) >= GATHER;
+    fn write_gathered(&mut self, now: Instant) {
+        let is_due =
+            |_: &UnauthenticatedPeer, gathered: &mut Gathered| now.duration_since(gathered.since) >= GATHER;
         let due: Vec<Gathered> = self.gathered.extract_if(is_due).map(|(_, gathered)| gathered).collect();
         for gathered in due {
-            self.tell(gathered);
+            self.write_merged(gathered);
         }
     }
 
-    fn tell(&mut self, gathered: Gathered) {
+    fn write_merged(&mut self, gathered: Gathered) {
         if let Some(mut last) = gathered.last {
             let times = i64::try_from(gathered.times).unwrap_or(i64::MAX);
             last.fields.push(("times", AuditField::Number(times)));
@@ -147,7 +148,7 @@ impl AuditWriter {
 
     /// Writes the pending lines. Lost lines are reported first.
     fn write(&mut self) {
-        self.lose(self.dropped.swap(0, Ordering::Relaxed));
+        self.count_lost(self.dropped.swap(0, Ordering::Relaxed));
         if self.lost > 0 {
             let mut line = AuditLine::new(wall_clock(), None, "lines-lost", AuditOutcome::Done);
             line.fields.push(("count", AuditField::Number(i64::try_from(self.lost).unwrap_or(i64::MAX))));
@@ -157,12 +158,12 @@ impl AuditWriter {
                 Ok(()) => {
                     tracing::warn!(
                         lines = self.lost,
-                        "lines of the audit log were lost; the log says how many"
+                        "audit log lines were lost; the audit log says how many"
                     );
                     self.lost = 0;
                     self.unsynced_since.get_or_insert_with(Instant::now);
                 }
-                Err(error) => self.complain(&error),
+                Err(error) => self.log_write_error(&error),
             }
         }
         if self.chunk.is_empty() {
@@ -174,15 +175,15 @@ impl AuditWriter {
                 self.unsynced_since.get_or_insert_with(Instant::now);
             }
             Err(error) => {
-                self.lose(self.chunk_lines);
-                self.complain(&error);
+                self.count_lost(self.chunk_lines);
+                self.log_write_error(&error);
             }
         }
         self.chunk.clear();
         self.chunk_lines = 0;
     }
 
-    fn lose(&mut self, lines: u64) {
+    fn count_lost(&mut self, lines: u64) {
         if lines > 0 {
             self.counters.add("lost", lines);
             self.lost += lines;
@@ -192,14 +193,14 @@ impl AuditWriter {
     fn sync(&mut self) {
         self.unsynced_since = None;
         if let Err(error) = self.file.sync() {
-            self.complain(&error);
+            self.log_write_error(&error);
         }
     }
 
-    fn complain(&mut self, error: &std::io::Error) {
+    fn log_write_error(&mut self, error: &std::io::Error) {
         if self.complained_at.is_none_or(|at| at.elapsed() >= COMPLAINT_INTERVAL) {
             self.complained_at = Some(Instant::now());
-            tracing::error!(%error, lines = self.lost, "the audit log cannot be written: lines are lost, the broker goes on");
+            tracing::error!(%error, lines = self.lost, "cannot write the audit log; lines are lost, the broker continues");
         }
     }
 }
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_that_repeats_itself_gets_two_lines_and_not_a_thousand() {
+    fn repeated_refusals_of_one_peer_are_merged_into_two_lines() {
         let disk = Disk::default();
         let mut writer = writer(&disk);
         for _ in 0..1_000 {

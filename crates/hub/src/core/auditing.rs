@@ -37,6 +37,11 @@ impl Core {
         act: Option<AuditAct>,
         reply: Result<Response, Refusal>,
     ) {
+        let reply = match reply {
+            // It counts as unread like every answer to a query.
+            Ok(page @ Response::Logs(_)) => self.answer(session, |_| Ok(page)),
+            other => other,
+        };
         self.note(session, act, &reply);
         self.reply(session, token, reply);
     }
@@ -76,18 +81,18 @@ impl Core {
 
     /// Adds a line for a request that was answered without the outbox, because nothing about it waits for the
     /// disk.
-    pub(super) fn note_at_once(
+    pub(super) fn audit_immediate_reply(
         &self,
         session: SessionId,
         request: &Request,
         reply: &Result<Response, Refusal>,
     ) {
         if let Some(line) = self.line(session, self.act(request), reply) {
-            self.tell_audit(line);
+            self.send_audit_line(line);
         }
     }
 
-    pub(super) fn tell_audit(&self, line: Box<AuditLine>) {
+    pub(super) fn send_audit_line(&self, line: Box<AuditLine>) {
         if let Some(audit) = &self.audit {
             audit.add_boxed(line);
         }
@@ -100,7 +105,7 @@ impl Core {
         reply: &Result<Response, Refusal>,
     ) -> Option<Box<AuditLine>> {
         let (audit, act) = (self.audit.as_ref()?, act?);
-        if !act.is_told(audit.level(), reply) {
+        if !act.is_logged(audit.level(), reply) {
             return None;
         }
         let (name, outcome, fields) = act.end(reply);

@@ -45,11 +45,11 @@ impl Core {
 
     pub(super) fn broadcast(&mut self, peer: &Peer, broadcast: &Broadcast) -> Response {
         self.stats.broadcasts_total += 1;
-        let hearers = self.calls.hearers(&peer.namespace);
-        for session in &hearers {
+        let broadcast_receivers = self.calls.broadcast_receivers(&peer.namespace);
+        for session in &broadcast_receivers {
             let delivery = Delivery::Broadcast(broadcast.clone());
             self.outbox.push(OutboxItem::Other { session: *session, delivery });
         }
-        Response::Heard(hearers.len())
+        Response::Heard(broadcast_receivers.len())
     }
 }

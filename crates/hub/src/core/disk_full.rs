@@ -14,17 +14,17 @@ impl Core {
     /// The disk is full from now on. Earlier requests that need not wait get their replies as well.
     pub fn disk_became_full(&mut self) {
         // First send what is on disk.
-        self.speak();
+        self.flush_outbox();
         let is_free = |reply: &Result<Response, Refusal>| {
             matches!(reply, Ok(Response::Answer(_) | Response::Stats(_)) | Err(Refusal::DiskFull))
         };
         for mut out in self.outbox.take_free(is_free) {
             if let OutboxItem::Reply { session, reply: reply @ Ok(Response::Answer(_)), .. } = &mut out {
                 let (session, answer) = (*session, std::mem::replace(reply, Err(Refusal::DiskFull)));
-                self.forget_unsaid(session, &answer);
+                self.subtract_reply(session, &answer);
                 self.stats.refusals_total += 1;
             }
-            self.say(out);
+            self.push_outbox(out);
         }
     }
 
@@ -43,7 +43,7 @@ impl Core {
         };
         self.stats.requests_total += 1;
         self.stats.refusals_total += u64::from(reply.is_err());
-        self.note_at_once(session, &ask.request, &reply);
+        self.audit_immediate_reply(session, &ask.request, &reply);
         self.put(session, Delivery::Reply { token: ask.token, reply });
         None
     }

@@ -15,7 +15,7 @@ impl Core {
         self.now = now;
         let stalled_since = self.disk_waited_for_since.take().filter(|since| now.since(*since) >= STALL_MIN);
         if let Some(since) = stalled_since {
-            self.engine.was_away(since, now);
+            self.engine.broker_stalled(since, now);
         }
         self.outbox.synced(position);
         self.disk_waited_for_since = self.outbox.waits_for_disk().then_some(now);
@@ -23,9 +23,9 @@ impl Core {
     }
 
     /// The process did not run between these two moments.
-    pub fn was_away(&mut self, from: Timestamp, to: Timestamp) {
+    pub fn broker_stalled(&mut self, from: Timestamp, to: Timestamp) {
         self.carry_wait(from, to);
-        self.engine.was_away(from, to);
+        self.engine.broker_stalled(from, to);
     }
 
     /// The clock was set.

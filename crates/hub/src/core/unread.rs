@@ -26,34 +26,34 @@ impl Core {
     ) -> Result<Response, Refusal> {
         let UnreadLimits { session: limit, total } = self.unread_limits;
         let Some(entry) = self.sessions.get(&session) else { return ask(self) };
-        if entry.unsaid_bytes + entry.mailbox.unread_bytes() > limit {
+        if entry.unsent_reply_bytes + entry.mailbox.unread_bytes() > limit {
             return Err(Refusal::TooMany { what: "bytes of answers that were not read", limit });
         }
-        if self.unsaid_bytes + self.unread.get() > total {
+        if self.unsent_reply_bytes + self.unread.get() > total {
             let limit = total as u64;
             return Err(Refusal::Full { what: "bytes of answers that were not read", limit });
         }
         let reply = ask(self);
         let bytes = answer_bytes(&reply);
-        self.unsaid_bytes += bytes;
+        self.unsent_reply_bytes += bytes;
         if let Some(entry) = self.sessions.get_mut(&session) {
-            entry.unsaid_bytes += bytes;
+            entry.unsent_reply_bytes += bytes;
         }
         reply
     }
 
-    pub(super) fn say_reply(&mut self, session: SessionId, token: u64, reply: Result<Response, Refusal>) {
-        self.forget_unsaid(session, &reply);
+    pub(super) fn push_reply(&mut self, session: SessionId, token: u64, reply: Result<Response, Refusal>) {
+        self.subtract_reply(session, &reply);
         self.put(session, Delivery::Reply { token, reply });
     }
 
     /// Subtracts a reply that leaves the outbox.
-    pub(super) fn forget_unsaid(&mut self, session: SessionId, reply: &Result<Response, Refusal>) {
+    pub(super) fn subtract_reply(&mut self, session: SessionId, reply: &Result<Response, Refusal>) {
         let bytes = answer_bytes(reply);
         if bytes > 0 {
-            self.unsaid_bytes -= bytes;
+            self.unsent_reply_bytes -= bytes;
             if let Some(entry) = self.sessions.get_mut(&session) {
-                entry.unsaid_bytes -= bytes;
+                entry.unsent_reply_bytes -= bytes;
             }
         }
     }
@@ -68,7 +68,7 @@ impl Core {
                 return;
             }
             let why = Refusal::TooMany { what: "bytes that were not read", limit };
-            self.end(now, session, why, "a peer does not read what it asked for");
+            self.end(now, session, why, "the peer does not read its replies");
         }
     }
 }
@@ -76,7 +76,7 @@ impl Core {
 /// Only answers to queries are counted before they are sent: other replies are no larger than their requests.
 fn answer_bytes(reply: &Result<Response, Refusal>) -> usize {
     match reply {
-        Ok(response @ (Response::Answer(_) | Response::Stats(_))) => response.bytes(),
+        Ok(response @ (Response::Answer(_) | Response::Stats(_) | Response::Logs(_))) => response.bytes(),
         Ok(Response::Command(_) | Response::Done | Response::Heard(_) | Response::BackedUp { .. })
         | Err(_) => 0,
     }

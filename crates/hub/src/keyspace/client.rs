@@ -41,9 +41,9 @@ pub enum KeyspaceAnswer {
 /// Why a call failed, or its outcome is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyspaceFailure {
-    #[error("the disk is full: nothing is written until there is room")]
+    #[error("the disk is full: nothing is written until space is free")]
     DiskFull,
-    #[error("the disk became full: whether this change is kept is not known until there is room")]
+    #[error("the disk became full: this change may or may not be kept")]
     Unwritten,
     #[error("the broker is stopping")]
     Stopping,

@@ -109,7 +109,7 @@ impl KeySaver {
             Ok(()) => {}
             Err(WriteError::Full { .. }) => {
                 if !keyspaces.shared.pending.is_full() {
-                    tracing::warn!("the disk is full: keys cannot be changed until there is room");
+                    tracing::warn!("the disk is full; keys cannot be changed until space is free");
                 }
                 keyspaces.shared.pending.full();
                 self.unwritten = Some((records, last));

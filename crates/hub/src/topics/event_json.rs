@@ -142,6 +142,7 @@ impl Fields {
             }
             EventData::LimitSet { limit } => self.maybe("limit", *limit),
             EventData::Released
+            | EventData::DependenciesMet
             | EventData::Due
             | EventData::Assigned { .. }
             | EventData::Started { .. }

@@ -80,7 +80,7 @@ impl Feed {
                 let mut deliveries = Vec::new();
                 let mut next = None;
                 for (mail, result) in some.iter().zip(results) {
-                    self.tell(mail, result.as_deref(), &mut next, &mut deliveries);
+                    self.append_deliveries(mail, result.as_deref(), &mut next, &mut deliveries);
                 }
                 if !self.hand_over(deliveries, next).await {
                     return;
@@ -102,7 +102,13 @@ impl Feed {
     }
 
     /// Appends the deliveries for the subscriber, and sets the number of the first event after them.
-    fn tell(&mut self, mail: &Mail, result: Option<&[u8]>, next: &mut Option<u64>, to: &mut Vec<Delivery>) {
+    fn append_deliveries(
+        &mut self,
+        mail: &Mail,
+        result: Option<&[u8]>,
+        next: &mut Option<u64>,
+        to: &mut Vec<Delivery>,
+    ) {
         match mail {
             Mail::Event { event, .. } => {
                 self.event(event, result, to);

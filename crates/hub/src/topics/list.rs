@@ -22,7 +22,7 @@ impl Topics {
             space.with(|state, now| {
                 let mut page = state.shard.topics(from, max, filter, now);
                 for topic in &mut page.items {
-                    count_ears(state, topic);
+                    count_subscribers(state, topic);
                 }
                 page
             })
@@ -32,7 +32,7 @@ impl Topics {
     pub fn topic(&self, namespace: &str, name: &str) -> Option<TopicInfo> {
         self.known_space(namespace)?.with(|state, now| {
             let mut topic = state.shard.topic(name, now)?;
-            count_ears(state, &mut topic);
+            count_subscribers(state, &mut topic);
             Some(topic)
         })
     }
@@ -79,7 +79,7 @@ impl Topics {
 }
 
 /// Only subscriptions that name an event topic, or whose pattern begins with its reserved word, receive it.
-fn count_ears(state: &TopicsState, topic: &mut TopicInfo) {
+fn count_subscribers(state: &TopicsState, topic: &mut TopicInfo) {
     if event_prefix(&topic.name).is_some() {
         let counts = |filter: &TopicFilter| event_prefix(filter.as_str()).is_some();
         topic.subscribers = state.shard.subscribers_of(&topic.name, counts);

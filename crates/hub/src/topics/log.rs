@@ -22,7 +22,7 @@ pub(super) fn resumed(namespace: &str, resume: &Resume, resumed: &Resumed) {
             gap = resumed.lost,
             more_may_be_lost = resumed.is_unsure,
             broker_restarted = resumed.restarted,
-            "a subscription has come back with losses"
+            "subscription resumed, messages were lost"
         );
     } else {
         tracing::info!(
@@ -32,13 +32,13 @@ pub(super) fn resumed(namespace: &str, resume: &Resume, resumed: &Resumed) {
             last_sequence_number,
             missed = resumed.missed,
             took_over = resumed.took_over,
-            "a subscription has come back"
+            "subscription resumed"
         );
     }
 }
 
 pub(super) fn ended(namespace: &str, id: &SubscriptionId, why: Ended) {
-    tracing::info!(namespace, subscription_id = %id, why = why.as_str(), "a stream has ended");
+    tracing::info!(namespace, subscription_id = %id, why = why.as_str(), "stream ended");
 }
 
 pub(super) fn sent(namespace: &str, id: &SubscriptionId, deliveries: &[Delivery]) {
@@ -50,7 +50,7 @@ pub(super) fn sent(namespace: &str, id: &SubscriptionId, deliveries: &[Delivery]
                 topic = &*message.topic,
                 last_sequence_number = message.sequence.0,
                 replay = *kind == DeliveryKind::Replay,
-                "a message is sent"
+                "message sent"
             ),
             Delivery::Gap(gap) => tracing::warn!(
                 namespace,
@@ -59,7 +59,7 @@ pub(super) fn sent(namespace: &str, id: &SubscriptionId, deliveries: &[Delivery]
                 first_missed = gap.first_missed.0,
                 gap = gap.last_missed.0 + 1 - gap.first_missed.0,
                 reason = gap.reason.as_str(),
-                "messages will not come"
+                "messages lost"
             ),
             Delivery::Warning(warning) => tracing::warn!(
                 namespace,
@@ -68,7 +68,7 @@ pub(super) fn sent(namespace: &str, id: &SubscriptionId, deliveries: &[Delivery]
                 expired = warning.expired,
                 depth = warning.depth,
                 limit = warning.limit,
-                "a subscriber does not keep up"
+                "slow subscriber"
             ),
             Delivery::ReplayComplete(complete) => tracing::debug!(
                 namespace,
@@ -76,7 +76,7 @@ pub(super) fn sent(namespace: &str, id: &SubscriptionId, deliveries: &[Delivery]
                 topic = &*complete.topic,
                 replayed = complete.replayed,
                 last_sequence_number = complete.latest.0,
-                "a replay is complete"
+                "replay complete"
             ),
         }
     }

@@ -91,12 +91,12 @@ pub(super) struct SubscriptionReader {
     wants_durable: bool,
     /// Events that were sent and may not have been read.
     unread_events: Unconfirmed,
-    noted: Noted,
+    noted: SavedPosition,
 }
 
 /// The position of a stream when its subscription was last given to the saver.
 #[derive(Debug)]
-struct Noted {
+struct SavedPosition {
     event: u64,
     durable: u64,
     /// The stream has advanced since, or its subscriber has acknowledged something.
@@ -233,7 +233,7 @@ impl TopicsState {
             events_next,
             wants_durable,
             unread_events: Unconfirmed::default(),
-            noted: Noted {
+            noted: SavedPosition {
                 event: events_next.unwrap_or(0),
                 durable: self.durable.published,
                 is_behind: false,
@@ -335,7 +335,7 @@ impl TopicsState {
         let durable = self.durable.published;
         if let Some(reader) = self.reader(key) {
             let event = reader.events_next.unwrap_or(0);
-            reader.noted = Noted { event, durable, is_behind: false };
+            reader.noted = SavedPosition { event, durable, is_behind: false };
         }
         // The only possible refusal: the subscription is gone.
         let _ = self.shard.save_again(key);
@@ -365,7 +365,7 @@ impl TopicsState {
 
     /// Whether the allowance is used up: one more message might get a number that is assigned again after a
     /// crash.
-    pub(super) fn is_ahead_of_its_disk(&self) -> bool {
+    pub(super) fn has_used_allowance(&self) -> bool {
         self.unsaved() >= self.allowance.messages()
     }
 

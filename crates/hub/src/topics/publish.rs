@@ -32,7 +32,7 @@ pub struct PublishResult {
 /// A publish that is done, or waits for slow subscribers or the disk. Dropping it stops the waiting and does
 /// not undo the publish.
 #[derive(Debug)]
-#[must_use = "a durable message is safe, and a blocking subscriber heard, only once the receipt is settled"]
+#[must_use = "a durable message is on disk only once the receipt is settled"]
 pub struct PublishReceipt {
     published: PublishResult,
     blocked: Option<Blocked>,
@@ -168,7 +168,7 @@ impl Topics {
         now: Timestamp,
     ) -> Result<PublishReceipt, TopicRefusal> {
         events::refuse_read_only(publish.topic)?;
-        if state.is_ahead_of_its_disk() {
+        if state.has_used_allowance() {
             return Err(TopicRefusal::NotWritten);
         }
         let id = publish.id;

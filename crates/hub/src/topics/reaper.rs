@@ -16,13 +16,13 @@ impl Topics {
     pub(crate) fn start_reaper(&self) {
         let interval = self.shared.settings.topics.reap_interval.max(INTERVAL_MIN);
         let shared = std::sync::Arc::downgrade(&self.shared);
-        tokio::spawn(reap_for_ever(Weak::clone(&shared), interval));
-        tokio::spawn(note_for_ever(shared));
+        tokio::spawn(run_reaper(Weak::clone(&shared), interval));
+        tokio::spawn(run_position_saver(shared));
     }
 }
 
 /// Saves the positions of the streams, however few messages they took.
-async fn note_for_ever(topics: Weak<Shared>) {
+async fn run_position_saver(topics: Weak<Shared>) {
     loop {
         tokio::time::sleep(NOTE_INTERVAL).await;
         let Some(shared) = topics.upgrade() else { return };
@@ -36,7 +36,7 @@ async fn note_for_ever(topics: Weak<Shared>) {
     }
 }
 
-async fn reap_for_ever(topics: Weak<Shared>, interval: Duration) {
+async fn run_reaper(topics: Weak<Shared>, interval: Duration) {
     loop {
         tokio::time::sleep(interval).await;
         let Some(shared) = topics.upgrade() else { return };

@@ -29,11 +29,11 @@ pub struct RequestAnswer {
 #[derive(Debug, Default)]
 pub(super) struct OpenRequests {
     open: Requests,
-    askers: HashMap<RequestId, Asker, RandomState>,
+    reply_waiters: HashMap<RequestId, ReplyWaiter, RandomState>,
 }
 
 #[derive(Debug)]
-struct Asker {
+struct ReplyWaiter {
     namespace: Name,
     answer: oneshot::Sender<RequestAnswer>,
 }
@@ -41,14 +41,14 @@ struct Asker {
 impl OpenRequests {
     fn close(&mut self, id: RequestId) {
         self.open.close(id);
-        self.askers.remove(&id);
+        self.reply_waiters.remove(&id);
     }
 
     /// Closes expired requests. Returns whether there may be more.
     pub(super) fn expire(&mut self, now: Timestamp) -> bool {
         let expired = self.open.expire(EXPIRE_MAX, now);
         for id in &expired {
-            self.askers.remove(id);
+            self.reply_waiters.remove(id);
         }
         expired.len() == EXPIRE_MAX
     }
@@ -77,7 +77,7 @@ impl Topics {
         let reply_to = {
             let mut requests = self.requests();
             let reply_to = requests.open.open(id, timeout, self.now())?;
-            requests.askers.insert(id, Asker { namespace: Arc::clone(namespace), answer: send });
+            requests.reply_waiters.insert(id, ReplyWaiter { namespace: Arc::clone(namespace), answer: send });
             reply_to
         };
         // Closes the request even if the caller drops this future.
@@ -106,13 +106,13 @@ impl Topics {
         let digits = publish.topic.rsplit('.').next().unwrap_or_default();
         let asked_here = u128::from_str_radix(digits, 16)
             .ok()
-            .and_then(|id| requests.askers.get(&RequestId(id)))
+            .and_then(|id| requests.reply_waiters.get(&RequestId(id)))
             .is_some_and(|asker| asker.namespace == *namespace);
         if !asked_here {
             return Err(TopicRefusal::UnknownRequest);
         }
         let id = requests.open.answer(publish.topic, self.now())?;
-        let asker = requests.askers.remove(&id).ok_or(TopicRefusal::UnknownRequest)?;
+        let asker = requests.reply_waiters.remove(&id).ok_or(TopicRefusal::UnknownRequest)?;
         drop(requests);
         let answer = RequestAnswer {
             id: publish.id,

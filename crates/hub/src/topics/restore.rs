@@ -132,7 +132,7 @@ impl Topics {
                 Ok(())
             })
         });
-        self.told(&restored);
+        self.log_refusal(&restored);
     }
 
     fn restore_messages(&self, log: &TopicLog) -> Result<(), StoreError> {
@@ -147,7 +147,7 @@ impl Topics {
                     let restored = self.space(&namespace).and_then(|space| {
                         space.with(|state, now| restore_message(state, &topic, message, now))
                     });
-                    self.told(&restored);
+                    self.log_refusal(&restored);
                 }
                 Err(error) => failed = Some(error),
             }
@@ -156,9 +156,9 @@ impl Topics {
     }
 
     /// Logs a refusal: after a limit was lowered, something may be left out. The rest is restored.
-    fn told(&self, restored: &Result<(), TopicRefusal>) {
+    fn log_refusal(&self, restored: &Result<(), TopicRefusal>) {
         if let Err(refusal) = restored {
-            tracing::warn!(why = %refusal, "something saved about topics is over a limit and was left out");
+            tracing::warn!(why = %refusal, "saved topic state exceeds a limit and was not restored");
         }
     }
 }

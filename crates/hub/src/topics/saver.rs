@@ -228,7 +228,9 @@ impl Saver {
                 numbered.publish(topics);
             }
             Err(WriteError::Full { .. }) => {
-                tracing::warn!("the disk is full: durable topics take nothing, and topics are not saved");
+                tracing::warn!(
+                    "the disk is full; durable topics accept no messages, and topic state is not saved"
+                );
                 numbered.refuse();
             }
             Err(WriteError::Fatal(error)) => {
@@ -377,7 +379,7 @@ impl Numbered {
         let mut last: HashMap<Vec<u8>, (Vec<u8>, Sequence), RandomState> = HashMap::default();
         for pending in durable {
             let (prepared, now) = pending.space.with(|state, now| {
-                if state.is_ahead_of_its_disk() {
+                if state.has_used_allowance() {
                     return (Err(TopicRefusal::NotWritten), now);
                 }
                 let prepared = state.shard.prepare(&pending.publish(), now);

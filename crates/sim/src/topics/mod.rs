@@ -11,30 +11,30 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tenure_hub::store::{MemoryDisk, Opened, Parts, Store, StoreError, StoreSettings};
 use tenure_hub::topics::{
     MessageId, Publish, PublishResult, ShardSettings, SteppedTopics, TopicFilter, TopicLogSettings,
     TopicRefusal, TopicSettings, TopicTime,
 };
 use tenure_hub::words::{Name, Settings, Timestamp};
+use tenure_store::{MemoryDisk, Opened, Parts, Store, StoreError, StoreSettings};
 
 use crate::plan::Mutation;
 use crate::random::Random;
 use record::Record;
-use subscriber::{Manner, Subscriber};
+use subscriber::{ResumeStyle, Subscriber};
 
 /// Names of topics. Those under `audit` are durable.
 const TOPICS: [&str; 6] = ["audit.a", "audit.b", "audit.c", "plain.a", "plain.b", "plain.c"];
 /// What subscribers ask for.
 const FILTERS: [&[&str]; 5] = [&["audit.>"], &["plain.*"], &[">"], &["audit.a", "plain.a"], &["audit.b"]];
 
-type Settling = Pin<Box<dyn Future<Output = Result<PublishResult, TopicRefusal>> + Send>>;
+type PublishFuture = Pin<Box<dyn Future<Output = Result<PublishResult, TopicRefusal>> + Send>>;
 
 /// A publish that is not confirmed yet.
 struct Pending {
     topic: &'static str,
     message: u64,
-    settling: Settling,
+    settling: PublishFuture,
 }
 
 struct World {
@@ -74,7 +74,7 @@ pub fn live(seed: u64, mutation: Mutation) -> TopicsOutcome {
     };
     let subscribers = random.between(1, 5) as usize;
     for number in 0..subscribers {
-        let manner = *random.pick(&Manner::ALL);
+        let manner = *random.pick(&ResumeStyle::ALL);
         let filters = random.pick(&FILTERS);
         world.subscribers.push(Subscriber::new(number, manner, filters, mutation));
     }

@@ -14,7 +14,7 @@ use crate::plan::Mutation;
 
 /// What it sends when it reconnects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(super) enum ResumeStyle {
     /// The last number of each topic.
     EachTopic,
     /// The last sequence it read, of any topic.
@@ -24,15 +24,15 @@ pub(super) enum Manner {
     Acknowledges,
 }
 
-impl Manner {
-    pub(super) const ALL: [Manner; 4] =
-        [Manner::EachTopic, Manner::OneNumber, Manner::Nothing, Manner::Acknowledges];
+impl ResumeStyle {
+    pub(super) const ALL: [ResumeStyle; 4] =
+        [ResumeStyle::EachTopic, ResumeStyle::OneNumber, ResumeStyle::Nothing, ResumeStyle::Acknowledges];
 }
 
 #[derive(Debug)]
 pub(super) struct Subscriber {
     id: SubscriptionId,
-    manner: Manner,
+    manner: ResumeStyle,
     filters: Vec<TopicFilter>,
     stream: Option<SubscriptionHandle>,
     /// Buffered by the connection, and not read.
@@ -50,7 +50,12 @@ pub(super) struct Subscriber {
 }
 
 impl Subscriber {
-    pub(super) fn new(number: usize, manner: Manner, filters: &[&str], mutation: Mutation) -> Subscriber {
+    pub(super) fn new(
+        number: usize,
+        manner: ResumeStyle,
+        filters: &[&str],
+        mutation: Mutation,
+    ) -> Subscriber {
         let filters = filters.iter().map(|text| TopicFilter::parse(text).expect("a good filter")).collect();
         Subscriber {
             id: SubscriptionId::parse(&format!("subscriber-{number}")).expect("a short text"),
@@ -99,12 +104,12 @@ impl Subscriber {
         let mut resume = Resume::new(self.id.clone(), Recovery::Replay);
         resume.filters.clone_from(&self.filters);
         match self.manner {
-            Manner::EachTopic => {
+            ResumeStyle::EachTopic => {
                 let last = self.last.iter().map(|(topic, last)| (Arc::from(topic.as_str()), Sequence(*last)));
                 resume.last_seen = last.collect();
             }
-            Manner::OneNumber => resume.last_seen_single = self.last_of_any.map(Sequence),
-            Manner::Nothing | Manner::Acknowledges => {}
+            ResumeStyle::OneNumber => resume.last_seen_single = self.last_of_any.map(Sequence),
+            ResumeStyle::Nothing | ResumeStyle::Acknowledges => {}
         }
         match topics.resume(&namespace(), &resume) {
             Ok((stream, resumed)) => {
@@ -143,13 +148,13 @@ impl Subscriber {
         let count = self.unread.len() * percent as usize / 100;
         for _ in 0..count {
             if let Some(delivery) = self.unread.pop_front() {
-                self.hear(&delivery, record);
+                self.handle_delivery(&delivery, record);
             }
         }
     }
 
     pub(super) fn acknowledge(&mut self, topics: &Topics) {
-        if self.manner != Manner::Acknowledges || self.stream.is_none() {
+        if self.manner != ResumeStyle::Acknowledges || self.stream.is_none() {
             return;
         }
         let mut read: Vec<(Arc<str>, Sequence)> =
@@ -177,7 +182,7 @@ impl Subscriber {
         }
     }
 
-    fn hear(&mut self, delivery: &Delivery, record: &mut Record) {
+    fn handle_delivery(&mut self, delivery: &Delivery, record: &mut Record) {
         record.deliveries += 1;
         match delivery {
             Delivery::Message { kind, message } => {

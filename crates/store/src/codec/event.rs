@@ -27,7 +27,7 @@ pub(crate) fn event(
     let mut take = Take::new(record.event);
     let at = take.time(&page.base)?;
     let about = match &record.about {
-        AboutView::Nobody => return Err(Malformed("a record without an event has no event")),
+        AboutView::Nothing => return Err(Malformed("a record without an event has no event")),
         AboutView::Task(identity) => EventSubject::Task {
             id: identity.id,
             attempt: identity.attempt,
@@ -69,6 +69,7 @@ fn encode_kind(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, kind: &Eve
     out.push(kind_code(kind));
     match kind {
         EventData::Released
+        | EventData::DependenciesMet
         | EventData::Due
         | EventData::Resumed
         | EventData::Retried
@@ -176,6 +177,7 @@ fn kind_code(kind: &EventData) -> u8 {
         EventData::Expired => 21,
         EventData::Cancelled { .. } => 22,
         EventData::Checkpoint { .. } => 23,
+        EventData::DependenciesMet => 24,
         EventData::WorkerRegistered => 40,
         EventData::WorkerLost { .. } => 41,
         EventData::WorkerReturned => 42,
@@ -239,6 +241,7 @@ fn take_kind(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<EventData, Ma
         21 => EventData::Expired,
         22 => EventData::Cancelled { reason: take.maybe_text()?, forced: take.flag()? },
         23 => EventData::Checkpoint { bytes: take.small()? },
+        24 => EventData::DependenciesMet,
         40 => EventData::WorkerRegistered,
         41 => EventData::WorkerLost { reason: take_lost(take)? },
         42 => EventData::WorkerReturned,
@@ -293,7 +296,10 @@ fn lost_code(reason: LostReason) -> u8 {
 
 fn take_lost(take: &mut Take<'_>) -> Result<LostReason, Malformed> {
     let code = take.byte()?;
-    LostReason::ALL.into_iter().find(|reason| lost_code(*reason) == code).ok_or(Malformed("an unknown loss"))
+    LostReason::ALL
+        .into_iter()
+        .find(|reason| lost_code(*reason) == code)
+        .ok_or(Malformed("an unknown reason for a lost worker"))
 }
 
 fn encode_next(out: &mut Vec<u8>, base: &Base, next: Next) {
@@ -316,7 +322,7 @@ fn take_next(take: &mut Take<'_>, base: &Base) -> Result<Next, Malformed> {
         3 => Next::Paused,
         4 => Next::Failed,
         5 => Next::Cancelled,
-        _ => return Err(Malformed("an unknown sequel of an attempt")),
+        _ => return Err(Malformed("an unknown state after an attempt")),
     })
 }
 
@@ -325,7 +331,9 @@ fn encode_why(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, why: Option
     out.push(why_code(why));
     match why {
         Why::Held | Why::Paused | Why::AwaitingDisk => {}
-        Why::NotWaiting { state } => out.push(*state as u8),
+        Why::NotWaiting { state } => out.push(state_code(*state)),
+        // A task that waits for others has no answer to its submission, so this is never written.
+        Why::Dependencies { open, .. } => put::varint(out, u64::from(*open)),
         Why::NotBefore { until } => put::time(out, base, *until),
         Why::QueuePaused { queue } | Why::NoWorkerEver { queue } => put_name(out, book, queue),
         Why::AllLost { queue, since } => {
@@ -337,7 +345,7 @@ fn encode_why(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, why: Option
             put_name(out, book, worker);
             put::time(out, base, *until);
         }
-        Why::Draining { workers } | Why::NobodyAsks { workers } => put::varint(out, u64::from(*workers)),
+        Why::Draining { workers } | Why::NoWorkerAsks { workers } => put::varint(out, u64::from(*workers)),
         Why::TagLimit { tag, limit, in_use } => {
             put_name(out, book, tag);
             put::varint(out, u64::from(*limit));
@@ -351,6 +359,22 @@ fn encode_why(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, why: Option
             put_name(out, book, worker);
             put::time(out, base, *since);
         }
+    }
+}
+
+/// The codes are part of the format, whatever the order of the states.
+fn state_code(state: StateName) -> u8 {
+    match state {
+        StateName::Created => 0,
+        StateName::Delayed => 1,
+        StateName::Ready => 2,
+        StateName::Assigned => 3,
+        StateName::Running => 4,
+        StateName::Paused => 5,
+        StateName::Completed => 6,
+        StateName::Failed => 7,
+        StateName::Cancelled => 8,
+        StateName::Waiting => 9,
     }
 }
 
@@ -368,9 +392,10 @@ fn why_code(why: &Why) -> u8 {
         Why::Draining { .. } => 10,
         Why::TagLimit { .. } => 11,
         Why::AllFull { .. } => 12,
-        Why::NobodyAsks { .. } => 13,
+        Why::NoWorkerAsks { .. } => 13,
         Why::AwaitingAcceptance { .. } => 14,
         Why::AwaitingDisk => 15,
+        Why::Dependencies { .. } => 16,
     }
 }
 
@@ -379,10 +404,9 @@ fn take_why(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Option<Why>, M
     Ok(Some(match take.byte()? {
         0 => return Ok(None),
         1 => {
-            let code = usize::from(take.byte()?);
-            Why::NotWaiting {
-                state: *StateName::ALL.get(code).ok_or(Malformed("an unknown state of a task"))?,
-            }
+            let code = take.byte()?;
+            let state = StateName::ALL.into_iter().find(|state| state_code(*state) == code);
+            Why::NotWaiting { state: state.ok_or(Malformed("an unknown state of a task"))? }
         }
         2 => Why::Held,
         3 => Why::NotBefore { until: take.time(base)? },
@@ -395,9 +419,10 @@ fn take_why(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Option<Why>, M
         10 => Why::Draining { workers: take.small()? },
         11 => Why::TagLimit { tag: page.name(take)?, limit: take.small()?, in_use: take.small()? },
         12 => Why::AllFull { workers: take.small()?, slots: take.small()? },
-        13 => Why::NobodyAsks { workers: take.small()? },
+        13 => Why::NoWorkerAsks { workers: take.small()? },
         14 => Why::AwaitingAcceptance { worker: page.name(take)?, since: take.time(base)? },
         15 => Why::AwaitingDisk,
+        16 => Why::Dependencies { open: take.small()?, some: Vec::new() },
         _ => return Err(Malformed("an unknown reason for waiting")),
     }))
 }

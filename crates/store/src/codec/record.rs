@@ -2,7 +2,7 @@
 //! skips the events and a reader of events skips the states.
 
 use tenure_engine::event::{Event, EventSubject};
-use tenure_engine::{Change, Task, TermsKey};
+use tenure_engine::{Change, TermsKey};
 
 use super::Base;
 use super::dictionary::Dictionary;
@@ -11,7 +11,7 @@ use super::page::RecordPage;
 use super::put;
 use super::settings::{self, Setting, take_setting};
 use super::take::{Malformed, Take};
-use super::task::{TaskIdentity, encode_task, take_task};
+use super::task::{TaskIdentity, TaskRecord, encode_task, take_task};
 
 /// A record in its page; event and state are decoded on demand.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct RecordView<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AboutView {
     /// The record has no event: the store moved bytes, and the task did not change.
-    Nobody,
+    Nothing,
     Task(TaskIdentity),
     Worker,
     Queue,
@@ -35,7 +35,7 @@ pub(crate) enum AboutView {
 /// The content of a record without its event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ChangeView {
-    Task(Task),
+    Task(TaskRecord),
     Setting(Setting),
     Nothing,
 }
@@ -68,7 +68,7 @@ pub(crate) fn encode_record(
     }
     let code = match change {
         Change::Nothing => NOTHING,
-        Change::Task { task, terms } => {
+        Change::Task { task, terms, after } => {
             let identity =
                 TaskIdentity { id: task.id, attempt: task.attempt, terms: book.terms_by_value(terms) };
             let same = subject == Some(identity);
@@ -76,7 +76,7 @@ pub(crate) fn encode_record(
                 if !same {
                     identity.encode(out);
                 }
-                encode_task(out, book, base, task);
+                encode_task(out, book, base, task, after);
             });
             if same { SAME_TASK } else { OTHER_TASK }
         }
@@ -99,14 +99,14 @@ pub(crate) fn encode_record(
 pub(crate) fn next_record<'a>(take: &mut Take<'a>) -> Result<RecordView<'a>, Malformed> {
     let head = take.byte()?;
     let about = match head & ABOUT_BITS {
-        0 => AboutView::Nobody,
+        0 => AboutView::Nothing,
         1 => AboutView::Task(TaskIdentity::take(take)?),
         2 => AboutView::Worker,
         3 => AboutView::Queue,
         4 => AboutView::Tag,
         _ => return Err(Malformed("a record is about something unknown")),
     };
-    let event = if about == AboutView::Nobody { &[][..] } else { take.measured()? };
+    let event = if about == AboutView::Nothing { &[][..] } else { take.measured()? };
     let change_code = head >> CHANGE_SHIFT;
     let change = if change_code == NOTHING { &[][..] } else { take.measured()? };
     Ok(RecordView { about, event, change_code, change })
@@ -114,7 +114,7 @@ pub(crate) fn next_record<'a>(take: &mut Take<'a>) -> Result<RecordView<'a>, Mal
 
 impl RecordView<'_> {
     pub(crate) fn has_event(&self) -> bool {
-        self.about != AboutView::Nobody
+        self.about != AboutView::Nothing
     }
 
     /// Decodes the new state. `keys` are the engine's keys for the page's terms.
@@ -143,7 +143,7 @@ fn task(
     page: &RecordPage<'_>,
     identity: TaskIdentity,
     keys: &[TermsKey],
-) -> Result<Task, Malformed> {
+) -> Result<TaskRecord, Malformed> {
     let key = keys.get(identity.terms as usize).ok_or(Malformed("a task's terms are not in its page"))?;
     take_task(take, page, identity, *key)
 }

@@ -12,8 +12,8 @@ use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
 use tenure_engine::state::{End, Holding, Intent, PauseCause, PauseInfo, Progress, StateName, Wanted};
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
-    Blob, Checkpoint, Extras, Name, Passed, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds,
-    Timestamp, Why,
+    Blob, Checkpoint, Condition, Dependency, DependencyProgress, EdgeList, Extras, Name, OnBroken, Passed,
+    Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, Why,
 };
 
 use super::settings::Setting;
@@ -52,8 +52,9 @@ pub(crate) fn terms() -> BoxedStrategy<Terms> {
     let policy = select(vec![OnLost::Requeue, OnLost::Pause, OnLost::Fail]);
     let numbers = (policy, any::<u16>(), any::<u16>(), span(), span(), of(span()), of(span()), of(span()));
     let backoff = (span(), span()).prop_map(|(first, max)| Backoff { first, max });
-    (names, numbers, any::<bool>(), of(backoff), of(span()))
-        .prop_map(|(names, numbers, overrun_fails, crash_backoff, abandon_after)| {
+    let on_broken = select(OnBroken::ALL.to_vec());
+    (names, numbers, any::<bool>(), of(backoff), of(span()), on_broken)
+        .prop_map(|(names, numbers, overrun_fails, crash_backoff, abandon_after, on_broken)| {
             let (namespace, queue, submitter, needs, tags) = names;
             let (on_lost, crash_budget, retries, first, max, accept_timeout, run_limit, cancel_timeout) =
                 numbers;
@@ -71,6 +72,7 @@ pub(crate) fn terms() -> BoxedStrategy<Terms> {
                 overrun_fails,
                 cancel_timeout,
                 abandon_after,
+                on_broken,
                 ..Terms::new(namespace, queue, submitter)
             }
         })
@@ -105,9 +107,15 @@ fn end() -> BoxedStrategy<Box<End>> {
 }
 
 pub(crate) fn state() -> BoxedStrategy<TaskState> {
-    let why = select(vec![PauseCause::Asked, PauseCause::WorkerLost, PauseCause::CrashBudget]);
+    let why = select(vec![
+        PauseCause::Asked,
+        PauseCause::WorkerLost,
+        PauseCause::CrashBudget,
+        PauseCause::DependencyBroken,
+    ]);
     prop_oneof![
         Just(TaskState::Created),
+        Just(TaskState::Waiting { open: 0 }),
         time().prop_map(|until| TaskState::Delayed { until }),
         time().prop_map(|since| TaskState::Ready { since }),
         holding().prop_map(TaskState::Assigned),
@@ -156,6 +164,7 @@ pub(crate) fn task(key: TermsKey) -> BoxedStrategy<Task> {
                 attempt,
                 crashes,
                 failures,
+                edges: EdgeList::EMPTY,
                 age,
                 submitted_at,
                 state,
@@ -163,6 +172,12 @@ pub(crate) fn task(key: TermsKey) -> BoxedStrategy<Task> {
             }
         })
         .boxed()
+}
+
+pub(crate) fn after() -> BoxedStrategy<Vec<Dependency>> {
+    let one = (id(), select(Condition::ALL.to_vec()), select(DependencyProgress::ALL.to_vec()))
+        .prop_map(|(task, condition, progress)| Dependency { task, condition, progress });
+    prop_oneof![2 => Just(Vec::new()), 1 => vec(one, 1..4)].boxed()
 }
 
 fn next() -> BoxedStrategy<Next> {
@@ -197,7 +212,7 @@ fn why() -> BoxedStrategy<Why> {
             in_use
         }),
         (any::<u32>(), any::<u32>()).prop_map(|(workers, slots)| Why::AllFull { workers, slots }),
-        any::<u32>().prop_map(|workers| Why::NobodyAsks { workers }),
+        any::<u32>().prop_map(|workers| Why::NoWorkerAsks { workers }),
         (name(), time()).prop_map(|(worker, since)| Why::AwaitingAcceptance { worker, since }),
     ]
     .boxed()

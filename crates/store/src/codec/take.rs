@@ -25,6 +25,11 @@ impl<'a> Take<'a> {
         self.rest.is_empty()
     }
 
+    /// Everything that has not been taken.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     pub(crate) fn byte(&mut self) -> Result<u8, Malformed> {
         let (first, rest) = self.rest.split_first().ok_or(Malformed("it ends too early"))?;
         self.rest = rest;
@@ -113,7 +118,7 @@ impl<'a> Take<'a> {
         match self.byte()? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(Malformed("a yes or no is neither")),
+            _ => Err(Malformed("a boolean is neither 0 nor 1")),
         }
     }
 
@@ -125,7 +130,7 @@ impl<'a> Take<'a> {
         let seconds = self.varint()?;
         let nanos: u32 = self.small()?;
         if nanos >= 1_000_000_000 {
-            return Err(Malformed("a span has more than a second of nanoseconds"));
+            return Err(Malformed("a duration has too many nanoseconds"));
         }
         Ok(Duration::new(seconds, nanos))
     }

@@ -2,7 +2,10 @@
 //! event.
 
 use tenure_engine::state::{End, Holding, Intent, PauseCause, PauseInfo, Progress, Wanted};
-use tenure_engine::{Checkpoint, Extras, Task, TaskId, TaskState, Terms, TermsKey, Timestamp};
+use tenure_engine::{
+    Checkpoint, Condition, Dependency, DependencyProgress, EdgeList, Extras, Task, TaskId, TaskState, Terms,
+    TermsKey, Timestamp,
+};
 
 use super::Base;
 use super::dictionary::Dictionary;
@@ -31,6 +34,13 @@ impl TaskIdentity {
     }
 }
 
+/// A task as the store keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TaskRecord {
+    pub(crate) task: Task,
+    pub(crate) after: Vec<Dependency>,
+}
+
 /// A task with its identity, as in a snapshot. The terms must stay in memory until the page is written.
 pub(crate) fn encode_whole_task(
     out: &mut Vec<u8>,
@@ -38,17 +48,18 @@ pub(crate) fn encode_whole_task(
     base: &Base,
     task: &Task,
     terms: &Terms,
+    after: &[Dependency],
 ) {
     let terms = book.terms_in_place(terms);
     TaskIdentity { id: task.id, attempt: task.attempt, terms }.encode(out);
-    encode_task(out, book, base, task);
+    encode_task(out, book, base, task, after);
 }
 
 pub(crate) fn whole_task(
     take: &mut Take<'_>,
     page: &RecordPage<'_>,
     keys: &[TermsKey],
-) -> Result<Task, Malformed> {
+) -> Result<TaskRecord, Malformed> {
     let identity = TaskIdentity::take(take)?;
     let key = keys.get(identity.terms as usize).ok_or(Malformed("a task's terms are not in its page"))?;
     take_task(take, page, identity, *key)
@@ -60,14 +71,21 @@ const HAS_PRIORITY: u8 = 0x20;
 const HAS_TROUBLE: u8 = 0x40;
 const HAS_EXTRAS: u8 = 0x80;
 
-pub(super) fn encode_task(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, task: &Task) {
+pub(super) fn encode_task(
+    out: &mut Vec<u8>,
+    book: &mut Dictionary,
+    base: &Base,
+    task: &Task,
+    after: &[Dependency],
+) {
     let troubled = task.crashes > 0 || task.failures > 0;
     let code = state_code(&task.state, task.submitted_at);
     let mut head = code;
     head |= if task.body.is_empty() { 0 } else { HAS_BODY };
     head |= if task.priority == 0 { 0 } else { HAS_PRIORITY };
     head |= if troubled { HAS_TROUBLE } else { 0 };
-    head |= if task.extras.is_some() { HAS_EXTRAS } else { 0 };
+    let has_extras = task.extras.is_some() || !after.is_empty();
+    head |= if has_extras { HAS_EXTRAS } else { 0 };
     out.push(head);
     put::distance(out, base.event, task.age);
     put::time(out, base, task.submitted_at);
@@ -85,8 +103,8 @@ pub(super) fn encode_task(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base,
         TaskState::Ready { .. } if code == READY => {}
         state => encode_state(out, book, base, state),
     }
-    if let Some(extras) = &task.extras {
-        encode_extras(out, book, base, extras);
+    if has_extras {
+        encode_extras(out, book, base, task.extras.as_deref(), after);
     }
 }
 
@@ -95,7 +113,7 @@ pub(super) fn take_task(
     page: &RecordPage<'_>,
     identity: TaskIdentity,
     terms: TermsKey,
-) -> Result<Task, Malformed> {
+) -> Result<TaskRecord, Malformed> {
     let base = &page.base;
     let head = take.byte()?;
     let age = take.distance(base.event)?;
@@ -107,8 +125,8 @@ pub(super) fn take_task(
         READY => TaskState::Ready { since: submitted_at },
         code => take_state(take, page, code)?,
     };
-    let extras = if head & HAS_EXTRAS == 0 { None } else { Some(Box::new(take_extras(take, page)?)) };
-    Ok(Task {
+    let (extras, after) = if head & HAS_EXTRAS == 0 { (None, Vec::new()) } else { take_extras(take, page)? };
+    let task = Task {
         id: identity.id,
         body,
         terms,
@@ -116,11 +134,13 @@ pub(super) fn take_task(
         attempt: identity.attempt,
         crashes,
         failures,
+        edges: EdgeList::EMPTY,
         age,
         submitted_at,
         state,
         extras,
-    })
+    };
+    Ok(TaskRecord { task, after })
 }
 
 const READY: u8 = 2;
@@ -139,12 +159,14 @@ fn state_code(state: &TaskState, submitted_at: Timestamp) -> u8 {
         TaskState::Completed(_) => 6,
         TaskState::Failed(_) => 7,
         TaskState::Cancelled(_) => 8,
+        TaskState::Waiting { .. } => 10,
     }
 }
 
 fn encode_state(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, state: &TaskState) {
     match state {
-        TaskState::Created => {}
+        // The open dependencies are counted when the engine is restored.
+        TaskState::Created | TaskState::Waiting { .. } => {}
         TaskState::Ready { since: at } | TaskState::Delayed { until: at } => put::time(out, base, *at),
         TaskState::Assigned(holding) | TaskState::Running(holding) => {
             put::varint(out, u64::from(book.name(&holding.worker)));
@@ -159,6 +181,7 @@ fn encode_state(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, state: &T
                 PauseCause::Asked => 0,
                 PauseCause::WorkerLost => 1,
                 PauseCause::CrashBudget => 2,
+                PauseCause::DependencyBroken => 3,
             });
             put::maybe_text(out, pause.reason.as_deref());
         }
@@ -184,6 +207,7 @@ fn take_state(take: &mut Take<'_>, page: &RecordPage<'_>, code: u8) -> Result<Ta
         7 => TaskState::Failed(Box::new(take_end(take, page)?)),
         8 => TaskState::Cancelled(Box::new(take_end(take, page)?)),
         READY_SINCE => TaskState::Ready { since: take.time(&page.base)? },
+        10 => TaskState::Waiting { open: 0 },
         _ => return Err(Malformed("an unknown state of a task")),
     })
 }
@@ -203,6 +227,7 @@ fn take_pause(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<PauseInfo, M
         0 => PauseCause::Asked,
         1 => PauseCause::WorkerLost,
         2 => PauseCause::CrashBudget,
+        3 => PauseCause::DependencyBroken,
         _ => return Err(Malformed("an unknown reason for a pause")),
     };
     Ok(PauseInfo { since, why, reason: take.maybe_text()? })
@@ -268,9 +293,22 @@ const HAS_PARENT: u8 = 2;
 const HAS_NOT_BEFORE: u8 = 4;
 const HAS_EXPIRY: u8 = 8;
 const HAS_CHECKPOINT: u8 = 16;
+const HAS_AFTER: u8 = 32;
+/// There are no extras besides the dependencies.
+const ONLY_AFTER: u8 = 64;
 
-fn encode_extras(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, extras: &Extras) {
-    let mut head = 0;
+fn encode_extras(
+    out: &mut Vec<u8>,
+    book: &mut Dictionary,
+    base: &Base,
+    extras: Option<&Extras>,
+    after: &[Dependency],
+) {
+    let Some(extras) = extras else {
+        out.push(HAS_AFTER | ONLY_AFTER);
+        return encode_after(out, after);
+    };
+    let mut head = if after.is_empty() { 0 } else { HAS_AFTER };
     head |= if extras.name.is_some() { HAS_NAME } else { 0 };
     head |= if extras.parent.is_some() { HAS_PARENT } else { 0 };
     head |= if extras.not_before.is_some() { HAS_NOT_BEFORE } else { 0 };
@@ -296,10 +334,58 @@ fn encode_extras(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, extras: 
         put::time(out, base, checkpoint.at);
         put::blob(out, base, checkpoint.blob);
     }
+    if !after.is_empty() {
+        encode_after(out, after);
+    }
 }
 
-fn take_extras(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Extras, Malformed> {
+fn encode_after(out: &mut Vec<u8>, after: &[Dependency]) {
+    put::varint(out, after.len() as u64);
+    for dependency in after {
+        let condition = match dependency.condition {
+            Condition::Completed => 0,
+            Condition::Ended => 1,
+            Condition::Failed => 2,
+        };
+        let progress = match dependency.progress {
+            DependencyProgress::Open => 0,
+            DependencyProgress::Met => 4,
+            DependencyProgress::Broken => 8,
+        };
+        out.push(condition | progress);
+        out.extend_from_slice(dependency.task.as_bytes());
+    }
+}
+
+fn take_after(take: &mut Take<'_>) -> Result<Vec<Dependency>, Malformed> {
+    let count = take.count()?;
+    let one = |_| {
+        let head = take.byte()?;
+        let condition = match head & 3 {
+            0 => Condition::Completed,
+            1 => Condition::Ended,
+            2 => Condition::Failed,
+            _ => return Err(Malformed("an unknown condition of a dependency")),
+        };
+        let progress = match head >> 2 {
+            0 => DependencyProgress::Open,
+            1 => DependencyProgress::Met,
+            2 => DependencyProgress::Broken,
+            _ => return Err(Malformed("an unknown progress of a dependency")),
+        };
+        Ok(Dependency { task: take.id()?, condition, progress })
+    };
+    (0..count).map(one).collect()
+}
+
+fn take_extras(
+    take: &mut Take<'_>,
+    page: &RecordPage<'_>,
+) -> Result<(Option<Box<Extras>>, Vec<Dependency>), Malformed> {
     let head = take.byte()?;
+    if head & ONLY_AFTER != 0 {
+        return Ok((None, take_after(take)?));
+    }
     let mut extras = Extras::default();
     if head & HAS_NAME != 0 {
         extras.name = Some(take.text()?.into());
@@ -320,5 +406,6 @@ fn take_extras(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Extras, Mal
         let (attempt, at) = (take.small()?, take.time(&page.base)?);
         extras.checkpoint = Some(Checkpoint { attempt, at, blob: take.blob(&page.base)? });
     }
-    Ok(extras)
+    let after = if head & HAS_AFTER == 0 { Vec::new() } else { take_after(take)? };
+    Ok((Some(Box::new(extras)), after))
 }

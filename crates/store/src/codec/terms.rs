@@ -2,7 +2,7 @@
 //! bytes and recovery decodes each set once.
 
 use tenure_engine::terms::{Backoff, OnLost};
-use tenure_engine::{Name, Terms};
+use tenure_engine::{Name, OnBroken, Terms};
 
 use super::put;
 use super::take::{Malformed, Take};
@@ -29,7 +29,10 @@ pub(super) fn encode_terms(out: &mut Vec<u8>, terms: &Terms) {
     put::maybe_span(out, terms.accept_timeout);
     put::maybe_span(out, terms.run_limit);
     // Terms from versions without the later fields end here, and so do terms that use none of them.
-    if terms.crash_backoff.is_some() || terms.abandon_after.is_some() {
+    if terms.crash_backoff.is_some()
+        || terms.abandon_after.is_some()
+        || terms.on_broken != OnBroken::default()
+    {
         encode_later_terms(out, terms);
     } else if let Some(timeout) = terms.cancel_timeout {
         put::span(out, timeout);
@@ -46,6 +49,14 @@ fn encode_later_terms(out: &mut Vec<u8>, terms: &Terms) {
     put::maybe_span(out, terms.crash_backoff.map(|backoff| backoff.first));
     put::maybe_span(out, terms.crash_backoff.map(|backoff| backoff.max));
     put::maybe_span(out, terms.abandon_after);
+    // Later terms of earlier versions end here.
+    if terms.on_broken != OnBroken::default() {
+        out.push(match terms.on_broken {
+            OnBroken::Cancel => 0,
+            OnBroken::Run => 1,
+            OnBroken::Hold => 2,
+        });
+    }
 }
 
 fn decode_later_terms(take: &mut Take<'_>, terms: &mut Terms) -> Result<(), Malformed> {
@@ -59,6 +70,14 @@ fn decode_later_terms(take: &mut Take<'_>, terms: &mut Terms) -> Result<(), Malf
     let (first, max) = (take.maybe_span()?, take.maybe_span()?);
     terms.crash_backoff = first.zip(max).map(|(first, max)| Backoff { first, max });
     terms.abandon_after = take.maybe_span()?;
+    if !take.is_empty() {
+        terms.on_broken = match take.byte()? {
+            0 => OnBroken::Cancel,
+            1 => OnBroken::Run,
+            2 => OnBroken::Hold,
+            _ => return Err(Malformed("an unknown policy for a broken dependency")),
+        };
+    }
     Ok(())
 }
 
@@ -134,13 +153,14 @@ mod tests {
     fn later_terms_come_back_whether_or_not_there_is_a_cancel_timeout() {
         let seconds = Duration::from_secs;
         let backoff = Some(Backoff { first: seconds(1), max: seconds(60) });
-        for (cancel_timeout, crash_backoff, abandon_after) in [
-            (None, backoff, None),
-            (None, None, Some(seconds(60))),
-            (Some(seconds(5)), backoff, Some(Duration::ZERO)),
+        for (cancel_timeout, crash_backoff, abandon_after, on_broken) in [
+            (None, backoff, None, OnBroken::Cancel),
+            (None, None, Some(seconds(60)), OnBroken::Cancel),
+            (None, None, None, OnBroken::Run),
+            (Some(seconds(5)), backoff, Some(Duration::ZERO), OnBroken::Hold),
         ] {
             let old = decode_terms(OLD).expect("terms");
-            let terms = Terms { cancel_timeout, crash_backoff, abandon_after, ..old };
+            let terms = Terms { cancel_timeout, crash_backoff, abandon_after, on_broken, ..old };
             let mut bytes = Vec::new();
             encode_terms(&mut bytes, &terms);
             assert!(bytes.starts_with(OLD) && bytes.len() > OLD.len());

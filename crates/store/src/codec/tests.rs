@@ -5,7 +5,9 @@ use std::sync::Arc;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tenure_engine::event::EventSubject;
-use tenure_engine::{Change, Event, Restore, Settings, Task, Terms};
+use tenure_engine::{
+    Change, Condition, Dependency, DependencyProgress, EdgeList, Event, Restore, Settings, Task, Terms,
+};
 
 use super::samples;
 use super::settings::Setting;
@@ -14,7 +16,7 @@ use super::*;
 /// One record of a test: a task comes with its terms.
 #[derive(Clone, Debug)]
 enum Fact {
-    Task(Box<Task>, Arc<Terms>),
+    Task(Box<Task>, Arc<Terms>, Vec<Dependency>),
     Setting(Setting),
     Nothing,
 }
@@ -22,7 +24,7 @@ enum Fact {
 impl Fact {
     fn change(&self) -> Change<'_> {
         match self {
-            Fact::Task(task, terms) => Change::Task { task, terms },
+            Fact::Task(task, terms, after) => Change::Task { task, terms, after },
             Fact::Setting(Setting::Worker(worker)) => Change::Worker(worker),
             Fact::Setting(Setting::Queue(queue)) => Change::Queue(queue),
             Fact::Setting(Setting::Limit(limit)) => Change::Limit(limit),
@@ -33,17 +35,18 @@ impl Fact {
 
 fn fact() -> impl Strategy<Value = (Option<Event>, Fact)> {
     let key = Restore::new(Settings::default()).terms(Terms::new("n".into(), "q".into(), "s".into()));
-    let own_task =
-        (samples::event(), samples::task(key), samples::terms()).prop_map(|(mut event, mut task, terms)| {
+    let own_task = (samples::event(), samples::task(key), samples::terms(), samples::after()).prop_map(
+        |(mut event, mut task, terms, after)| {
             let terms = Arc::new(terms);
             if let EventSubject::Task { id, attempt, terms: shared } = &mut event.about {
                 (task.id, task.attempt) = (*id, *attempt);
                 *shared = terms.clone();
             }
-            (Some(event), Fact::Task(Box::new(task), terms))
-        });
-    let moved = (samples::task(key), samples::terms())
-        .prop_map(|(task, terms)| (None, Fact::Task(Box::new(task), Arc::new(terms))));
+            (Some(event), Fact::Task(Box::new(task), terms, after))
+        },
+    );
+    let moved = (samples::task(key), samples::terms(), samples::after())
+        .prop_map(|(task, terms, after)| (None, Fact::Task(Box::new(task), Arc::new(terms), after)));
     let settings = (samples::event(), samples::setting())
         .prop_map(|(event, setting)| (Some(event), Fact::Setting(setting)));
     let nothing = samples::event().prop_map(|event| (Some(event), Fact::Nothing));
@@ -81,7 +84,7 @@ fn decode(bytes: &[u8], base: Base) -> Result<Vec<Read>, Malformed> {
         let event = if record.has_event() { Some(event(&record, 0, &page, &terms)?) } else { None };
         let change = record.change(&page, &keys)?;
         let of_task = match &change {
-            ChangeView::Task(task) => {
+            ChangeView::Task(TaskRecord { task, .. }) => {
                 let index =
                     keys.iter().position(|key| *key == task.terms).expect("its terms are in the page");
                 Some((*terms[index]).clone())
@@ -104,9 +107,10 @@ proptest! {
         for ((event, fact), (event_found, change_found, terms_found)) in facts.into_iter().zip(found) {
             prop_assert_eq!(event, event_found);
             match (fact, change_found) {
-                (Fact::Task(mut task, terms), ChangeView::Task(found)) => {
-                    task.terms = found.terms;
-                    prop_assert_eq!(*task, found);
+                (Fact::Task(mut task, terms, after), ChangeView::Task(found)) => {
+                    task.terms = found.task.terms;
+                    prop_assert_eq!(*task, found.task);
+                    prop_assert_eq!(after, found.after);
                     prop_assert_eq!(Some((*terms).clone()), terms_found);
                 }
                 (Fact::Setting(setting), ChangeView::Setting(found)) => prop_assert_eq!(setting, found),
@@ -146,6 +150,7 @@ fn a_submitted_task_is_small() {
         attempt: 0,
         crashes: 0,
         failures: 0,
+        edges: EdgeList::EMPTY,
         age: base.event + 5,
         submitted_at: time,
         state: tenure_engine::TaskState::Ready { since: time },
@@ -155,7 +160,13 @@ fn a_submitted_task_is_small() {
     let kind = tenure_engine::event::EventData::Submitted { unserved: None };
     let event = Event { seq: base.event + 5, at: time, about, kind };
     let (mut book, mut out) = (Dictionary::default(), Vec::new());
-    encode_record(&mut out, &mut book, &base, Some(&event), Change::Task { task: &task, terms: &terms });
+    encode_record(
+        &mut out,
+        &mut book,
+        &base,
+        Some(&event),
+        Change::Task { task: &task, terms: &terms, after: &[] },
+    );
     assert!(out.len() <= 35, "{} bytes", out.len());
 }
 
@@ -169,7 +180,10 @@ const OLD_PAGE: &[u8] =
 #[test]
 fn a_page_from_before_thresholds_reads_and_is_written_as_ever() {
     let found = decode(OLD_PAGE, Base::default()).expect("it was written by an older build");
-    let [(None, ChangeView::Setting(queue), None), (None, ChangeView::Task(task), Some(terms))] = &found[..]
+    let [
+        (None, ChangeView::Setting(queue), None),
+        (None, ChangeView::Task(TaskRecord { task, after }), Some(terms)),
+    ] = &found[..]
     else {
         panic!("{found:?}")
     };
@@ -179,7 +193,7 @@ fn a_page_from_before_thresholds_reads_and_is_written_as_ever() {
     assert_eq!(task.state, tenure_engine::TaskState::Ready { since: Timestamp(7) });
     let facts = [
         (None, Fact::Setting(queue.clone())),
-        (None, Fact::Task(Box::new(task.clone()), Arc::new(terms.clone()))),
+        (None, Fact::Task(Box::new(task.clone()), Arc::new(terms.clone()), after.clone())),
     ];
     assert_eq!(encode(&facts, &Base::default()), OLD_PAGE);
 }
@@ -187,10 +201,40 @@ fn a_page_from_before_thresholds_reads_and_is_written_as_ever() {
 #[test]
 fn a_task_that_is_ready_later_than_it_was_submitted_says_so() {
     let mut found = decode(OLD_PAGE, Base::default()).expect("it was written by an older build");
-    let Some((None, ChangeView::Task(mut task), Some(terms))) = found.pop() else { panic!("{found:?}") };
+    let Some((None, ChangeView::Task(TaskRecord { mut task, after }), Some(terms))) = found.pop() else {
+        panic!("{found:?}")
+    };
     task.state = tenure_engine::TaskState::Ready { since: Timestamp(9) };
-    let facts = [(None, Fact::Task(Box::new(task.clone()), Arc::new(terms.clone())))];
+    let facts = [(None, Fact::Task(Box::new(task.clone()), Arc::new(terms.clone()), after))];
     let again = decode(&encode(&facts, &Base::default()), Base::default()).expect("it was just encoded");
     let [(None, ChangeView::Task(again), Some(_))] = &again[..] else { panic!("{again:?}") };
-    assert_eq!(again.state, task.state);
+    assert_eq!(again.task.state, task.state);
+}
+
+/// A page with one task that waits: it has a name, a broken dependency and an open one that may end in any way.
+const WAITING_PAGE: &[u8] =
+    b"\x01\x1a\x07default\x01q\x03ann\x00\x00\x00\x03\x00\x01\x00\xac\x02\x00\x00\x00\x00\
+\x10\x3d\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x07\x00\x00\x8a\x0a\x0e\x21\x01a\x00\x00\x02\
+\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x05\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x06";
+
+#[test]
+fn dependencies_have_their_place_in_a_page() {
+    let found = decode(WAITING_PAGE, Base::default()).expect("a page of this version");
+    let [(None, ChangeView::Task(TaskRecord { task, after }), Some(terms))] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!(task.state, tenure_engine::TaskState::Waiting { open: 0 });
+    assert_eq!(task.name().map(|name| &**name), Some("a"));
+    let dependency = |number, condition, progress| Dependency {
+        task: tenure_engine::TaskId::from_u128(number),
+        condition,
+        progress,
+    };
+    let expected = [
+        dependency(5, Condition::Completed, DependencyProgress::Broken),
+        dependency(6, Condition::Ended, DependencyProgress::Open),
+    ];
+    assert_eq!(after[..], expected);
+    let facts = [(None, Fact::Task(Box::new(task.clone()), Arc::new(terms.clone()), after.clone()))];
+    assert_eq!(encode(&facts, &Base::default()), WAITING_PAGE);
 }

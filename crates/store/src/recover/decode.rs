@@ -3,12 +3,12 @@
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use tenure_engine::{Task, Terms, TermsKey, Timestamp};
+use tenure_engine::{Terms, TermsKey, Timestamp};
 
 use crate::block::{BlockHeader, BlockKind};
 use crate::codec::{
-    Base, ChangeView, Malformed, Names, RecordPage, Setting, Take, decode_terms, next_record, setting,
-    whole_task,
+    Base, ChangeView, Malformed, Names, RecordPage, Setting, Take, TaskRecord, decode_terms, next_record,
+    setting, whole_task,
 };
 use crate::frame::FrameHeader;
 
@@ -25,7 +25,7 @@ pub(crate) struct Piece {
 
 #[derive(Debug)]
 pub(crate) enum Fact {
-    Task(Task),
+    Task(TaskRecord),
     Setting(Setting),
 }
 

@@ -32,7 +32,8 @@ impl Inventory {
                 Named::Topics(start) => inventory.topics.push(start),
                 Named::Keys(start) => inventory.keys.push(start),
                 Named::Spare(_) | Named::Unfinished => inventory.leftovers.push(name),
-                Named::Other => {}
+                // Its own opening reads it: damage in it must not keep the broker from starting.
+                Named::TaskLog(_) | Named::Other => {}
             }
         }
         Ok(inventory)

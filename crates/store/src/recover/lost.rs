@@ -52,8 +52,12 @@ impl Recovered {
         Ok((end_of(blob) <= segment.file_end()?.min(next)).then_some(segment))
     }
 
-    /// Whether the bytes of a task may be missing without damage: it ended after the snapshot began, was
-    /// forgotten then, and is restored only because the retention limit is higher now.
+    /// Whether the bytes of a task may be missing without damage: a task that was forgotten is restored if the
+    /// retention limit is higher now, and its segment may be gone.
+    ///
+    /// The journal does not say which tasks were forgotten, so this is true for every task that ended since
+    /// the snapshot. A missing segment is noticed all the same: the snapshot lists the segments from before
+    /// it that it needs, and the journal after it has no hole.
     pub(crate) fn may_be_gone(&self, task: &Task) -> bool {
         let first_event = self.snapshot.map_or(u64::MAX, |snapshot| snapshot.first_event);
         task.state.end().is_some_and(|end| end.event >= first_event)

@@ -17,6 +17,7 @@ use std::sync::mpsc::sync_channel;
 use tenure_engine::{Engine, Restore, Settings, TermsKey, Timestamp};
 
 use crate::codec::Setting;
+use crate::codec::TaskRecord;
 use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::events::EventFile;
@@ -117,9 +118,9 @@ fn apply(mut restore: Restore, pieces: impl IntoIterator<Item = Piece>) -> (Rest
         keys.extend(piece.terms.into_iter().map(|terms| restore.terms(terms)));
         for fact in piece.facts {
             match fact {
-                Fact::Task(mut task) => {
+                Fact::Task(TaskRecord { mut task, after }) => {
                     task.terms = keys[task.terms.index()];
-                    restore.task(task);
+                    restore.task(task, &after);
                 }
                 Fact::Setting(Setting::Worker(worker)) => restore.worker(worker),
                 Fact::Setting(Setting::Queue(queue)) => restore.queue(queue),

@@ -107,7 +107,7 @@ impl Work<'_> {
         self.keep_whole(&name, &*file)?;
         write_header(&*file, SALT, Past::Fresh).doing("writing", &name)?;
         file.sync().syncing(&name)?;
-        self.say(format!("{damage}. All records in it are lost; bodies in it have their own checksums"));
+        self.report(format!("{damage}. All records in it are lost; bodies in it have their own checksums"));
         Ok(Segment::new(start, SALT, Past::Fresh, file))
     }
 }

@@ -33,8 +33,8 @@ impl Work<'_> {
         for start in found.extract_if(.., |start| is_within(*start)) {
             let name = files::journal(start);
             let aside = self.set_aside(&name)?;
-            self.say(format!(
-                "{name} is not a segment that {} knows. It was set aside as {aside}",
+            self.report(format!(
+                "{name} is not a segment that {} knows. It was renamed to {aside}",
                 files::snapshot(base.start)
             ));
         }
@@ -42,7 +42,7 @@ impl Work<'_> {
             if !found.contains(&needed.start) {
                 let name = files::journal(needed.start);
                 self.stand_in(Lost::bytes(needed.start, needed.start + needed.bytes))?;
-                self.say(format!(
+                self.report(format!(
                     "{name} is missing. A file of zeros stands in for it; bodies and results that were in it are lost"
                 ));
                 found.push(needed.start);
@@ -81,8 +81,8 @@ impl Work<'_> {
             }
             let offset = segment.offset(position);
             self.fill(segment, lost)?;
-            self.say(format!(
-                "{} at byte {offset}: {stopped}. It was passed over; bodies in it have their own checksums",
+            self.report(format!(
+                "{} at byte {offset}: {stopped}. It was skipped; bodies in it have their own checksums",
                 segment.name
             ));
             position = resume;
@@ -111,12 +111,12 @@ impl Work<'_> {
                     files::journal(start)
                 );
                 if self.how == Repair::Cut || !lost.can_be_filled() {
-                    self.say(missing);
+                    self.report(missing);
                     self.set_segments_aside(&needed[index..])?;
                     break;
                 }
                 self.stand_in(lost)?;
-                self.say(format!("{missing}; {} stands in for them", files::journal(at.position)));
+                self.report(format!("{missing}; {} stands in for them", files::journal(at.position)));
                 at = At { position: start, next_event };
             }
             let segment = self.open_or_renew(start)?;
@@ -186,12 +186,15 @@ impl Work<'_> {
             );
             let lost = gap(*at, resume, resume_event);
             if self.how == Repair::Cut || !lost.can_be_filled() {
-                self.say(format!("{} at byte {offset}: {stopped}. The journal was cut there", segment.name));
+                self.report(format!(
+                    "{} at byte {offset}: {stopped}. The journal was cut there",
+                    segment.name
+                ));
                 self.cut(segment, at.position)?;
                 return Ok(false);
             }
             self.fill(segment, lost)?;
-            self.say(format!(
+            self.report(format!(
                 "{} at byte {offset}: {stopped}. {} bytes with {} events from {} on were skipped",
                 segment.name,
                 resume - at.position,
@@ -212,7 +215,7 @@ impl Work<'_> {
         let is_bad = segment.past == Past::Fresh && why != "frames are missing";
         if segment.file_end()? > position && (is_bad || synced_frame_behind(segment, position)?) {
             let offset = segment.offset(position);
-            self.say(format!(
+            self.report(format!(
                 "{} at byte {offset}: {why}, and nothing that can be read follows. The end was cut off",
                 segment.name
             ));
@@ -252,7 +255,7 @@ impl Work<'_> {
             Some(segment) => self.fill(segment, lost)?,
             None => drop(self.stand_in(lost)?),
         }
-        self.say(format!(
+        self.report(format!(
             "{} has seen the journal up to position {}, but what is left ends at {}: some tasks in it may be ahead of their \
              events",
             files::snapshot(base.start),
@@ -276,7 +279,7 @@ impl Work<'_> {
         for start in segments {
             let name = files::journal(*start);
             let aside = self.set_aside(&name)?;
-            self.say(format!("{name} was set aside as {aside}"));
+            self.report(format!("{name} was renamed to {aside}"));
         }
         Ok(())
     }

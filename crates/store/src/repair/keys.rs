@@ -29,11 +29,11 @@ impl Work<'_> {
                 Some((segment, end)) => {
                     self.keep_range(&segment, end, segment.file_end()?)?;
                     segment.settle(end, end)?;
-                    self.say(format!("{damage}. It was cut there: what keys changed later is lost"));
+                    self.report(format!("{damage}. It was cut there: what keys changed later is lost"));
                     index + 1
                 }
                 None => {
-                    self.say(format!("{damage}. Keys are as they were before this file"));
+                    self.report(format!("{damage}. Keys are as they were before this file"));
                     index
                 }
             };
@@ -45,8 +45,10 @@ impl Work<'_> {
         match key_log::read(self.disk) {
             Ok(_) => Ok(false),
             Err(StoreError::Damaged(damage)) => {
-                self.say(format!("{damage}. Keys whose whole value was in it are lost, the others are kept"));
-                key_log::reach_back_no_further(self.disk, &starts)?;
+                self.report(format!(
+                    "{damage}. Keys whose whole value was in it are lost, the others are kept"
+                ));
+                key_log::record_lost_start(self.disk, &starts)?;
                 Ok(false)
             }
             Err(other) => Err(other),
@@ -56,7 +58,7 @@ impl Work<'_> {
     fn set_keys_aside(&mut self, start: u64) -> Result<(), StoreError> {
         let name = files::keys(start);
         let aside = self.set_aside(&name)?;
-        self.say(format!("{name} was set aside as {aside}"));
+        self.report(format!("{name} was renamed to {aside}"));
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ impl Work<'_> {
             Settings { ended_kept: usize::MAX, ended_kept_for: Duration::MAX, ..Settings::default() };
         let recovered = recover(self.disk, &Inventory::take(self.disk)?, keep_all, Timestamp::ZERO)?;
         let mut wanted = Vec::new();
-        recovered.engine.scan_tasks(None, usize::MAX, &mut |task, _| {
+        recovered.engine.scan_tasks(None, usize::MAX, &mut |task, _, _| {
             let blobs = Which::ALL.map(|which| which.of(task)).into_iter().filter(|blob| !blob.is_empty());
             let may_be_gone = recovered.may_be_gone(task);
             wanted.extend(blobs.map(|blob| (blob, task.id, task.state.name(), may_be_gone)));
@@ -73,7 +73,7 @@ impl Work<'_> {
                 }
                 None => self.stand_in(lost)?.name,
             };
-            self.say(format!(
+            self.report(format!(
                 "position {from} of the journal is in no file. Zeros in {name} stand in for what is missing; {count} bodies or \
                  results are lost"
             ));

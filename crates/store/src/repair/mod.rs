@@ -70,7 +70,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn say(&mut self, sentence: String) {
+    fn report(&mut self, sentence: String) {
         self.repaired.done.push(sentence);
     }
 
@@ -86,13 +86,13 @@ impl Work<'_> {
             return Ok(());
         }
         if mark.position > position {
-            self.say(format!(
+            self.report(format!(
                 "the journal was synced up to position {}; its last {} bytes are lost",
                 mark.position,
                 mark.position - position
             ));
         } else {
-            self.say(
+            self.report(
                 "the last segment of the journal is missing; nothing in it was known to be synced".to_owned(),
             );
         }
@@ -112,14 +112,14 @@ impl Work<'_> {
                 Err(other) => return Err(other),
             };
             let aside = self.set_aside(&name)?;
-            self.say(format!("{why}. It was set aside as {aside}: its events are a gap in the history"));
+            self.report(format!("{why}. It was renamed to {aside}: its events are a gap in the history"));
         }
         Ok(())
     }
 
     /// Renames a file. Returns the new name.
     fn set_aside(&mut self, name: &str) -> Result<String, StoreError> {
-        let aside = self.aside(name);
+        let aside = self.unused_name(name);
         self.disk.rename(name, &aside).doing("renaming", name)?;
         Ok(aside)
     }
@@ -139,7 +139,7 @@ impl Work<'_> {
     }
 
     fn keep(&mut self, name: &str, file: &dyn DiskFile, from: u64, to: u64) -> Result<(), StoreError> {
-        let aside = self.aside(name);
+        let aside = self.unused_name(name);
         let copy: Arc<dyn DiskFile> = self.disk.create(&aside).doing("creating", &aside)?;
         let mut piece = vec![0; 1 << 20];
         let mut offset = from;
@@ -154,7 +154,7 @@ impl Work<'_> {
     }
 
     /// An unused file name.
-    fn aside(&mut self, name: &str) -> String {
+    fn unused_name(&mut self, name: &str) -> String {
         loop {
             self.removed += 1;
             let aside = format!("removed-{}-{name}", self.removed);

@@ -33,13 +33,13 @@ impl Work<'_> {
         };
         if let Some(start) = self.misnamed(inventory, start)? {
             self.disk.rename(&name, &files::snapshot(start)).doing("renaming", &name)?;
-            self.say(format!("{why}. It was renamed to {}", files::snapshot(start)));
+            self.report(format!("{why}. It was renamed to {}", files::snapshot(start)));
             return self.snapshot(&Inventory::take(self.disk)?);
         }
         if self.journal_is_complete(inventory)? {
             let aside = self.set_aside(&name)?;
-            self.say(format!(
-                "{why}. It was set aside as {aside}: the journal holds everything that was in it"
+            self.report(format!(
+                "{why}. It was renamed to {aside}: the journal holds everything that was in it"
             ));
             return self.snapshot(&Inventory::take(self.disk)?);
         }
@@ -58,7 +58,7 @@ impl Work<'_> {
         }
         let Sum { end, taken_at, segments, .. } = sum.unwrap_or(Sum { end: start, ..Sum::default() });
         writer.finish(self.disk, end.max(start), taken_at, segments)?;
-        self.say(format!(
+        self.report(format!(
             "{why}. It was written again with the {tasks} tasks that could still be read; others in it are lost"
         ));
         read_whole(self.disk, start).map(Some)

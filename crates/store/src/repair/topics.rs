@@ -25,16 +25,16 @@ impl Work<'_> {
                     Err(other) => return Err(other),
                 };
             if index < last {
-                self.say(format!("{damage}. Messages of durable topics up to there are lost"));
+                self.report(format!("{damage}. Messages of durable topics up to there are lost"));
                 for start in &starts[..=index] {
                     self.set_topics_aside(*start)?;
                 }
             } else if let Some((segment, end)) = good_part(self.disk, LogFamily::Topics, *start)? {
                 self.keep_range(&segment, end, segment.file_end()?)?;
                 segment.settle(end, end)?;
-                self.say(format!("{damage}. It was cut there: what topics changed later is lost"));
+                self.report(format!("{damage}. It was cut there: what topics changed later is lost"));
             } else {
-                self.say(format!(
+                self.report(format!(
                     "{damage}. Topics are as they were in the file before it; if there is none, they begin empty"
                 ));
                 self.set_topics_aside(*start)?;
@@ -47,7 +47,7 @@ impl Work<'_> {
     fn set_topics_aside(&mut self, start: u64) -> Result<(), StoreError> {
         let name = files::topics(start);
         let aside = self.set_aside(&name)?;
-        self.say(format!("{name} was set aside as {aside}"));
+        self.report(format!("{name} was renamed to {aside}"));
         Ok(())
     }
 }

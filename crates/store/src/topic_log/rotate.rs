@@ -25,7 +25,7 @@ impl TopicLog {
         let base = self.base_end - self.segment.start;
         if self.position - self.segment.start > self.settings.segment_bytes + 2 * base {
             let mut all: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
-            self.make_certain()?;
+            self.sync_now()?;
             read_file(&self.segment, Some(self.position), |row| match row {
                 LogRow::Put { key, value } => {
                     all.insert(key.to_vec(), value.to_vec());
@@ -43,7 +43,7 @@ impl TopicLog {
     /// Begins a new file with exactly these rows. On a full disk it returns `false` and continues with the
     /// old file.
     pub fn begin(&mut self, rows: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<bool, StoreError> {
-        self.make_certain()?;
+        self.sync_now()?;
         let begun = match begin(&self.shared, self.family, self.position, rows) {
             Ok(begun) => begun,
             Err(StoreError::Io { source, .. }) if is_full(&source) => return Ok(false),
@@ -59,7 +59,7 @@ impl TopicLog {
     }
 
     /// Deletes the files before a position. A backup in progress keeps all of them: then it returns `false`.
-    pub(crate) fn let_go_before(&mut self, position: u64) -> Result<bool, StoreError> {
+    pub(crate) fn delete_files_before(&mut self, position: u64) -> Result<bool, StoreError> {
         loop {
             if self.shared.files.read().expect("no holder of the lock panics").pins > 0 {
                 return Ok(false);

@@ -39,12 +39,12 @@ impl TopicLog {
     /// Syncs everything, unless the settings leave that to the operating system.
     pub fn sync(&mut self) -> Result<(), StoreError> {
         match self.shared.settings.sync {
-            Sync::Always => self.make_certain(),
+            Sync::Always => self.sync_now(),
             Sync::Interval(_) | Sync::Os => Ok(()),
         }
     }
 
-    pub(crate) fn make_certain(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn sync_now(&mut self) -> Result<(), StoreError> {
         if self.failed {
             return Err(StoreError::Failed);
         }
@@ -53,7 +53,7 @@ impl TopicLog {
             synced.inspect_err(|_| self.failed = true)?;
             self.synced = self.position;
         }
-        self.tell();
+        self.publish_end();
         Ok(())
     }
 
@@ -63,7 +63,7 @@ impl TopicLog {
     }
 
     /// Publishes the end of the current file for backups.
-    pub(super) fn tell(&self) {
+    pub(super) fn publish_end(&self) {
         let mut files = self.family.files(&self.shared).lock().expect("no holder of the lock panics");
         if let Some(last) = files.last_mut() {
             (last.end, last.messages) = (self.synced, self.messages);

@@ -186,7 +186,7 @@ impl Broker {
     /// The same from memory alone, whether it is written yet or not. For tasks that were submitted to this very broker.
     pub fn expected(&self) -> Picture {
         let mut picture = Picture::new();
-        self.engine.scan_tasks(None, usize::MAX, &mut |task, _| {
+        self.engine.scan_tasks(None, usize::MAX, &mut |task, _, _| {
             let (body, result) = self.known[&task.id].clone();
             let result = if task.state.end().is_some() { result } else { Vec::new() };
             picture.insert(task.id, Seen { state: task.state.name(), attempt: task.attempt, body, result });
@@ -196,7 +196,7 @@ impl Broker {
 
     pub fn try_picture(&self) -> Result<Picture, tenure_store::ReadError> {
         let mut tasks = Vec::new();
-        self.engine.scan_tasks(None, usize::MAX, &mut |task, _| {
+        self.engine.scan_tasks(None, usize::MAX, &mut |task, _, _| {
             let (body, result) = (Which::Body.of(task), Which::Result.of(task));
             tasks.push((task.id, task.state.name(), task.attempt, body, result));
         });

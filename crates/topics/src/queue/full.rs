@@ -13,19 +13,19 @@ impl SubscriptionQueue {
     pub(crate) fn force(&mut self, up_to: Ticket, now: Timestamp) -> (u64, Vec<Ticket>) {
         let mut dropped = 0;
         let mut released = Vec::new();
-        let unusual = self.unusual();
-        let last = unusual.waiting.iter().rposition(|waiting| waiting.ticket == up_to);
+        let overflow = self.overflow();
+        let last = overflow.waiting.iter().rposition(|waiting| waiting.ticket == up_to);
         for _ in 0..last.map_or(0, |last| last + 1) {
             released.extend(self.first_waiting().map(|waiting| waiting.ticket));
             dropped += self.force_first(now);
         }
         self.note_end_of_blocking(now);
-        self.forget_the_unusual();
+        self.drop_overflow_state();
         (dropped, released)
     }
 
     #[cold]
-    pub(super) fn offer_unusually(
+    pub(super) fn offer_when_full(
         &mut self,
         message: &Arc<Message>,
         waiting_limit: usize,
@@ -54,7 +54,7 @@ impl SubscriptionQueue {
                     }
                     dropped += 1;
                     let room = self.gap_room();
-                    self.unusual().head.record(&oldest, room);
+                    self.overflow().head.record(&oldest, room);
                 }
                 Some(Entry::Gap(_)) => unreachable!("only drop-newest has gaps among its entries"),
                 None => unreachable!("an empty queue has room"),
@@ -69,13 +69,13 @@ impl SubscriptionQueue {
         if !self.has_room(message) {
             self.dropped.newest += 1;
             let room = self.gap_room();
-            self.unusual().tail.record(message, room);
+            self.overflow().tail.record(message, room);
             return Offer::DroppedNewest;
         }
-        let SubscriptionQueue { entries, unusual, .. } = self;
-        if let Some(unusual) = unusual {
-            unusual.queued_gaps += unusual.tail.len();
-            entries.extend(unusual.tail.drain().map(|gap| Entry::Gap(Box::new(gap))));
+        let SubscriptionQueue { entries, overflow, .. } = self;
+        if let Some(overflow) = overflow {
+            overflow.queued_gaps += overflow.tail.len();
+            entries.extend(overflow.tail.drain().map(|gap| Entry::Gap(Box::new(gap))));
         }
         self.push(Arc::clone(message));
         Offer::Accepted
@@ -86,12 +86,12 @@ impl SubscriptionQueue {
             self.push(Arc::clone(message));
             return Offer::Accepted;
         }
-        let unusual = self.unusual();
-        let full = unusual.waiting.len() >= waiting_limit.max(1);
-        unusual.blocked_since.get_or_insert(now);
+        let overflow = self.overflow();
+        let full = overflow.waiting.len() >= waiting_limit.max(1);
+        overflow.blocked_since.get_or_insert(now);
         // The ticket of a blocked publish is the order number of its message.
         let ticket = Ticket(message.order);
-        unusual.waiting.push_back(BlockedMessage { message: Arc::clone(message), ticket });
+        overflow.waiting.push_back(BlockedMessage { message: Arc::clone(message), ticket });
         if !full {
             return Offer::Blocked;
         }
@@ -105,7 +105,7 @@ impl SubscriptionQueue {
             if !self.has_room(&first.message) {
                 return;
             }
-            if let Some(waiting) = self.unusual().waiting.pop_front() {
+            if let Some(waiting) = self.overflow().waiting.pop_front() {
                 released.push(waiting.ticket);
                 self.push(waiting.message);
             }
@@ -114,25 +114,25 @@ impl SubscriptionQueue {
     }
 
     fn force_first(&mut self, now: Timestamp) -> u64 {
-        let waiting = self.unusual().waiting.pop_front();
+        let waiting = self.overflow().waiting.pop_front();
         waiting.map_or(0, |waiting| self.push_dropping_oldest(waiting.message, now))
     }
 
     pub(super) fn first_waiting(&self) -> Option<&BlockedMessage> {
-        self.unusual.as_ref()?.waiting.front()
+        self.overflow.as_ref()?.waiting.front()
     }
 
     fn note_end_of_blocking(&mut self, now: Timestamp) {
-        if let Some(unusual) = &mut self.unusual
-            && unusual.waiting.is_empty()
-            && let Some(since) = unusual.blocked_since.take()
+        if let Some(overflow) = &mut self.overflow
+            && overflow.waiting.is_empty()
+            && let Some(since) = overflow.blocked_since.take()
         {
             self.blocked += now.since(since);
         }
     }
 
     fn gap_room(&mut self) -> bool {
-        let unusual = self.unusual();
-        unusual.head.len() + unusual.tail.len() + unusual.queued_gaps < GAPS_MAX
+        let overflow = self.overflow();
+        overflow.head.len() + overflow.tail.len() + overflow.queued_gaps < GAPS_MAX
     }
 }

@@ -34,8 +34,8 @@ impl SubscriptionQueue {
         count += u64::from(depth);
         self.depth -= depth;
         self.bytes -= bytes;
-        if let Some(unusual) = &mut self.unusual {
-            unusual.waiting.retain(|waiting| {
+        if let Some(overflow) = &mut self.overflow {
+            overflow.waiting.retain(|waiting| {
                 if waiting.message.is_expired(now) {
                     count += 1;
                     released.push(waiting.ticket);
@@ -45,7 +45,7 @@ impl SubscriptionQueue {
                 true
             });
             self.admit_waiting(now, &mut released);
-            self.forget_the_unusual();
+            self.drop_overflow_state();
         }
         self.dropped.ttl += count;
         (count, next, released)
@@ -55,19 +55,19 @@ impl SubscriptionQueue {
     /// losses, and the tickets of publishers that need not wait any longer.
     pub(crate) fn abandon(&mut self, now: Timestamp) -> Abandoned {
         let mut abandoned = Abandoned::default();
-        let mut unusual = self.unusual.take().unwrap_or_default();
-        abandoned.gaps.extend(unusual.head.drain());
+        let mut overflow = self.overflow.take().unwrap_or_default();
+        abandoned.gaps.extend(overflow.head.drain());
         for entry in self.entries.drain(..) {
             match entry {
                 Entry::Message(message) => abandoned.messages.push(message),
                 Entry::Gap(gap) => abandoned.gaps.push(*gap),
             }
         }
-        abandoned.gaps.extend(unusual.tail.drain());
-        if let Some(since) = unusual.blocked_since {
+        abandoned.gaps.extend(overflow.tail.drain());
+        if let Some(since) = overflow.blocked_since {
             self.blocked += now.since(since);
         }
-        for waiting in unusual.waiting {
+        for waiting in overflow.waiting {
             abandoned.messages.push(waiting.message);
             abandoned.released.push(waiting.ticket);
         }

@@ -31,7 +31,7 @@ impl Shard {
         let mut found = std::mem::take(&mut self.found);
         found.clear();
         self.patterns.find(&message.topic, &mut found);
-        let mut fan_out = self.on_its_way(message, now, wake);
+        let mut fan_out = self.fan_out_of(message, now, wake);
         let topics = fan_out.topics;
         for &subscriber in topics[index].subscribers() {
             fan_out.show(subscriber);
@@ -48,7 +48,7 @@ impl Shard {
     }
 
     /// Gives messages that a group member could not take to other members of its group.
-    pub(super) fn share_out(
+    pub(super) fn hand_to_other_members(
         &mut self,
         among: &[SubscriptionIndex],
         messages: Vec<Arc<Message>>,
@@ -66,11 +66,11 @@ impl Shard {
             let best =
                 among.iter().filter(able).min_by_key(|&&index| (self.subscriptions[index].rank(), index));
             let Some(&best) = best else { continue };
-            self.on_its_way(&message, now, wake).give(best);
+            self.fan_out_of(&message, now, wake).give(best);
         }
     }
 
-    fn on_its_way<'a>(
+    fn fan_out_of<'a>(
         &'a mut self,
         message: &'a Arc<Message>,
         now: Timestamp,

@@ -79,7 +79,7 @@ impl Shard {
             left.extend(abandoned.messages);
             let members = self.groups.members(group).to_vec();
             self.mark_paused(index, paused);
-            self.share_out(&members, left, now, wake);
+            self.hand_to_other_members(&members, left, now, wake);
         } else {
             self.mark_paused(index, paused);
         }

@@ -40,7 +40,7 @@ impl ReplayPlan {
     }
 
     /// Marks that more may be missed and lost than is known.
-    fn be_unsure(&mut self) {
+    fn mark_unsure(&mut self) {
         self.missed = None;
         self.is_unsure = true;
     }
@@ -59,7 +59,7 @@ impl Shard {
         if subscription.group.is_some() {
             return plan;
         }
-        let all_said = self.plan_what_the_client_says(&mut plan, index, resume, remembered.is_some());
+        let all_said = self.plan_from_last_seen(&mut plan, index, resume, remembered.is_some());
         // If the broker's list is incomplete, only the numbers that the client gives are known.
         let named = filters.iter().all(|filter| plan.replays.contains_key(filter.as_str()));
         let was_here = !resume.last_seen.is_empty() || resume.last_seen_single.is_some();
@@ -74,13 +74,20 @@ impl Shard {
             // A durable topic knows everything that it keeps: messages missing from a crash are replayed.
             let is_durable =
                 |filter: &TopicFilter| !filter.is_wild() && self.settings.is_kept_by_choice(filter.as_str());
-            plan.is_unsure |= remembered.is_none() || !filters.iter().all(is_durable);
+            let is_unsure = remembered.is_none() || !filters.iter().all(is_durable);
+            plan.is_unsure |= is_unsure;
+            plan.restarted |= is_unsure && remembered.is_some_and(|remembered| remembered.restored);
         }
         let nothing = BTreeMap::new();
         let missed = remembered.map_or(&nothing, |remembered| &remembered.missed);
+        let saved_at = remembered.map_or(&nothing, |remembered| &remembered.saved_at);
+        let first_missed = |topic: &str| {
+            let unsaved = saved_at.get(topic).map(|number| number.next());
+            missed.get(topic).copied().into_iter().chain(unsaved).min().unwrap_or(NOTHING_MISSED)
+        };
         for topic in missed.keys().chain(unread.first.keys()) {
             if subscription.matches(topic) {
-                let first = missed.get(topic).copied().unwrap_or(NOTHING_MISSED);
+                let first = first_missed(topic);
                 let sent = unread.first.get(topic).copied().filter(|sent| *sent < first);
                 let start = match sent {
                     Some(sent) if unread.is_exact => Start { missed: sent, unread: None },
@@ -90,14 +97,14 @@ impl Shard {
             }
         }
         for filter in filters.iter().filter(|filter| !filter.is_wild()) {
-            // Nothing was missed here, and the subscriber gets the end of an empty replay.
-            self.plan_topic(&mut plan, filter.as_str(), Start::at(NOTHING_MISSED));
+            // If nothing was missed here, the subscriber gets the end of an empty replay.
+            self.plan_topic(&mut plan, filter.as_str(), Start::at(first_missed(filter.as_str())));
         }
         plan
     }
 
     /// Returns whether the client has given a number for every topic.
-    fn plan_what_the_client_says(
+    fn plan_from_last_seen(
         &self,
         plan: &mut ReplayPlan,
         index: SubscriptionIndex,
@@ -120,14 +127,14 @@ impl Shard {
         }
         for topic in self.matching(filters).filter(|topic| topic.sequence >= first) {
             if plan.replays.len() >= self.settings.missed_topics {
-                plan.be_unsure();
+                plan.mark_unsure();
                 return false;
             }
             self.plan_topic(plan, &topic.name, Start::at(first));
         }
         // A matching topic that was forgotten, or lost in a crash, may have had later numbers.
         if self.topics.hide(first) && filters.iter().any(TopicFilter::is_wild) {
-            plan.be_unsure();
+            plan.mark_unsure();
         }
         true
     }
@@ -166,7 +173,7 @@ impl Shard {
             // its floor is at or above all of its numbers, and the messages are gone.
             let floor = self.topics.floor_of(name);
             if start.unread.is_some() || first < NOTHING_MISSED && (first > Sequence(1) || floor >= first) {
-                plan.be_unsure();
+                plan.mark_unsure();
             }
             if first <= floor {
                 plan.lost += floor.0 - first.0 + 1;
@@ -177,7 +184,7 @@ impl Shard {
         let until = topic.sequence;
         if first > until.next() && first < NOTHING_MISSED {
             // The client is ahead: it saw numbers that this broker has not assigned yet.
-            plan.be_unsure();
+            plan.mark_unsure();
         }
         let mut next = first.min(until.next());
         let missed = until.next().0 - next.0;
@@ -186,7 +193,7 @@ impl Shard {
             for (from, to, reason) in reasons(Some(topic), next, topic.evicted_to) {
                 match reason {
                     // Some of these numbers may never have been assigned.
-                    GapReason::Crashed => plan.be_unsure(),
+                    GapReason::Crashed => plan.mark_unsure(),
                     GapReason::Restarted | GapReason::NotKept | GapReason::QueueFull => {
                         plan.lost += to.0 - from.0 + 1;
                     }

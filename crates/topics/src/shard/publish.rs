@@ -168,7 +168,7 @@ impl Shard {
             self.set_retained(index, message);
             self.expect_expiry(index, message);
         }
-        self.changes.touched(index, &mut self.topics[index]);
+        self.changes.mark_changed(index, &mut self.topics[index]);
     }
 
     pub(super) fn set_retained(&mut self, index: TopicIndex, message: &Arc<Message>) {

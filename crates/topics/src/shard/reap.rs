@@ -64,7 +64,7 @@ impl Shard {
         if retained_until <= now {
             reaped.expired += 1;
             self.clear_retained(index);
-            self.changes.touched(index, &mut self.topics[index]);
+            self.changes.mark_changed(index, &mut self.topics[index]);
         } else {
             next = next.min(retained_until);
         }

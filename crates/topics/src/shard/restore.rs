@@ -147,20 +147,24 @@ impl Shard {
         let begins = match stop {
             Stop::Clean => saved.unconfirmed_after,
             // The subscriber may have resumed since this was saved.
-            Stop::Unclean => LastRead::AfterAny,
+            Stop::Unclean => LastRead::UnknownNumber,
         };
         self.subscriptions[index].details.unconfirmed = Unconfirmed::restore(saved.unconfirmed, begins);
         let mut paused = Paused {
             until: now.after(self.settings.paused_ttl),
             incomplete: saved.incomplete || stop == Stop::Unclean,
+            restored: true,
             ..Paused::default()
         };
-        for (topic, first) in saved.missed {
-            // Share the topic's own name if the topic is known, as while the broker runs.
+        // Share the topic's own name if the topic is known, as while the broker runs.
+        let shared = |topic: String| {
             let known = self.topics.find(&topic).map(|index| Arc::clone(&self.topics[index].name));
-            let name = known.unwrap_or_else(|| Arc::from(topic));
-            paused.miss(&name, first, self.settings.missed_topics);
+            known.unwrap_or_else(|| Arc::from(topic))
+        };
+        for (topic, first) in saved.missed {
+            paused.miss(&shared(topic), first, self.settings.missed_topics);
         }
+        paused.saved_at = saved.saved_at.into_iter().map(|(topic, number)| (shared(topic), number)).collect();
         self.mark_paused(index, paused);
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Shard;
-use super::subscribe::without_repetition;
+use super::subscribe::deduplicated;
 use crate::deadlines::Owner;
 use crate::filter::TopicFilter;
 use crate::message::Sequence;
@@ -171,7 +171,7 @@ impl Shard {
         filters: &[TopicFilter],
         now: Timestamp,
     ) -> Result<(), TopicRefusal> {
-        let new = without_repetition(filters);
+        let new = deduplicated(filters);
         let old = self.subscriptions[index].details.filters.clone();
         if new.is_empty() || new == old {
             return Ok(());

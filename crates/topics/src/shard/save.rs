@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Shard, Stop};
+use crate::filter::TopicFilter;
 use crate::message::Sequence;
 use crate::refusal::TopicRefusal;
 use crate::saved::{Changes, SavedFloor, SavedMessage, SavedSubscription, SavedTopic, Snapshot};
@@ -106,7 +107,27 @@ impl Shard {
             // The sending order is worth writing once, not every second.
             unconfirmed: details.unconfirmed.save(stop == Stop::Clean),
             unconfirmed_after: details.unconfirmed.begins(),
+            saved_at: self.numbers_at_save(subscription, stop),
         }
+    }
+
+    /// Where the named topics are now, for a resume after a crash. A subscription that has not resumed since the
+    /// last crash keeps the numbers from before it.
+    fn numbers_at_save(&self, subscription: &Subscription, stop: Stop) -> Vec<(String, Sequence)> {
+        let kept =
+            subscription.paused.as_ref().map(|paused| &paused.saved_at).filter(|kept| !kept.is_empty());
+        if let Some(kept) = kept {
+            return kept.iter().map(|(topic, number)| (topic.as_ref().to_owned(), *number)).collect();
+        }
+        if stop == Stop::Clean || subscription.group.is_some() {
+            return Vec::new();
+        }
+        let filters = subscription.details.filters.iter().map(TopicFilter::as_str);
+        let topics = filters.filter_map(|name| self.topics.find(name)).map(|index| &self.topics[index]);
+        topics
+            .filter(|topic| !self.settings.is_kept_by_choice(&topic.name))
+            .map(|topic| (topic.name.as_ref().to_owned(), topic.sequence))
+            .collect()
     }
 
     /// What a live subscription would miss if the broker stopped now.

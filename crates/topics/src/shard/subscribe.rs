@@ -45,7 +45,7 @@ impl Shard {
         if self.subscriptions.len() >= limit {
             return Err(TopicRefusal::TooManySubscriptions { limit });
         }
-        subscribe.filters = without_repetition(&subscribe.filters);
+        subscribe.filters = deduplicated(&subscribe.filters);
         self.check_filters(&subscribe.filters, 0)?;
         let queue = SubscriptionQueue::new(
             self.queue_limit(subscribe.queue_limit),
@@ -76,7 +76,7 @@ impl Shard {
     ) -> Result<SubscriptionIndex, TopicRefusal> {
         check_texts(&subscribe)?;
         let old = self.subscriptions[index].details.filters.len();
-        self.check_filters(&without_repetition(&subscribe.filters), old)?;
+        self.check_filters(&deduplicated(&subscribe.filters), old)?;
         self.replace_filters(index, &subscribe.filters, now)?;
         self.wake_up(index, Some(subscribe.queue_limit.unwrap_or(0)));
         let subscription = &mut self.subscriptions[index];
@@ -197,7 +197,7 @@ fn check_texts(subscribe: &Subscribe) -> Result<(), TopicRefusal> {
     Ok(())
 }
 
-pub(super) fn without_repetition(filters: &[TopicFilter]) -> Vec<TopicFilter> {
+pub(super) fn deduplicated(filters: &[TopicFilter]) -> Vec<TopicFilter> {
     let mut seen = std::collections::BTreeSet::new();
     filters.iter().filter(|filter| seen.insert(filter.as_str())).cloned().collect()
 }

@@ -46,7 +46,7 @@ impl Shard {
             self.groups.leave(group, index);
             let mut left = gone.details.take_in_flight();
             left.extend(abandoned.messages);
-            self.share_out(&others, left, now, wake);
+            self.hand_to_other_members(&others, left, now, wake);
         }
         self.changes.subscription(&gone.details.id);
         gone.details.id

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use tenure_door_kit::LoginError;
-use tenure_hub::words::{Name, Timestamp, check_name};
+use tenure_hub::ClockReading;
+use tenure_hub::words::{Name, check_name};
 
 use super::super::codec::{XMessage, XMessageIntroduction, encode};
 use super::super::translate;
-use super::{Session, Who, turn_away};
+use super::{Session, Who, reject_peer};
 use crate::session::{ConnectionAccess, Turn};
 
 /// The reply to a peer without a required key.
@@ -18,22 +19,22 @@ impl Session {
     /// Admits an untrusted peer, or refuses it.
     pub(super) fn introduce(
         &mut self,
-        now: Timestamp,
+        now: ClockReading,
         introduction: &XMessageIntroduction,
         access: &mut dyn ConnectionAccess,
         turn: &mut Turn,
     ) {
         let role = introduction.role.as_str();
         if !matches!(role, "worker" | "actioner") {
-            return turn_away("say HandShake with worker or actioner", turn);
+            return reject_peer("send HandShake with worker or actioner", turn);
         }
         let key = introduction.key.as_ref().map(|key| key.0.as_bytes());
         let principal = match access.login(now, key) {
             Ok(principal) => principal,
-            Err(LoginError::NoKey) => return turn_away(NEEDS_KEY, turn),
-            Err(LoginError::WrongKey { wait }) => {
+            Err(LoginError::NoKey) => return reject_peer(NEEDS_KEY, turn),
+            Err(LoginError::WrongKey { wait, .. }) => {
                 turn.hold = Some(wait);
-                return turn_away("not-allowed: invalid key", turn);
+                return reject_peer("not-allowed: invalid key", turn);
             }
         };
         let identity: Name = match &introduction.name {
@@ -55,7 +56,7 @@ impl Session {
             .and_then(|()| principal.grant.namespace_for(None))
             .and_then(|namespace| access.open(principal, namespace, identity.clone()));
         if let Err(no) = opened {
-            return turn_away(&translate::refusal(&no), turn);
+            return reject_peer(&translate::refusal(&no), turn);
         }
         encode(&mut turn.out, &XMessage::HandShake("Go".into()));
         if role == "actioner" {
@@ -66,7 +67,7 @@ impl Session {
         self.who = Who::Worker {
             spec: Box::new(spec),
             held: HashMap::default(),
-            next_beat: now + translate::BEAT,
+            next_beat: now.steady + translate::BEAT,
             is_joining: false,
         };
         self.join(turn);

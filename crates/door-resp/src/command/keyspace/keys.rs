@@ -104,14 +104,14 @@ pub(in super::super) fn dbsize(_: &mut Arguments<'_>) -> Parsed {
 pub(in super::super) fn keys_matching(arguments: &mut Arguments<'_>) -> Parsed {
     let command = views::keys_matching(arguments)?;
     let Command::View(ViewCommand::Keys { pattern }) = &command else { return Ok(command) };
-    let (pattern, whose) = (pattern.clone(), Whose::of(pattern));
+    let (pattern, whose) = (pattern.clone(), KeyKind::of(pattern));
     Ok(listing(KeyListing::Keys(pattern), whose, command))
 }
 
 pub(in super::super) fn scan(arguments: &mut Arguments<'_>) -> Parsed {
     let command = views::scan(arguments)?;
     let Command::View(ViewCommand::Scan(scan)) = &command else { return Ok(command) };
-    let whose = Whose::of(scan.pattern.as_deref().unwrap_or(b"*"));
+    let whose = KeyKind::of(scan.pattern.as_deref().unwrap_or(b"*"));
     let is_stored = scan.cursor & STORED_CURSOR != 0;
     if scan.cursor != 0 && !is_stored {
         return Ok(command);
@@ -141,32 +141,32 @@ pub(in super::super) fn unwatch(_: &mut Arguments<'_>) -> Parsed {
 }
 
 /// Which keys a pattern can match.
-enum Whose {
+enum KeyKind {
     Views,
     Stored,
     Both,
 }
 
-impl Whose {
-    fn of(pattern: &[u8]) -> Whose {
+impl KeyKind {
+    fn of(pattern: &[u8]) -> KeyKind {
         let prefix = literal_prefix(pattern);
         if VIEWS.iter().any(|view| prefix.starts_with(view.as_bytes())) {
             // Workers store keys of their own beside their views, and clients store metadata of jobs and plans.
             let is_both = HAS_STORED.iter().any(|view| prefix.starts_with(view.as_bytes()));
-            return if is_both { Whose::Both } else { Whose::Views };
+            return if is_both { KeyKind::Both } else { KeyKind::Views };
         }
         match VIEWS.iter().any(|view| view.as_bytes().starts_with(prefix)) {
-            true => Whose::Both,
-            false => Whose::Stored,
+            true => KeyKind::Both,
+            false => KeyKind::Stored,
         }
     }
 }
 
-fn listing(listing: KeyListing, whose: Whose, views: Command) -> Command {
+fn listing(listing: KeyListing, whose: KeyKind, views: Command) -> Command {
     let then = match (whose, views) {
-        (Whose::Stored, _) => None,
-        (Whose::Both, Command::View(view)) => Some(view),
-        (Whose::Views | Whose::Both, views) => return views,
+        (KeyKind::Stored, _) => None,
+        (KeyKind::Both, Command::View(view)) => Some(view),
+        (KeyKind::Views | KeyKind::Both, views) => return views,
     };
     Command::Keyspace(KeyspaceCommand::List { listing, then })
 }

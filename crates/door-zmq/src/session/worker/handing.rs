@@ -6,7 +6,7 @@ use tenure_hub::words::{Assignment, Held, Refusal, StopWhy, Wanted};
 use tenure_hub::{Request, Response};
 
 use super::super::majordomo::{ReplyPurpose, SessionTurn};
-use super::{Running, START_AFTER, START_AFTER_BYTES, WorkerSession, say};
+use super::{Running, START_AFTER, START_AFTER_BYTES, WorkerSession, send};
 use crate::body;
 use crate::mdp::ToWorker;
 use crate::translate;
@@ -36,9 +36,9 @@ impl WorkerSession {
             WorkerSession::Simple(simple) => {
                 let address = translate::address_of(held, &turn.me.name).to_frame();
                 let request = ToWorker::Request { address, body: body::unpack(&task_body) };
-                say(&request, simple.dialect, turn);
+                send(&request, simple.dialect, turn);
                 simple.job = Some(Running::new(held, assignment.terms.submitter.clone()));
-                simple.start_at = Some(turn.now + START_AFTER);
+                simple.start_at = Some(turn.now.steady + START_AFTER);
                 if task_body.len() > START_AFTER_BYTES {
                     simple.start(turn);
                 }
@@ -103,7 +103,7 @@ impl WorkerSession {
         match self {
             WorkerSession::Simple(simple) if simple.job.as_ref().is_some_and(|job| job.held == held) => {
                 let dialect = simple.dialect;
-                self.dismiss(dialect, turn);
+                self.disconnect(dialect, turn);
             }
             WorkerSession::Plugin(plugin) => plugin.stopped(held, turn),
             WorkerSession::Returned { jobs, .. } => jobs.retain(|known| known.job.held != held),

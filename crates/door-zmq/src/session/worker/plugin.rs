@@ -11,7 +11,7 @@ use tenure_hub::words::{Assignment, Blob, Command, Held, Name, Refusal, Timestam
 
 use super::super::majordomo::{ReplyPurpose, SessionTurn};
 use super::replies::Replies;
-use super::{Running, THREAD_NOTE, Unsent, say};
+use super::{Running, THREAD_NOTE, Unsent, send};
 use crate::mdp::{MdpCall, MdpDialect, ToWorker, for_worker};
 use crate::registry::ServiceListing;
 use crate::translate;
@@ -139,7 +139,7 @@ impl Threads {
 
 impl Plugin {
     pub(super) fn new(listing: ServiceListing, threads: Threads, turn: &mut SessionTurn<'_>) -> Plugin {
-        let beat_at = turn.now + turn.settings.heartbeat;
+        let beat_at = turn.now.steady + turn.settings.heartbeat;
         let plugin =
             Plugin { listing, threads, unplaced: VecDeque::new(), replies: Replies::default(), beat_at };
         plugin.register(turn);
@@ -286,5 +286,5 @@ fn send_call(service: &Name, thread: usize, job: &Running, body: &Bytes, turn: &
     let id = job.held.task.to_string();
     let call = MdpCall { thread: thread as u32, client: &job.client, job: &id, attempt: job.held.attempt };
     let parameters = for_worker(body, &call);
-    say(&ToWorker::Call { service: service.to_string(), parameters }, MdpDialect::Pl, turn);
+    send(&ToWorker::Call { service: service.to_string(), parameters }, MdpDialect::Pl, turn);
 }

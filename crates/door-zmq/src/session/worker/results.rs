@@ -7,7 +7,7 @@ use tenure_hub::words::{Command, Held, Name, Refusal};
 
 use super::super::client::partial_address;
 use super::super::majordomo::{ReplyPurpose, SessionTurn};
-use super::{Returning, Simple, WorkerSession, say};
+use super::{Returning, Simple, WorkerSession, send};
 use crate::body;
 use crate::mdp::{MdpAddress, MdpDialect, ToWorker};
 use crate::translate;
@@ -21,7 +21,7 @@ impl WorkerSession {
         turn: &mut SessionTurn<'_>,
     ) {
         let Some(address) = MdpAddress::parse(address) else {
-            return self.dismiss(dialect, turn);
+            return self.disconnect(dialect, turn);
         };
         let held = translate::held_of(&address);
         match self {
@@ -31,21 +31,21 @@ impl WorkerSession {
                     simple.job = None;
                     complete(held, result, turn);
                 }
-                Some(_) => self.dismiss(dialect, turn),
+                Some(_) => self.disconnect(dialect, turn),
                 None => turn.drop("stale"),
             },
             WorkerSession::Returned { jobs, .. } if jobs.iter().any(|known| known.job.held == held) => {
                 complete(held, result, turn);
-                self.dismiss(dialect, turn);
+                self.disconnect(dialect, turn);
             }
             WorkerSession::Unknown
             | WorkerSession::Arriving(_)
             | WorkerSession::Returned { .. }
             | WorkerSession::Asked { .. } => {
                 self.late_reply(&address, held, result, turn);
-                self.dismiss(dialect, turn);
+                self.disconnect(dialect, turn);
             }
-            WorkerSession::Plugin(_) => self.dismiss(dialect, turn),
+            WorkerSession::Plugin(_) => self.disconnect(dialect, turn),
         }
     }
 
@@ -79,7 +79,7 @@ impl WorkerSession {
             simple.start(turn);
         }
         let WorkerSession::Simple(Simple { job: Some(job), .. }) = self else {
-            return self.dismiss(dialect, turn);
+            return self.disconnect(dialect, turn);
         };
         if MdpAddress::parse(address).map(|address| translate::held_of(&address)) != Some(job.held) {
             return turn.drop("stale");
@@ -98,7 +98,7 @@ impl WorkerSession {
     pub(in crate::session) fn garbled(&mut self, turn: &mut SessionTurn<'_>) {
         if let WorkerSession::Simple(Simple { job: Some(_), dialect, .. }) = self {
             let dialect = *dialect;
-            self.dismiss(dialect, turn);
+            self.disconnect(dialect, turn);
         }
     }
 
@@ -138,7 +138,7 @@ impl WorkerSession {
                     None => turn.drop("stale"),
                 }
                 // It has not registered yet.
-                say(&ToWorker::TellProcesses, MdpDialect::Pl, turn);
+                send(&ToWorker::TellProcesses, MdpDialect::Pl, turn);
             }
             // The broker does not wait for this job.
             WorkerSession::Asked { jobs, free } => {

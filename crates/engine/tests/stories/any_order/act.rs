@@ -33,6 +33,9 @@ pub(crate) struct Wish {
     pub(crate) needs: u8,
     pub(crate) tags: u8,
     pub(crate) parent: Option<usize>,
+    /// Which task it waits for, and how that has to end. A number beyond the tasks chooses one of the same submission.
+    pub(crate) after: Vec<(usize, u8)>,
+    pub(crate) on_broken: u8,
     pub(crate) name: Option<u8>,
     pub(crate) hold: bool,
     pub(crate) not_before: Option<u64>,
@@ -62,6 +65,9 @@ impl fmt::Debug for Wish {
             ("accept", self.accept_timeout.map(|span| span as i64)),
             ("run limit", self.run_limit.map(|span| span as i64)),
         ];
+        if !self.after.is_empty() {
+            write!(f, " after {:?} broken {}", self.after, self.on_broken)?;
+        }
         for (what, number) in numbers {
             if let Some(number) = number {
                 write!(f, " {what} {number}")?;
@@ -147,11 +153,14 @@ fn wish() -> impl Strategy<Value = Wish> {
     let identity = (prop::option::weighted(0.15, 0..4u8), prop::option::weighted(0.05, 0..64usize));
     let times = (prop::bool::weighted(0.1), rare_span(), rare_span(), rare_span(), rare_span());
     let policy = (0..3u8, 0..4u16, 0..3u16);
-    (place, identity, times, policy).prop_map(|(place, identity, times, policy)| {
+    let after = (prop::collection::vec((0..80usize, 0..3u8), 0..3), 0..3u8, prop::bool::weighted(0.4));
+    (place, identity, times, policy, after).prop_map(|(place, identity, times, policy, after)| {
         let (queue, priority, needs, tags, parent) = place;
         let (name, old_id) = identity;
         let (hold, not_before, expires, accept_timeout, run_limit) = times;
         let (on_lost, crash_budget, retries) = policy;
+        let (after, on_broken, has_after) = after;
+        let after = if has_after { after } else { Vec::new() };
         // Most tasks need nothing.
         let needs = if needs == 3 { 0 } else { needs };
         Wish {
@@ -160,6 +169,8 @@ fn wish() -> impl Strategy<Value = Wish> {
             needs,
             tags,
             parent,
+            after,
+            on_broken,
             name,
             hold,
             not_before,

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tenure_engine::event::{EventData, EventSubject};
 use tenure_engine::{
-    Blob, Event, Name, StateName, Task, TaskId, TaskState, Terms, Threshold, Thresholds, Timestamp, Which,
+    Blob, Condition, Dependency, DependencyProgress, Event, Name, StateName, Task, TaskId, TaskState, Terms,
+    Threshold, Thresholds, Timestamp, Which,
 };
 
 use crate::broker::Kept;
@@ -19,6 +20,8 @@ pub(crate) struct Mirror {
     pub(crate) thresholds: BTreeMap<(Name, Name), Option<Thresholds>>,
     pub(crate) backlogs: BTreeSet<(Name, Name, Threshold)>,
     pub(crate) last_event: u64,
+    /// What each task waits for, as the ends of the others leave it.
+    pub(crate) after: BTreeMap<TaskId, Vec<Dependency>>,
     pub(crate) aging: Option<Duration>,
 }
 
@@ -27,7 +30,7 @@ impl Mirror {
         assert_eq!(event.seq, self.last_event + 1, "event numbers have no holes");
         self.last_event = event.seq;
         match kept {
-            Kept::Task(task, terms) => self.apply_task(event, task, terms),
+            Kept::Task(task, terms, after) => self.apply_task(event, task, terms, after),
             Kept::Queue(setting) => {
                 let queue = (setting.namespace.clone(), setting.queue.clone());
                 self.apply_backlog(&queue, &event.kind);
@@ -66,7 +69,7 @@ impl Mirror {
         })
     }
 
-    fn apply_task(&mut self, event: &Event, task: &Task, terms: &Terms) {
+    fn apply_task(&mut self, event: &Event, task: &Task, terms: &Terms, after: &[Dependency]) {
         let EventSubject::Task { id, attempt, terms: told } = &event.about else {
             panic!("the record of a task comes with an event about it")
         };
@@ -99,7 +102,49 @@ impl Mirror {
             }
         }
         assert_eq!(event.kind.is_end(), next.has_ended(), "{:?} and {next}", event.kind);
+        self.apply_dependencies(event, task, after);
         self.tasks.insert(task.id, (task.clone(), terms.clone()));
+    }
+
+    /// A simple model: an end settles every dependency on it, a retry opens those that have not ended.
+    fn apply_dependencies(&mut self, event: &Event, task: &Task, after: &[Dependency]) {
+        match event.kind {
+            EventData::Submitted { .. } | EventData::Retried => {
+                self.after.insert(task.id, after.to_vec());
+                for each in after.iter().filter(|each| each.progress == DependencyProgress::Open) {
+                    let (waited_for, _) = &self.tasks[&each.task];
+                    assert!(!waited_for.state.name().has_ended(), "an open dependency has not ended");
+                }
+            }
+            _ => {
+                let known = self.after.get(&task.id).map_or(&[][..], |known| known);
+                assert_eq!(after, known, "the dependencies of {} after {:?}", task.id, event.kind);
+            }
+        }
+        let state = task.state.name();
+        if !state.has_ended() {
+            return;
+        }
+        let tasks = &self.tasks;
+        let waits = |id: &TaskId| tasks.get(id).is_some_and(|(task, _)| !task.state.name().has_ended());
+        for (_, dependencies) in self.after.iter_mut().filter(|(id, _)| **id != task.id && waits(id)) {
+            let open =
+                |each: &&mut Dependency| each.task == task.id && each.progress == DependencyProgress::Open;
+            for each in dependencies.iter_mut().filter(open) {
+                let met = match each.condition {
+                    Condition::Completed => state == StateName::Completed,
+                    Condition::Ended => true,
+                    Condition::Failed => state == StateName::Failed,
+                };
+                each.progress = if met { DependencyProgress::Met } else { DependencyProgress::Broken };
+            }
+        }
+    }
+
+    /// No dependency of the task is open.
+    pub(crate) fn is_released(&self, task: TaskId) -> bool {
+        let after = self.after.get(&task).map_or(&[][..], |after| after);
+        after.iter().all(|each| each.progress != DependencyProgress::Open)
     }
 
     pub(crate) fn of_state(&self, state: StateName) -> impl Iterator<Item = &(Task, Terms)> {

@@ -13,6 +13,7 @@ impl World {
         let id = event.task().expect("an assignment is about a task");
         let (task, terms) = &self.mirror.tasks[&id];
         assert_eq!(task.state.name(), StateName::Ready, "only a ready task is assigned");
+        assert!(self.mirror.is_released(id), "{id} waits for nothing");
         let (index, side) = self.side(&terms.namespace, worker);
         let info = self.info(side);
         let held = self.mirror.held_by(&terms.namespace, worker);
@@ -42,6 +43,7 @@ impl World {
         self.check_beliefs();
         self.check_bytes();
         self.check_backlogs();
+        self.check_nobody_is_forgotten();
         for namespace in ["a", "b"] {
             self.check_counts(namespace);
         }
@@ -65,6 +67,13 @@ impl World {
                 let idle = may_work(info) && has_room && can_take(side, info, terms);
                 assert!(!idle, "{} waits while {} is free", task.id, info.worker);
             }
+        }
+    }
+
+    /// A task waits if and only if one of the tasks it waits for has not ended.
+    fn check_nobody_is_forgotten(&self) {
+        for (task, _) in self.mirror.of_state(StateName::Waiting) {
+            assert!(!self.mirror.is_released(task.id), "{} waits for nothing", task.id);
         }
     }
 
@@ -128,7 +137,7 @@ impl World {
             }
         }
         let mut count = 0;
-        self.broker.engine.scan_tasks(None, usize::MAX, &mut |task, terms| {
+        self.broker.engine.scan_tasks(None, usize::MAX, &mut |task, terms, _| {
             count += 1;
             let (mirrored, its) = self.mirror.tasks.get(&task.id).expect("what is there should be there");
             assert_eq!((task.age, task.attempt), (mirrored.age, mirrored.attempt));
@@ -147,7 +156,7 @@ impl World {
 
     /// Counts equal a recount.
     fn check_counts(&self, namespace: &str) {
-        let mut by_state = [0; 9];
+        let mut by_state = [0; StateName::COUNT];
         let of_space = || self.mirror.tasks.values().filter(|(_, terms)| &*terms.namespace == namespace);
         for (task, _) in of_space() {
             by_state[task.state.name() as usize] += 1;
@@ -160,7 +169,7 @@ impl World {
             panic!("no queues")
         };
         for info in queues {
-            let mut by_state = [0; 9];
+            let mut by_state = [0; StateName::COUNT];
             for (task, _) in of_space().filter(|(_, terms)| terms.queue == info.queue) {
                 by_state[task.state.name() as usize] += 1;
             }

@@ -9,8 +9,8 @@ use tenure_engine::event::EventData;
 use tenure_engine::state::Wanted;
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
-    Blob, Command, Event, Held, Name, NewTask, Notice, Peer, Refusal, Reply, SessionId, Settings, TaskId,
-    Thresholds, Which, WorkerSpec,
+    After, AfterTask, Blob, Command, Condition, Event, Held, Name, NewTask, Notice, OnBroken, Peer, Refusal,
+    Reply, SessionId, Settings, TaskId, Thresholds, Which, WorkerSpec,
 };
 
 use super::act::{Act, Report, Shape, Verb, Wish};
@@ -204,6 +204,14 @@ impl World {
         let pick = |index: usize| (!self.tasks.is_empty()).then(|| self.tasks[index % self.tasks.len()]);
         let parent = wish.parent.and_then(pick);
         let old_id = wish.old_id.and_then(pick);
+        let after = |(index, condition): &(usize, u8)| {
+            let task = match index.checked_sub(64) {
+                Some(index) => AfterTask::Index(index as u32 % 3),
+                None => AfterTask::Id(pick(*index)?),
+            };
+            Some(After { task, condition: Condition::ALL[usize::from(*condition)] })
+        };
+        let after = wish.after.iter().filter_map(after).collect();
         let body = self.new_blob();
         let fresh = self.broker.new_task(&queue_name(wish.queue));
         let now = self.broker.now;
@@ -216,6 +224,8 @@ impl World {
             needs: chosen(wish.needs, "c"),
             tags: chosen(wish.tags, "t"),
             parent,
+            after,
+            on_broken: OnBroken::ALL[usize::from(wish.on_broken)],
             hold: wish.hold,
             not_before: wish.not_before.map(at),
             expires_at: wish.expires.map(|millis| at(millis + 1)),

@@ -1,7 +1,9 @@
 //! What a store would keep: every record, in order, and the engine that comes back from them.
 
 use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
-use tenure_engine::{Change, Engine, Event, Restore, Settings, Task, TaskState, Terms, Timestamp};
+use tenure_engine::{
+    Change, Dependency, Engine, Event, Restore, Settings, Task, TaskState, Terms, Timestamp,
+};
 
 #[derive(Default)]
 pub(crate) struct Journal {
@@ -11,7 +13,7 @@ pub(crate) struct Journal {
 /// An owned copy of a change.
 #[derive(Clone, Debug)]
 pub(crate) enum Kept {
-    Task(Box<Task>, Box<Terms>),
+    Task(Box<Task>, Box<Terms>, Vec<Dependency>),
     Worker(WorkerHealth),
     Queue(QueueSetting),
     Limit(LimitSetting),
@@ -52,7 +54,9 @@ pub(crate) fn compare(restored: &Engine, live: &Engine) {
 
 pub(crate) fn keep(change: Change<'_>) -> Kept {
     match change {
-        Change::Task { task, terms } => Kept::Task(Box::new(task.clone()), Box::new(terms.clone())),
+        Change::Task { task, terms, after } => {
+            Kept::Task(Box::new(task.clone()), Box::new(terms.clone()), after.to_vec())
+        }
         Change::Worker(health) => Kept::Worker(health.clone()),
         Change::Queue(setting) => Kept::Queue(setting.clone()),
         Change::Limit(setting) => Kept::Limit(setting.clone()),
@@ -62,9 +66,9 @@ pub(crate) fn keep(change: Change<'_>) -> Kept {
 
 pub(crate) fn apply(restore: &mut Restore, kept: Kept) {
     match kept {
-        Kept::Task(mut task, terms) => {
+        Kept::Task(mut task, terms, after) => {
             task.terms = restore.terms(*terms);
-            restore.task(*task);
+            restore.task(*task, &after);
         }
         Kept::Worker(health) => restore.worker(health),
         Kept::Queue(setting) => restore.queue(setting),
@@ -77,7 +81,9 @@ pub(crate) fn apply(restore: &mut Restore, kept: Kept) {
 /// when a queue is unserved is presence, and a restart makes it begin anew.
 fn view(engine: &Engine) -> Vec<String> {
     let mut lines = Vec::new();
-    engine.scan_tasks(None, usize::MAX, &mut |task, terms| lines.push(task_line(task, terms)));
+    engine.scan_tasks(None, usize::MAX, &mut |task, terms, after| {
+        lines.push(task_line(task, terms, after));
+    });
     engine.settings_records(&mut |change| match change {
         Change::Queue(setting) => {
             let QueueSetting { namespace, queue, paused, ever_served, unserved_since: _, thresholds, passed } =
@@ -93,7 +99,7 @@ fn view(engine: &Engine) -> Vec<String> {
     lines
 }
 
-fn task_line(task: &Task, terms: &Terms) -> String {
+fn task_line(task: &Task, terms: &Terms, after: &[Dependency]) -> String {
     let state = match &task.state {
         TaskState::Assigned(holding) | TaskState::Running(holding) => format!(
             "{} {} {} {:?} {:?} {:?}",
@@ -124,7 +130,7 @@ fn task_line(task: &Task, terms: &Terms) -> String {
     // Extras that say nothing are as good as none.
     let extras = extras.filter(|text| text != "None 0 None None None [] None");
     format!(
-        "{} {:?} {} {} {} {} {} {} {state} {extras:?} {terms:?}",
+        "{} {:?} {} {} {} {} {} {} {state} {extras:?} {terms:?} {after:?}",
         task.id,
         task.body,
         task.priority,

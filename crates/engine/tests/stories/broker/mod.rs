@@ -85,9 +85,9 @@ impl Broker {
     }
 
     pub(crate) fn tries(&mut self, peer: &Peer, command: Command) -> Result<Reply, Refusal> {
-        let mut ears = Ears { said: &mut self.said, journal: &mut self.journal };
+        let mut ears = RecordingOutput { said: &mut self.said, journal: &mut self.journal };
         let reply = self.engine.handle(self.now, peer, command, &mut ears);
-        self.speak();
+        self.flush_outbox();
         self.engine.audit();
         reply
     }
@@ -212,16 +212,16 @@ impl Broker {
     }
 
     fn tick(&mut self) {
-        let mut ears = Ears { said: &mut self.said, journal: &mut self.journal };
+        let mut ears = RecordingOutput { said: &mut self.said, journal: &mut self.journal };
         self.engine.tick(self.now, &mut ears);
-        self.speak();
+        self.flush_outbox();
         self.engine.audit();
     }
 
     /// What was decided leaves the broker, unless the disk stands still.
-    fn speak(&mut self) {
+    fn flush_outbox(&mut self) {
         if !self.disk_stands_still {
-            self.engine.spoken(self.now, self.engine.last_event());
+            self.engine.mark_sent(self.now, self.engine.last_event());
         }
     }
 
@@ -231,7 +231,7 @@ impl Broker {
 
     pub(crate) fn disk_goes_on(&mut self) {
         self.disk_stands_still = false;
-        self.speak();
+        self.flush_outbox();
     }
 
     /// The broker dies at once and is started again after a while.
@@ -376,12 +376,12 @@ pub(crate) fn assert_same(before: &str, after: &str, text: &str) {
     }
 }
 
-struct Ears<'a> {
+struct RecordingOutput<'a> {
     said: &'a mut Vec<Said>,
     journal: &'a mut Journal,
 }
 
-impl Output for Ears<'_> {
+impl Output for RecordingOutput<'_> {
     fn record(&mut self, event: tenure_engine::Event, change: tenure_engine::Change<'_>) {
         self.journal.write(&event, change);
         self.said.push(Said::Event(event));

@@ -43,6 +43,7 @@ fn tell_kind(kind: &EventData) -> String {
         EventData::Submitted { unserved: None } => "submitted".into(),
         EventData::Submitted { unserved: Some(why) } => format!("submitted, {}", why.code()),
         EventData::Released => "released".into(),
+        EventData::DependenciesMet => "dependencies met".into(),
         EventData::Due => "due".into(),
         EventData::Assigned { worker } => format!("assigned to {worker}"),
         EventData::Started { worker } => format!("started by {worker}"),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tenure_hub::words::{Held, Name, NewTask, TaskId};
 
 #[derive(Debug, Default)]
-pub(crate) struct Begun {
+pub(crate) struct RunningAttempts {
     running: BTreeMap<(TaskId, u32), Handler>,
     /// Tasks that a client controls, or that have a run limit or a parent: their attempts may end at any time.
     steered: BTreeSet<TaskId>,
@@ -19,7 +19,7 @@ struct Handler {
     disturbed: bool,
 }
 
-impl Begun {
+impl RunningAttempts {
     pub(crate) fn submitted(&mut self, task: &NewTask) {
         if task.run_limit.is_some() || task.parent.is_some() {
             self.steered.insert(task.id);

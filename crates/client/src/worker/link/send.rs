@@ -16,15 +16,17 @@ use crate::worker::report::{AttemptReport, into_frames};
 
 /// Minimum interval between progress reports.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+/// How many pieces of output may be unanswered.
+const LOGS_IN_FLIGHT_MAX: usize = 8;
 /// How long the broker may take to answer the goodbye.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Link {
     /// Sends everything that is due, and starts the handlers that may start.
-    pub(super) fn say(&mut self, now: Instant, connection: &mut Connection) -> Result<(), Error> {
+    pub(super) fn send_due(&mut self, now: Instant, connection: &mut Connection) -> Result<(), Error> {
         match self.standing {
             Standing::Registering(until) if now >= until => {
-                return Err(Error::lost("the registration was not answered in time"));
+                return Err(Error::lost("the broker did not answer the registration in time"));
             }
             Standing::Leaving(until) if now >= until => {
                 self.standing = Standing::Left;
@@ -37,19 +39,21 @@ impl Link {
         }
         self.leave(now, connection);
         self.attempts.due(now);
-        self.say_fetches(connection);
-        self.say_starts(connection);
+        self.send_fetches(connection);
+        self.send_starts(connection);
         // A checkpoint saved before the end is sent before the end.
-        self.say_checkpoints(connection);
-        self.say_reports(connection);
-        self.say_progress(now, connection);
+        self.send_checkpoints(connection);
+        self.send_logs(connection);
+        self.send_reports(connection);
+        self.send_progress(now, connection);
         if now >= self.heartbeat_at {
             self.heartbeat_at = now + Duration::from_millis(self.settings.spec.heartbeat_ms);
             let held = self.attempts.for_heartbeat();
             let heartbeat =
                 Heartbeat { held: Some(held.clone()), stats: self.process_stats.read(now).map(Box::new) };
-            self.ask(connection, Sent::Heartbeat(held), &Request::Heartbeat(heartbeat));
+            self.ask(connection, Sent::Heartbeat(held, self.lease_now()), &Request::Heartbeat(heartbeat));
         }
+        self.watch_lease();
         self.begin_handlers();
         self.abort_overdue(now);
         self.count();
@@ -64,7 +68,7 @@ impl Link {
     }
 
     fn leave(&mut self, now: Instant, connection: &mut Connection) {
-        self.hurry(now);
+        self.interrupt_all(now);
         if self.stop_at.is_some_and(|at| at <= now) && self.leave_by.is_none() {
             self.attempts.abandon(now);
             self.leave_by = Some(now + LEAVE_TIMEOUT);
@@ -79,7 +83,7 @@ impl Link {
         }
     }
 
-    fn say_fetches(&mut self, connection: &mut Connection) {
+    fn send_fetches(&mut self, connection: &mut Connection) {
         for held in std::mem::take(&mut self.attempts.fetches) {
             let fetch = Request::Checkpoint(OneTask { task: held.task });
             self.ask(connection, Sent::Fetch(held), &fetch);
@@ -87,15 +91,15 @@ impl Link {
     }
 
     /// Each attempt has at most one checkpoint in flight, and the latest follows; the last one goes before the end.
-    fn say_checkpoints(&mut self, connection: &mut Connection) {
+    fn send_checkpoints(&mut self, connection: &mut Connection) {
         let Link { outbox, attempts, checkpoints_sent, .. } = self;
         let is_next = |held: Held| !checkpoints_sent.contains(&held) || !attempts.is_running(held);
         for (held, checkpoint) in outbox.take_checkpoints(is_next) {
             let (bytes, limit) = (checkpoint.checkpoint.len(), self.result_bytes_max);
-            if !self.attempts.can_tell_of(held) {
-                checkpoint.tell(&Err(over()));
+            if !self.attempts.may_report(held) {
+                checkpoint.resolve(&Err(over()));
             } else if bytes > limit {
-                checkpoint.tell(&Err(Error::TooLarge { what: "a checkpoint", bytes, limit }));
+                checkpoint.resolve(&Err(Error::TooLarge { what: "a checkpoint", bytes, limit }));
             } else {
                 let Held { task, attempt } = held;
                 let request = SaveCheckpoint { task, attempt, checkpoint: checkpoint.checkpoint.clone() };
@@ -109,15 +113,28 @@ impl Link {
         }
     }
 
-    fn say_starts(&mut self, connection: &mut Connection) {
+    fn send_starts(&mut self, connection: &mut Connection) {
         for held in std::mem::take(&mut self.attempts.starts).chunks(ENTRIES_MAX) {
             let start = Request::Start(Start { held: held.to_vec() });
             self.ask(connection, Sent::Start(held.to_vec()), &start);
         }
     }
 
+    /// A bounded number of pieces of output is in flight; those of an attempt that has ended go before its report.
+    fn send_logs(&mut self, connection: &mut Connection) {
+        let room = LOGS_IN_FLIGHT_MAX.saturating_sub(self.logs_sent);
+        let attempts = &self.attempts;
+        for piece in self.outbox.take_logs(room, |held| !attempts.is_running(held)) {
+            if self.attempts.may_report(Held { task: piece.task, attempt: piece.attempt }) {
+                self.logs_sent += 1;
+                let request = Request::AppendLog(piece.clone());
+                self.ask(connection, Sent::Log(piece), &request);
+            }
+        }
+    }
+
     /// Completions that are ready together share a frame; every other report has its own.
-    fn say_reports(&mut self, connection: &mut Connection) {
+    fn send_reports(&mut self, connection: &mut Connection) {
         let mut done = Vec::new();
         for held in std::mem::take(&mut self.attempts.unsent) {
             let Some(report) = self.attempts.send(held) else { continue };
@@ -135,7 +152,7 @@ impl Link {
         }
     }
 
-    fn say_progress(&mut self, now: Instant, connection: &mut Connection) {
+    fn send_progress(&mut self, now: Instant, connection: &mut Connection) {
         if now < self.progress_at || !self.outbox.has_progress() {
             return;
         }
@@ -156,7 +173,7 @@ impl Link {
             Ok(number) => connection.ask_as(number, request),
             // Slots bound the reports and time bounds everything else, so only a broker that has stopped answering
             // gets here. The missing heartbeat replies close the connection.
-            Err(sent) => tracing::error!(?sent, "too much is unanswered"),
+            Err(sent) => tracing::error!(?sent, "too many unanswered requests"),
         }
     }
 }

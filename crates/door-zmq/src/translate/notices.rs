@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tenure_hub::words::{Event, EventData, EventSubject, Next, Refusal, Timestamp};
 
-use crate::mdp::{JobNews, Notice, NoticeKind};
+use crate::mdp::{Notice, NoticeJob, NoticeKind};
 use crate::settings::Settings;
 
 /// The kinds of events that end a request or show that it runs.
@@ -17,13 +17,13 @@ pub(crate) const NOTICE_KINDS: [&str; 6] =
 /// The notices for an event: none, one, or a crash and the end of the job.
 pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) -> Vec<Notice> {
     let EventSubject::Task { id, attempt, terms } = &event.about else { return Vec::new() };
-    let tell = |kind, message: String, worker: Option<&str>, reason: &str, next: &'static str| Notice {
+    let notice = |kind, message: String, worker: Option<&str>, reason: &str, next: &'static str| Notice {
         kind,
         service: terms.queue.to_string(),
         message,
         at: Duration::from_millis(event.at.millis()),
         event: event.seq,
-        job: Some(JobNews {
+        job: Some(NoticeJob {
             job_id: job_id.map_or_else(|| id.to_string(), str::to_owned),
             task: id.to_string(),
             worker: worker.map(str::to_owned),
@@ -33,18 +33,18 @@ pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) 
         }),
     };
     let failed = |message: String, worker: Option<&str>, reason: &str| {
-        tell(NoticeKind::JobFailed, message, worker, reason, Next::Failed.as_str())
+        notice(NoticeKind::JobFailed, message, worker, reason, Next::Failed.as_str())
     };
     match &event.kind {
         EventData::Submitted { unserved: Some(why) } if settings.notify_no_workers => {
             let message = format!("The job waits: {why}.");
-            vec![tell(NoticeKind::NoWorkers, message, None, why.code(), "waiting")]
+            vec![notice(NoticeKind::NoWorkers, message, None, why.code(), "waiting")]
         }
         EventData::Crashed { worker, reason, next, budget_left } => {
             let mut told = Vec::new();
             if settings.notify_worker_crash {
                 let message = crash_message(worker, reason.as_str(), *next, *budget_left);
-                told.push(tell(
+                told.push(notice(
                     NoticeKind::WorkerCrashed,
                     message,
                     Some(worker),
@@ -60,7 +60,7 @@ pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) 
             }
             if *next == Next::Cancelled {
                 let message = "The job was cancelled; its worker crashed before it confirmed.".to_owned();
-                told.push(tell(
+                told.push(notice(
                     NoticeKind::JobCancelled,
                     message,
                     Some(worker),
@@ -80,19 +80,20 @@ pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) 
             )]
         }
         EventData::Expired => {
-            let message = "The job waited longer than it may and was given up.".to_owned();
-            vec![tell(NoticeKind::JobExpired, message, None, "expired", Next::Failed.as_str())]
+            let message = "The job expired before a worker started it.".to_owned();
+            vec![notice(NoticeKind::JobExpired, message, None, "expired", Next::Failed.as_str())]
         }
         EventData::Cancelled { reason, .. } => {
             let why = reason.as_deref().map_or_else(String::new, |reason| format!(": {reason}"));
             let reason = reason.as_deref().unwrap_or("cancelled");
             let next = Next::Cancelled.as_str();
-            vec![tell(NoticeKind::JobCancelled, format!("The job was cancelled{why}."), None, reason, next)]
+            vec![notice(NoticeKind::JobCancelled, format!("The job was cancelled{why}."), None, reason, next)]
         }
         EventData::Submitted { .. }
         | EventData::Failed { .. }
         | EventData::Paused { .. }
         | EventData::Released
+        | EventData::DependenciesMet
         | EventData::Due
         | EventData::Assigned { .. }
         | EventData::Started { .. }
@@ -148,8 +149,8 @@ pub(crate) fn refused(
     refusal: &Refusal,
 ) -> Notice {
     let message = match call {
-        None => format!("The job was not taken: {refusal}."),
-        Some(call) => format!("No job of the batch was taken, because of call {}: {refusal}.", call + 1),
+        None => format!("The job was refused: {refusal}."),
+        Some(call) => format!("The whole batch was refused because of call {}: {refusal}.", call + 1),
     };
     Notice {
         kind: NoticeKind::JobRefused,
@@ -157,7 +158,7 @@ pub(crate) fn refused(
         message,
         at: Duration::from_millis(now.millis()),
         event: 0,
-        job: Some(JobNews {
+        job: Some(NoticeJob {
             job_id: job_id.to_owned(),
             task: String::new(),
             worker: None,
@@ -172,9 +173,9 @@ fn crash_message(worker: &str, reason: &str, next: Next, budget_left: u16) -> St
     let what = match next {
         Next::Requeued => format!("It will be tried again; {budget_left} more crashes would end it."),
         Next::RetriedAt(_) => "It will be tried again later.".to_owned(),
-        Next::Paused => "It is paused until somebody resumes it.".to_owned(),
+        Next::Paused => "It is paused until a client resumes it.".to_owned(),
         Next::Failed => "It is not tried again.".to_owned(),
-        Next::Cancelled => "It was to be cancelled and is.".to_owned(),
+        Next::Cancelled => "A cancel was requested, so it is cancelled.".to_owned(),
     };
     format!("Worker {worker} crashed while it ran the job ({reason}). {what}")
 }

@@ -13,11 +13,11 @@ use crate::timers::Timer;
 impl Engine {
     /// The hub has sent everything decided up to this event. It calls this for every batch that is on disk,
     /// after it has sent the batch's notices.
-    pub fn spoken(&mut self, now: Timestamp, event: u64) {
-        while let Some((waits_for, slot)) = self.unspoken.front().copied()
+    pub fn mark_sent(&mut self, now: Timestamp, event: u64) {
+        while let Some((waits_for, slot)) = self.unsent_attempts.front().copied()
             && waits_for <= event
         {
-            self.unspoken.pop_front();
+            self.unsent_attempts.pop_front();
             self.start_clock(now, slot, waits_for);
         }
         self.prune_timers();

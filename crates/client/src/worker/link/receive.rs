@@ -20,7 +20,7 @@ use crate::worker::report::AttemptReport;
 use crate::worker::signal::Interrupt;
 
 impl Link {
-    pub(super) fn hear(&mut self, now: Instant, message: FromBroker) -> Result<(), Error> {
+    pub(super) fn handle_message(&mut self, now: Instant, message: FromBroker) -> Result<(), Error> {
         match message {
             FromBroker::Reply { number, reply } => self.answered(now, number, &reply),
             FromBroker::Notice(notice) => self.notified(now, notice),
@@ -76,7 +76,7 @@ impl Link {
         if let Reply::Refused(refusal) = reply
             && refusal.code == Code::NotAWorker
         {
-            return Err(Error::lost("the broker does not know the worker any more"));
+            return Err(Error::lost("the broker no longer knows this worker"));
         }
         let refused_all = match reply {
             Reply::Refused(refusal) => Some(&**refusal),
@@ -88,10 +88,11 @@ impl Link {
             _ => &[],
         };
         match sent {
-            Sent::Register(presented) => {
+            Sent::Register(presented, sent) => {
                 if let Some(refusal) = refused_all {
                     return Err(refusal.clone().into());
                 }
+                self.confirm_lease(sent);
                 let late = self.attempts.registered(now, &presented, &positions(refused));
                 Tally::add(&self.tally.stale, late.len());
                 for held in late {
@@ -121,7 +122,10 @@ impl Link {
                 }
             }
             Sent::Report(held) => self.reported(now, held, refused_all),
-            Sent::Heartbeat(presented) => {
+            Sent::Heartbeat(presented, sent) => {
+                if refused_all.is_none() {
+                    self.confirm_lease(sent);
+                }
                 for entry in refused {
                     if let Some(held) = presented.get(entry.index as usize) {
                         self.stop_each(now, &[*held], &entry.refusal.code);
@@ -137,14 +141,21 @@ impl Link {
                 (Reply::Bytes(bytes), _) => self.attempts.fetched(held, bytes.bytes.clone()),
                 (_, Some(refusal)) if is_over(&refusal.code) => self.stop_each(now, &[held], &refusal.code),
                 _ => {
-                    tracing::error!(task = %held.task, ?reply, "its checkpoint cannot be had: it begins anew");
+                    tracing::error!(task = %held.task, ?reply, "cannot fetch the checkpoint; the task starts from the beginning");
                     self.attempts.fetched(held, Bytes::new());
                 }
             },
             Sent::SaveCheckpoint(held, checkpoint) => {
                 self.checkpoints_sent.remove(&held);
-                checkpoint.tell(&refused_all.map_or(Ok(()), |refusal| Err(refusal.clone().into())));
+                checkpoint.resolve(&refused_all.map_or(Ok(()), |refusal| Err(refusal.clone().into())));
                 if let Some(refusal) = refused_all {
+                    self.stop_each(now, &[held], &refusal.code);
+                }
+            }
+            Sent::Log(piece) => {
+                self.logs_sent = self.logs_sent.saturating_sub(1);
+                if let Some(refusal) = refused_all {
+                    let held = Held { task: piece.task, attempt: piece.attempt };
                     self.stop_each(now, &[held], &refusal.code);
                 }
             }
@@ -181,7 +192,7 @@ impl Link {
             },
             Answered::Stale => &tally.stale,
             Answered::Given(refusal) => {
-                tracing::error!(task = %held.task, attempt = held.attempt, %refusal, "no report of the end was taken");
+                tracing::error!(task = %held.task, attempt = held.attempt, %refusal, "the broker refused the report of an attempt's end");
                 &tally.stale
             }
             Answered::Again | Answered::Unknown => return,

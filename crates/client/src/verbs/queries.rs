@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tenure_wire::queue::{Counts, LimitInfo, QueueInfo};
 use tenure_wire::reply::Figure;
-use tenure_wire::request::{OneName, OneTask};
+use tenure_wire::request::{LogsQuery, OneName, OneTask};
 use tenure_wire::task::TaskInfo;
 use tenure_wire::why::Why;
 use tenure_wire::worker::WorkerInfo;
@@ -12,11 +12,12 @@ use tenure_wire::{Name, Reply, Request, TaskId};
 use crate::client::{Client, unexpected};
 use crate::error::Error;
 use crate::in_flight::Repeat;
+use crate::log::LogChunks;
 
 impl Client {
     /// Returns a task in any state.
     pub async fn show(&self, task: TaskId) -> Result<TaskInfo, Error> {
-        match self.look("show", Request::Show(OneTask { task })).await? {
+        match self.query("show", Request::Show(OneTask { task })).await? {
             Reply::Task(task) => Ok(*task),
             other => Err(unexpected("show", &other)),
         }
@@ -24,7 +25,7 @@ impl Client {
 
     /// Returns the task that was submitted under this name.
     pub async fn find(&self, name: impl Into<Name>) -> Result<TaskInfo, Error> {
-        match self.look("find", Request::Find(OneName { name: name.into() })).await? {
+        match self.query("find", Request::Find(OneName { name: name.into() })).await? {
             Reply::Task(task) => Ok(*task),
             other => Err(unexpected("find", &other)),
         }
@@ -32,7 +33,7 @@ impl Client {
 
     /// Returns the exact reason why a task is not running.
     pub async fn explain(&self, task: TaskId) -> Result<Why, Error> {
-        match self.look("explain", Request::Explain(OneTask { task })).await? {
+        match self.query("explain", Request::Explain(OneTask { task })).await? {
             Reply::Why(why) => Ok(*why),
             other => Err(unexpected("explain", &other)),
         }
@@ -40,7 +41,7 @@ impl Client {
 
     /// Returns a task's body.
     pub async fn body(&self, task: TaskId) -> Result<Bytes, Error> {
-        match self.look("body", Request::Body(OneTask { task })).await? {
+        match self.query("body", Request::Body(OneTask { task })).await? {
             Reply::Bytes(reply) => Ok(reply.bytes),
             other => Err(unexpected("body", &other)),
         }
@@ -48,29 +49,39 @@ impl Client {
 
     /// Returns the result of an ended task.
     pub async fn result(&self, task: TaskId) -> Result<Bytes, Error> {
-        match self.look("result", Request::Result(OneTask { task })).await? {
+        match self.query("result", Request::Result(OneTask { task })).await? {
             Reply::Bytes(reply) => Ok(reply.bytes),
             other => Err(unexpected("result", &other)),
         }
     }
 
+    /// Returns what a task has printed after a place in its log: 0, or `next` of the previous page.
+    pub async fn logs(&self, task: TaskId, after: u64) -> Result<LogChunks, Error> {
+        match self.query("logs", Request::Logs(LogsQuery { task, after })).await? {
+            Reply::Logs(reply) => Ok(LogChunks::from(reply)),
+            other => Err(unexpected("logs", &other)),
+        }
+    }
+
     /// Returns the last checkpoint of a task; empty if there is none.
     pub async fn checkpoint(&self, task: TaskId) -> Result<Bytes, Error> {
-        match self.look("checkpoint", Request::Checkpoint(OneTask { task })).await? {
+        match self.query("checkpoint", Request::Checkpoint(OneTask { task })).await? {
             Reply::Bytes(reply) => Ok(reply.bytes),
             other => Err(unexpected("checkpoint", &other)),
         }
     }
 
+    /// Returns every queue with its counts, thresholds and workers.
     pub async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
-        match self.look("queues", Request::Queues).await? {
+        match self.query("queues", Request::Queues).await? {
             Reply::Queues(reply) => Ok(reply.queues),
             other => Err(unexpected("queues", &other)),
         }
     }
 
+    /// Returns every worker that the broker knows, with what it holds.
     pub async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
-        match self.look("workers", Request::Workers).await? {
+        match self.query("workers", Request::Workers).await? {
             Reply::Workers(reply) => Ok(reply.workers),
             other => Err(unexpected("workers", &other)),
         }
@@ -78,7 +89,7 @@ impl Client {
 
     /// Returns the limits of tags, and how much of each is in use.
     pub async fn limits(&self) -> Result<Vec<LimitInfo>, Error> {
-        match self.look("limits", Request::Limits).await? {
+        match self.query("limits", Request::Limits).await? {
             Reply::Limits(reply) => Ok(reply.limits),
             other => Err(unexpected("limits", &other)),
         }
@@ -86,7 +97,7 @@ impl Client {
 
     /// Returns the main counts: tasks by state, workers, the last event.
     pub async fn counts(&self) -> Result<Counts, Error> {
-        match self.look("counts", Request::Counts).await? {
+        match self.query("counts", Request::Counts).await? {
             Reply::Counts(counts) => Ok(*counts),
             other => Err(unexpected("counts", &other)),
         }
@@ -94,13 +105,13 @@ impl Client {
 
     /// Returns every counter and gauge of the broker, by the names of its metrics.
     pub async fn stats(&self) -> Result<Vec<Figure>, Error> {
-        match self.look("stats", Request::Stats).await? {
+        match self.query("stats", Request::Stats).await? {
             Reply::Stats(stats) => Ok(stats.figures),
             other => Err(unexpected("stats", &other)),
         }
     }
 
-    pub(crate) async fn look(&self, verb: &'static str, request: Request) -> Result<Reply, Error> {
+    pub(crate) async fn query(&self, verb: &'static str, request: Request) -> Result<Reply, Error> {
         self.ask(verb, request, Repeat::Safe).await
     }
 }

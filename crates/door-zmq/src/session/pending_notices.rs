@@ -27,7 +27,7 @@ const GATHERED_MAX: usize = 10_000;
 const LOOKUPS_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Telling {
+pub(super) struct PendingNotices {
     /// The return path to the client, if it wants notices.
     path: Option<ReturnPath>,
     /// The client has turned notices off, and gets none before it asks for them.
@@ -58,7 +58,7 @@ struct Unnamed {
     event: Arc<Event>,
 }
 
-impl Telling {
+impl PendingNotices {
     /// A client of a dialect with notices has sent something: starts notices, unless it has turned them off.
     pub(super) fn begin_unless_muted(&mut self, path: &ReturnPath, turn: &mut SessionTurn<'_>) {
         if !self.is_muted {
@@ -77,7 +77,7 @@ impl Telling {
     /// Answers `mmi.notify`.
     pub(super) fn ask(&mut self, notify: Notify, path: ReturnPath, turn: &mut SessionTurn<'_>) {
         if self.replay.is_some() {
-            return turn.say(path.mmi_reply(SERVICE, &[Bytes::from_static(b"409")]));
+            return turn.send(path.mmi_reply(SERVICE, &[Bytes::from_static(b"409")]));
         }
         match notify {
             Notify::On { .. } => self.is_muted = false,
@@ -123,9 +123,9 @@ impl Telling {
             return;
         }
         match job_id {
-            Some(job_id) if self.unnamed.is_empty() => self.told(watch, event, job_id, turn),
-            None if !speaks_of_jobs && self.unnamed.is_empty() => self.told(watch, event, None, turn),
-            _ if self.unnamed.len() >= LOOKUPS_MAX => self.told(watch, event, None, turn),
+            Some(job_id) if self.unnamed.is_empty() => self.handle_event(watch, event, job_id, turn),
+            None if !speaks_of_jobs && self.unnamed.is_empty() => self.handle_event(watch, event, None, turn),
+            _ if self.unnamed.len() >= LOOKUPS_MAX => self.handle_event(watch, event, None, turn),
             known => {
                 self.unnamed.push_back(Unnamed { watch, event: Arc::clone(event) });
                 match known {
@@ -151,7 +151,7 @@ impl Telling {
                 break;
             };
             if let Some(Unnamed { watch, event }) = self.unnamed.pop_front() {
-                self.told(watch, &event, job_id.as_deref(), turn);
+                self.handle_event(watch, &event, job_id.as_deref(), turn);
             }
         }
         if self.unnamed.is_empty() {
@@ -162,7 +162,7 @@ impl Telling {
 
     /// Older events are gone.
     pub(super) fn gap(&mut self, watch: u64, from: u64, oldest: u64, turn: &mut SessionTurn<'_>) {
-        let notice = translate::gap_notice(turn.now, from, oldest);
+        let notice = translate::gap_notice(turn.now.wall, from, oldest);
         match &mut self.replay {
             Some(replay) if replay.watch == watch => replay.notices.push(notice),
             _ => self.add(notice, turn),
@@ -192,24 +192,24 @@ impl Telling {
                 turn.settings.crash_notification_delay
             }
         };
-        self.tell_at = Some(self.tell_at.unwrap_or(Timestamp::NEVER).min(turn.now + timeout));
+        self.tell_at = Some(self.tell_at.unwrap_or(Timestamp::NEVER).min(turn.now.steady + timeout));
         self.gathered.push(notice);
         if self.gathered.len() >= GATHERED_MAX {
-            self.tell_at = Some(turn.now);
+            self.tell_at = Some(turn.now.steady);
         }
     }
 
     /// Sends the collected notices, if it is time: notices of one kind together, the kinds in order of their first
     /// notice.
-    pub(super) fn tell(&mut self, turn: &mut SessionTurn<'_>) {
-        if self.tell_at.is_none_or(|at| at > turn.now) {
+    pub(super) fn send_notices(&mut self, turn: &mut SessionTurn<'_>) {
+        if self.tell_at.is_none_or(|at| at > turn.now.steady) {
             return;
         }
         self.tell_at = None;
         let Some(path) = &self.path else { return };
         for same in by_kind(std::mem::take(&mut self.gathered)) {
             for part in same.chunks(NOTICE_JOBS_MAX) {
-                turn.say(path.notice(turn.settings.notice_slot, part));
+                turn.send(path.notice(turn.settings.notice_slot, part));
             }
         }
     }
@@ -219,7 +219,7 @@ impl Telling {
     }
 
     /// Handles an event whose job id is known.
-    fn told(&mut self, watch: u64, event: &Event, job_id: Option<&str>, turn: &mut SessionTurn<'_>) {
+    fn handle_event(&mut self, watch: u64, event: &Event, job_id: Option<&str>, turn: &mut SessionTurn<'_>) {
         for notice in translate::notices(event, job_id, turn.settings) {
             match &mut self.replay {
                 Some(replay)
@@ -252,7 +252,7 @@ impl Telling {
         };
         let mut frames = vec![Bytes::from_static(code), Bytes::from(latest.to_string())];
         frames.extend(replay.notices.chunks(1).map(encode_notices));
-        turn.say(replay.path.mmi_reply(SERVICE, &frames));
+        turn.send(replay.path.mmi_reply(SERVICE, &frames));
     }
 
     fn dialect(&self, watch: u64) -> Option<MdpDialect> {

@@ -9,14 +9,14 @@ use tenure_engine::{Name, Refusal};
 use crate::keys::{Grant, KeyId};
 
 #[derive(Debug)]
-pub(crate) struct Entered {
+pub(crate) struct EnteredNamespaces {
     limit: usize,
     of_key: Mutex<HashMap<KeyId, HashSet<Name>>>,
 }
 
-impl Entered {
-    pub(crate) fn new(limit: usize) -> Entered {
-        Entered { limit, of_key: Mutex::default() }
+impl EnteredNamespaces {
+    pub(crate) fn new(limit: usize) -> EnteredNamespaces {
+        EnteredNamespaces { limit, of_key: Mutex::default() }
     }
 
     /// Counts a namespace that a session of this key enters. Keys with a namespace of their own are not
@@ -45,12 +45,12 @@ mod tests {
     use crate::keys::Keys;
 
     #[test]
-    fn a_key_enters_so_many_namespaces_and_others_are_not_affected() {
+    fn the_namespaces_of_a_key_are_limited_without_affecting_other_keys() {
         let mut keys = Keys::default();
         keys.add(b"one", Grant::everything());
         keys.add(b"two", Grant::everything());
         let [one, two] = [b"one", b"two"].map(|key| keys.find(key).expect("it is known"));
-        let entered = Entered::new(2);
+        let entered = EnteredNamespaces::new(2);
         let enter = |grant: &Grant, namespace: &str| entered.enter(grant, &namespace.into());
         for namespace in ["a", "b", "a"] {
             assert_eq!(enter(one, namespace), Ok(()));

@@ -12,24 +12,24 @@ impl Engine {
     /// Between `from` and `to` the broker could not receive or send: the process was stopped, or the disk
     /// delayed every answer. Silence, leases and acceptance timeouts are measured as if the clock had stood
     /// still. Other deadlines continue, because workers kept running their tasks.
-    pub fn was_away(&mut self, from: Timestamp, to: Timestamp) {
-        self.carry_workers(from, to);
-        self.carry_held(from, to, |state| matches!(state, TaskState::Assigned(_)));
+    pub fn broker_stalled(&mut self, from: Timestamp, to: Timestamp) {
+        self.shift_workers(from, to);
+        self.shift_held(from, to, |state| matches!(state, TaskState::Assigned(_)));
     }
 
     /// The clock was set from `from` to `to`, forward or back, or the machine slept. Every duration keeps its
-    /// length: besides those in [`Engine::was_away`], these are run limits, cancel timeouts, retry delays,
+    /// length: besides those in [`Engine::broker_stalled`], these are run limits, cancel timeouts, retry delays,
     /// quarantines, and how long tasks have been ready. Absolute times (`not_before`, `expires_at`) do not
     /// change.
     pub fn clock_set(&mut self, from: Timestamp, to: Timestamp) {
-        self.carry_workers(from, to);
-        self.carry_held(from, to, |_| true);
-        self.carry_retries(from, to);
-        self.carry_quarantines(from, to);
-        self.carry_waiting(from, to);
+        self.shift_workers(from, to);
+        self.shift_held(from, to, |_| true);
+        self.shift_retries(from, to);
+        self.shift_quarantines(from, to);
+        self.shift_waiting(from, to);
     }
 
-    fn carry_workers(&mut self, from: Timestamp, to: Timestamp) {
+    fn shift_workers(&mut self, from: Timestamp, to: Timestamp) {
         for key in self.worker_keys() {
             let worker = self.workers.at_mut(key);
             match &mut worker.presence {
@@ -47,7 +47,7 @@ impl Engine {
     }
 
     /// Shifts the deadlines of held tasks in the chosen states.
-    fn carry_held(&mut self, from: Timestamp, to: Timestamp, is_meant: impl Fn(&TaskState) -> bool) {
+    fn shift_held(&mut self, from: Timestamp, to: Timestamp, is_meant: impl Fn(&TaskState) -> bool) {
         let held: Vec<Slot> =
             self.workers.iter().flat_map(|(_, worker)| worker.held.iter().copied()).collect();
         for slot in held {
@@ -67,7 +67,7 @@ impl Engine {
     }
 
     /// Shifts retry delays: a delayed task whose due time is not its own `not_before` waits for a retry.
-    fn carry_retries(&mut self, from: Timestamp, to: Timestamp) {
+    fn shift_retries(&mut self, from: Timestamp, to: Timestamp) {
         for (until, slot) in self.timers.due() {
             if self.tasks.at(slot).not_before() == Some(until) {
                 continue;
@@ -78,7 +78,7 @@ impl Engine {
         }
     }
 
-    fn carry_quarantines(&mut self, from: Timestamp, to: Timestamp) {
+    fn shift_quarantines(&mut self, from: Timestamp, to: Timestamp) {
         for key in self.worker_keys() {
             let health = &mut self.workers.at_mut(key).health;
             for crash in &mut health.recent_crashes {

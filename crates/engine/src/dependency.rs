@@ -1,0 +1,125 @@
+//! Dependencies: what a task waits for before it may run.
+
+use std::fmt;
+
+use crate::id::TaskId;
+use crate::name::Name;
+use crate::state::StateName;
+
+/// How a dependency has to end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Condition {
+    #[default]
+    Completed,
+    /// In any way.
+    Ended,
+    Failed,
+}
+
+impl Condition {
+    pub const ALL: [Condition; 3] = [Condition::Completed, Condition::Ended, Condition::Failed];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Condition::Completed => "completed",
+            Condition::Ended => "ended",
+            Condition::Failed => "failed",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Condition> {
+        Condition::ALL.into_iter().find(|condition| condition.as_str() == text)
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What happens to a task if one of its dependencies ends otherwise than it should.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnBroken {
+    #[default]
+    Cancel,
+    /// The task runs as if the dependency had ended as it should.
+    Run,
+    /// The task pauses, and a person decides.
+    Hold,
+}
+
+impl OnBroken {
+    pub const ALL: [OnBroken; 3] = [OnBroken::Cancel, OnBroken::Run, OnBroken::Hold];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            OnBroken::Cancel => "cancel",
+            OnBroken::Run => "run",
+            OnBroken::Hold => "hold",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<OnBroken> {
+        OnBroken::ALL.into_iter().find(|policy| policy.as_str() == text)
+    }
+}
+
+/// One dependency of a task, as the store keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dependency {
+    pub task: TaskId,
+    pub condition: Condition,
+    pub progress: DependencyProgress,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DependencyProgress {
+    /// The dependency has not ended.
+    Open,
+    Met,
+    /// It ended otherwise.
+    Broken,
+}
+
+impl DependencyProgress {
+    pub const ALL: [DependencyProgress; 3] =
+        [DependencyProgress::Open, DependencyProgress::Met, DependencyProgress::Broken];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DependencyProgress::Open => "open",
+            DependencyProgress::Met => "met",
+            DependencyProgress::Broken => "broken",
+        }
+    }
+}
+
+/// One dependency of a new task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct After {
+    pub task: AfterTask,
+    pub condition: Condition,
+}
+
+/// The task that a new task waits for. It exists already, so dependencies cannot form a cycle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AfterTask {
+    Id(TaskId),
+    Name(Name),
+    /// An earlier task of the same submission, counted from 0.
+    Index(u32),
+}
+
+/// A dependency as people, doors and workers see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DependencyInfo {
+    pub task: TaskId,
+    pub condition: Condition,
+    pub progress: DependencyProgress,
+    /// What the broker still knows of the task.
+    pub name: Option<Name>,
+    pub state: Option<StateName>,
+    /// The size of its result.
+    pub result_bytes: u32,
+}

@@ -1,0 +1,76 @@
+//! Checks the order of tasks that wait for each other, from the events alone: a task is not assigned before every task
+//! that it waits for has ended, in the way it asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tenure_hub::words::{AfterTask, Condition, Event, EventData, NewTask, Next, OnBroken, StateName, TaskId};
+
+#[derive(Debug, Default)]
+pub(crate) struct OrderChecker {
+    after: BTreeMap<TaskId, Waiting>,
+    /// How each task has ended so far. A retried task may end in several ways.
+    ends: BTreeMap<TaskId, BTreeSet<StateName>>,
+    /// A client has retried them, so how their dependencies ended no longer matters.
+    retried: BTreeSet<TaskId>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    dependencies: Vec<(TaskId, Condition)>,
+    on_broken: OnBroken,
+}
+
+impl OrderChecker {
+    pub(crate) fn submitted(&mut self, task: &NewTask) {
+        let dependencies = task.after.iter().filter_map(|after| match after.task {
+            AfterTask::Id(id) => Some((id, after.condition)),
+            AfterTask::Name(_) | AfterTask::Index(_) => None,
+        });
+        let waiting = Waiting { dependencies: dependencies.collect(), on_broken: task.on_broken };
+        self.after.insert(task.id, waiting);
+    }
+
+    pub(crate) fn retried(&mut self, task: TaskId) {
+        self.retried.insert(task);
+    }
+
+    /// The next event. Returns what is wrong with it.
+    pub(crate) fn heard(&mut self, event: &Event) -> Option<String> {
+        let task = event.task()?;
+        if let EventData::Assigned { .. } = event.kind {
+            return self.assigned(task);
+        }
+        if let Some(state) = end_of(&event.kind) {
+            self.ends.entry(task).or_default().insert(state);
+        }
+        None
+    }
+
+    fn assigned(&self, task: TaskId) -> Option<String> {
+        let waiting = self.after.get(&task)?;
+        let strict = waiting.on_broken == OnBroken::Cancel && !self.retried.contains(&task);
+        let is_met = |(dependency, condition): &&(TaskId, Condition)| {
+            let Some(ends) = self.ends.get(dependency) else { return false };
+            match condition {
+                _ if !strict => true,
+                Condition::Ended => true,
+                Condition::Completed => ends.contains(&StateName::Completed),
+                Condition::Failed => ends.contains(&StateName::Failed),
+            }
+        };
+        let (dependency, condition) = waiting.dependencies.iter().find(|each| !is_met(each))?;
+        let ends = self.ends.get(dependency);
+        Some(format!("{task} was assigned, but {dependency} has not ended as {condition}: {ends:?}"))
+    }
+}
+
+fn end_of(kind: &EventData) -> Option<StateName> {
+    match kind {
+        EventData::Completed { .. } => Some(StateName::Completed),
+        EventData::Cancelled { .. } => Some(StateName::Cancelled),
+        EventData::Expired
+        | EventData::Failed { next: Next::Failed, .. }
+        | EventData::Crashed { next: Next::Failed, .. } => Some(StateName::Failed),
+        _ => None,
+    }
+}
