@@ -1,18 +1,25 @@
 //! The command line: the subcommands, and the options that all of them share. Each subcommand's own options are in its
 //! file.
 
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
 use clap::{Arg, Args, Command, CommandFactory as _, FromArgMatches as _, Parser};
 
 use crate::config::settings::find;
-use crate::exit;
+use crate::exit::{self, Failure};
 use crate::key::Secret;
 use crate::output::Format;
 use crate::verbs::Verb;
+use crate::verbs::submit::job::{self, Job};
+
+/// The version with the commit and its date, from build.rs. What peers exchange is the number alone.
+pub(crate) const VERSION: &str = env!("TENURE_VERSION");
 
 #[derive(Debug, Parser)]
 #[command(
     name = "tenure",
-    version,
+    version = VERSION,
     about = "A task broker for work that takes minutes to days",
     long_about = "A task broker for work that takes minutes to days.\n\n\
         Start a broker, start a worker, give it work, each in a terminal of its own:\n\n  \
@@ -37,6 +44,8 @@ pub(crate) struct Cli {
 const SHARED_OPTIONS: &str = "\
 Options for every command (--broker, --key-file, --namespace, -o json ...): `tenure --help`";
 
+const SUBMIT: &str = "submit";
+
 /// Settings that subcommands other than `serve` use. They accept the others too, so that one set of options works for
 /// all.
 const OFFLINE_SETTINGS: [&str; 2] = ["config", "data_dir"];
@@ -44,20 +53,83 @@ const OFFLINE_SETTINGS: [&str; 2] = ["config", "data_dir"];
 impl Cli {
     /// Reads the command line of this process.
     pub(crate) fn read() -> Result<Cli, clap::Error> {
-        let matches = Cli::tidy_command().try_get_matches()?;
-        Cli::from_arg_matches(&matches)
+        Cli::try_parse().map_err(|error| match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                Cli::command_with_short_help().try_get_matches().err().unwrap_or(error)
+            }
+            _ => error,
+        })
     }
 
-    /// The command line with a help for each verb that shows what the verb itself needs.
-    pub(crate) fn tidy_command() -> Command {
+    /// The same with the flags of a job file, if one is submitted. They stand before those of the command line, which
+    /// therefore win.
+    pub(crate) fn with_job(self) -> Result<Cli, ReadError> {
+        let Verb::Submit(submit) = &self.verb else { return Ok(self) };
+        let Some(name) = submit.maybe_job() else { return Ok(self) };
+        let Some(job) = job::read(name, submit_flags)? else { return Ok(self) };
+        let command =
+            Cli::command_with_short_help().mut_subcommand(SUBMIT, |submit| submit.args_override_self(true));
+        let given: Vec<OsString> = std::env::args_os().collect();
+        let words = with_flags_of(&job, name, &given);
+        Ok(Cli::from_arg_matches(&command.try_get_matches_from(words)?)?)
+    }
+
+    /// The command line with a help for each verb that shows what the verb itself needs. Building it takes a while, so
+    /// only a request for help or manual pages does.
+    pub(crate) fn command_with_short_help() -> Command {
         let mut command = Cli::command();
         // Gives every verb its copy of the shared options.
         command.build();
-        command.mut_subcommands(tidy)
+        command.mut_subcommands(shorten_help)
     }
 }
 
-fn tidy(verb: Command) -> Command {
+/// Why a command line cannot be read.
+#[derive(Debug)]
+pub(crate) enum ReadError {
+    Usage(clap::Error),
+    Job(Failure),
+}
+
+impl From<clap::Error> for ReadError {
+    fn from(error: clap::Error) -> ReadError {
+        ReadError::Usage(error)
+    }
+}
+
+impl From<Failure> for ReadError {
+    fn from(failure: Failure) -> ReadError {
+        ReadError::Job(failure)
+    }
+}
+
+/// The words of the flags of `submit`, and whether each takes a value.
+fn submit_flags() -> Vec<(String, bool)> {
+    let command = Cli::command();
+    let flags = command.find_subcommand(SUBMIT).into_iter().flat_map(Command::get_arguments);
+    flags.filter_map(|flag| Some((flag.get_long()?.to_owned(), flag.get_action().takes_values()))).collect()
+}
+
+/// Puts the flags of a job behind `submit`, and its command in the place of its name.
+fn with_flags_of(job: &Job, name: &str, given: &[OsString]) -> Vec<OsString> {
+    let own = |texts: &[String]| texts.iter().map(OsString::from).collect::<Vec<_>>();
+    let verb = given.iter().position(|word| word == SUBMIT).map_or(given.len(), |at| at + 1);
+    let (before, after) = given.split_at(verb);
+    let end = after.iter().position(|word| word == "--").unwrap_or(after.len());
+    let (mut flags, arguments) = (after[..end].to_vec(), after.get(end + 1..).unwrap_or_default());
+    if let Some(at) = flags.iter().position(|word| word == name) {
+        flags.remove(at);
+    }
+    let mut words = before.to_vec();
+    words.extend(own(&job.flags));
+    words.extend(flags);
+    words.push("--".into());
+    words.extend(own(&job.command));
+    words.extend_from_slice(arguments);
+    words
+}
+
+fn shorten_help(verb: Command) -> Command {
     // Only `serve` needs every setting.
     let hides_settings =
         verb.get_name() != "serve" && verb.get_arguments().any(|arg| arg.get_id() == "config");
@@ -69,7 +141,7 @@ fn tidy(verb: Command) -> Command {
         !is_shared && !is_needless
     };
     verb.mut_args(|arg| if is_told(&arg) { arg } else { arg.hide(true) })
-        .mut_subcommands(tidy)
+        .mut_subcommands(shorten_help)
         .after_help(footer + SHARED_OPTIONS)
 }
 
@@ -128,4 +200,20 @@ pub(crate) struct Global {
     /// Disable colours (also: NO_COLOR)
     #[arg(long, global = true, help_heading = "Output")]
     pub(crate) no_color: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flags_of_a_job_stand_before_those_of_the_command_line() {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let job = Job { flags: texts(&["--name=a"]), command: texts(&["sh", "/j.sh"]) };
+        let given = ["tenure", "--broker", "b", "submit", "-w", "j.sh", "--name", "c", "--", "x"];
+        let words = with_flags_of(&job, "j.sh", &given.map(OsString::from));
+        let expected =
+            ["tenure", "--broker", "b", "submit", "--name=a", "-w", "--name", "c", "--", "sh", "/j.sh", "x"];
+        assert_eq!(words, expected.map(OsString::from));
+    }
 }

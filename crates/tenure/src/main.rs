@@ -22,7 +22,8 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 
-use args::Cli;
+use args::{Cli, ReadError};
+use exit::Outcome;
 
 /// The hub frees what its doors allocate, many at a time: docs/decisions/0006-allocator.md.
 #[global_allocator]
@@ -38,12 +39,24 @@ fn main() -> ExitCode {
             return ExitCode::from(if asked { exit::OK } else { exit::USAGE });
         }
     };
-    match verbs::run(cli) {
+    let cli = match cli.with_job() {
+        Ok(cli) => cli,
+        Err(ReadError::Usage(error)) => {
+            let _ = error.print();
+            return ExitCode::from(exit::USAGE);
+        }
+        Err(ReadError::Job(failure)) => return ended(Err(failure)),
+    };
+    ended(verbs::run(cli))
+}
+
+fn ended(outcome: Outcome) -> ExitCode {
+    match outcome {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             if !failure.message.is_empty() {
                 // It may quote what others have sent.
-                output::remark(format!("tenure: {}", output::text::harmless_lines(&failure.message)));
+                output::remark(format!("tenure: {}", output::text::escape_lines(&failure.message)));
             }
             ExitCode::from(failure.code)
         }

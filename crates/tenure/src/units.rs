@@ -4,9 +4,8 @@ use std::time::Duration;
 
 /// Reads a span: numbers with units, one after the other. A bare number has no unit and is refused.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || {
-        format!("`{text}` is not a span of time: write a number with ms, s, m, h or d, such as 30s or 1h30m")
-    };
+    let wrong =
+        || format!("`{text}` is not a duration: write a number with ms, s, m, h or d, such as 30s or 1h30m");
     let mut millis: u64 = 0;
     let mut rest = text.trim();
     if rest.is_empty() {
@@ -22,8 +21,8 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
             "d" => 86_400_000,
             _ => return Err(wrong()),
         };
-        let part = number.checked_mul(factor).ok_or_else(|| format!("`{text}` is too long a span"))?;
-        millis = millis.checked_add(part).ok_or_else(|| format!("`{text}` is too long a span"))?;
+        let part = number.checked_mul(factor).ok_or_else(|| format!("`{text}` is too long a duration"))?;
+        millis = millis.checked_add(part).ok_or_else(|| format!("`{text}` is too long a duration"))?;
         rest = after;
     }
     Ok(Duration::from_millis(millis))

@@ -501,5 +501,5 @@ fn machine() -> String {
     let build = if cfg!(debug_assertions) { "a debug build, not to be compared" } else { "a release build" };
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or_default();
-    format!("tenure {}, {build}; {cores} cores, load average {load}", env!("CARGO_PKG_VERSION"))
+    format!("tenure {}, {build}; {cores} cores, load average {load}", crate::args::VERSION)
 }

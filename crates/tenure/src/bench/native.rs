@@ -108,7 +108,7 @@ pub(crate) async fn alive(address: &Address) -> Result<u64, Failure> {
             let states = &counts.by_state;
             Ok(states.ready + states.assigned + states.running)
         }
-        other => Err(strange(other.as_ref())),
+        other => Err(unexpected_reply(other.as_ref())),
     }
 }
 
@@ -138,7 +138,7 @@ async fn produce(address: Address, queue: Name, count: usize, first: u64) -> Res
                     }
                     answered += submitted.tasks.len();
                 }
-                other => return Err(strange(Some(&other))),
+                other => return Err(unexpected_reply(Some(&other))),
             }
         }
     }
@@ -200,7 +200,7 @@ impl Worker {
                 FromBroker::Reply { reply: Reply::Registered(_), .. } => {}
                 FromBroker::Reply { reply: Reply::Refused(refusal), .. }
                 | FromBroker::Notice(Notice::Bye(refusal)) => return Err(Failure::from(&*refusal)),
-                other => return Err(strange(Some(&other))),
+                other => return Err(unexpected_reply(Some(&other))),
             }
         }
         if !done.is_empty() {
@@ -229,6 +229,6 @@ async fn join(mut tasks: JoinSet<Result<(), Failure>>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn strange(message: Option<&FromBroker>) -> Failure {
-    Failure::internal(format!("the broker answered with something unexpected: {message:?}"))
+fn unexpected_reply(message: Option<&FromBroker>) -> Failure {
+    Failure::internal(format!("unexpected reply from the broker: {message:?}"))
 }

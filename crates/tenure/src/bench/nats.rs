@@ -37,7 +37,7 @@ impl Nats {
             if since.elapsed() > START_TIMEOUT {
                 let said = std::fs::read_to_string(&log).unwrap_or_default();
                 return Err(Failure::system(format!(
-                    "nats-server does not answer. It said:\n{}",
+                    "nats-server does not answer. Its output:\n{}",
                     said.trim_end()
                 )));
             }

@@ -125,7 +125,7 @@ impl Redis {
 
     fn silent(&self) -> Failure {
         let said = std::fs::read_to_string(self.directory.join("redis.log")).unwrap_or_default();
-        Failure::system(format!("redis-server does not answer. It said:\n{}", said.trim_end()))
+        Failure::system(format!("redis-server does not answer. Its output:\n{}", said.trim_end()))
     }
 }
 
@@ -152,7 +152,7 @@ async fn produce(port: u16, count: usize, first: u64) -> Result<(), Failure> {
         for reply in replies.drain(..) {
             match reply {
                 Reply::Number(_) => answered += 1,
-                other => return Err(strange(&other)),
+                other => return Err(unexpected_reply(&other)),
             }
         }
     }
@@ -223,7 +223,7 @@ impl Worker {
 
     async fn report(&mut self) -> Result<(), Failure> {
         for reply in self.replies.drain(..) {
-            let Reply::Bulk(body) = reply else { return Err(strange(&reply)) };
+            let Reply::Bulk(body) = reply else { return Err(unexpected_reply(&reply)) };
             self.wanted -= 1;
             let key = [b"result:", &body[..20]].concat();
             self.reporting.ask(&[b"LREM", self.list.as_bytes(), b"-1", &body]);
@@ -247,7 +247,7 @@ fn count_done(unanswered: &mut VecDeque<bool>, replies: &mut Vec<Reply>) -> Resu
     for reply in replies.drain(..) {
         match reply {
             Reply::Number(1) | Reply::Line(_) => done += usize::from(unanswered.pop_front() == Some(true)),
-            other => return Err(strange(&other)),
+            other => return Err(unexpected_reply(&other)),
         }
     }
     Ok(done)
@@ -260,6 +260,6 @@ async fn join(mut tasks: JoinSet<Result<(), Failure>>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn strange(reply: &Reply) -> Failure {
-    Failure::internal(format!("the Redis server answered with something unexpected: {reply:?}"))
+fn unexpected_reply(reply: &Reply) -> Failure {
+    Failure::internal(format!("unexpected reply from the Redis server: {reply:?}"))
 }

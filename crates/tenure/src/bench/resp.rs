@@ -82,11 +82,11 @@ fn split(arrived: &mut BytesMut) -> Result<Option<Reply>, Failure> {
         let text = std::str::from_utf8(&arrived[1..end]).ok()?;
         text.parse::<i64>().ok()
     };
-    let strange = || Failure::internal("the Redis server said something unexpected");
+    let unexpected_reply = || Failure::internal("unexpected reply from the Redis server");
     let reply = match arrived[0] {
         b'+' | b'-' => None,
-        b':' => Some(Reply::Number(number().ok_or_else(strange)?)),
-        b'$' => match usize::try_from(number().ok_or_else(strange)?) {
+        b':' => Some(Reply::Number(number().ok_or_else(unexpected_reply)?)),
+        b'$' => match usize::try_from(number().ok_or_else(unexpected_reply)?) {
             Err(_) => Some(Reply::Nil),
             Ok(length) if arrived.len() < end + 2 + length + 2 => return Ok(None),
             Ok(length) => {
@@ -96,7 +96,7 @@ fn split(arrived: &mut BytesMut) -> Result<Option<Reply>, Failure> {
                 return Ok(Some(Reply::Bulk(bulk)));
             }
         },
-        _ => return Err(strange()),
+        _ => return Err(unexpected_reply()),
     };
     let line = arrived.split_to(end);
     arrived.advance(2);

@@ -172,12 +172,13 @@ impl Server for Native<'_> {
 }
 
 fn count(arrived: &mut BytesMut) -> Result<usize, Failure> {
-    let strange = |error: &dyn std::fmt::Display| Failure::internal(format!("a strange frame: {error}"));
+    let unexpected_reply =
+        |error: &dyn std::fmt::Display| Failure::internal(format!("an invalid frame: {error}"));
     let mut count = 0;
-    for frame in split_frames(arrived, limits::FRAME_BYTES_MAX).map_err(|error| strange(&error))? {
+    for frame in split_frames(arrived, limits::FRAME_BYTES_MAX).map_err(|error| unexpected_reply(&error))? {
         let looked =
             look_at_messages(&frame, |_, _, payload| count += usize::from(payload.len() == BODY_BYTES));
-        if !looked.map_err(|error| strange(&error))? {
+        if !looked.map_err(|error| unexpected_reply(&error))? {
             return Err(Failure::internal("the broker dropped something"));
         }
     }

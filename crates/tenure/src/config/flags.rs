@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
+use super::absent::{absent, default_text};
 use super::settings::SETTINGS;
 
 /// What the command line said about settings.
@@ -23,7 +24,7 @@ impl Args for Flags {
             .help("Configuration file [env: TENURE_CONFIG] [default: tenure.toml in the data directory, if it exists]");
         let mut command = command.arg(config);
         for setting in SETTINGS {
-            let default = if setting.default.is_empty() { "none" } else { setting.default };
+            let default = Some(default_text(setting)).filter(|text| !text.is_empty()).unwrap_or("none");
             let help = format!("{} [default: {default}]", setting.about);
             let flag = Arg::new(setting.key)
                 .long(setting.flag())
@@ -31,6 +32,7 @@ impl Args for Flags {
                 .value_name(setting.kind.placeholder())
                 .action(ArgAction::Set)
                 .help(help)
+                .hide(absent(setting.key).is_some())
                 .help_heading(setting.group);
             command = command.arg(flag);
         }

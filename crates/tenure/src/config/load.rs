@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
+use super::absent;
 use super::access::Access;
 use super::flags::Flags;
 use super::nearest;
@@ -20,7 +21,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// The file that is read from the data directory if no other is named.
 const FILE_NAME: &str = "tenure.toml";
 /// Variables that belong to the verbs, and those that a shell task finds: it may start a broker of its own.
-const OTHER_VARIABLES: [&str; 14] = [
+const OTHER_VARIABLES: [&str; 15] = [
     "TENURE_CONFIG",
     "TENURE_BROKER",
     "TENURE_KEY",
@@ -29,6 +30,7 @@ const OTHER_VARIABLES: [&str; 14] = [
     "TENURE_ATTEMPT",
     "TENURE_QUEUE",
     "TENURE_PRIORITY",
+    "TENURE_AFTER",
     "TENURE_PARENT",
     "TENURE_SUBMITTER",
     "TENURE_WORKER",
@@ -113,6 +115,8 @@ pub(crate) fn load(
         let (text, origin) = &values[setting.key];
         if let Err(why) = check(setting.kind, text) {
             problems.push(Problem::new(origin.to_string(), format!("{}: {why}", setting.key)));
+        } else if let Some(why) = absent::complaint(setting, text, origin) {
+            problems.push(Problem::new(origin.to_string(), why));
         }
     }
     let (text, origin) = &values["data_dir"];
@@ -133,7 +137,7 @@ fn half_tls(values: &BTreeMap<&'static str, (String, Origin)>) -> Option<Problem
     let missing = |this: &str, other: &str| {
         let ((text, origin), (other_text, _)) = (&values[this], &values[other]);
         let is_half = !text.is_empty() && other_text.is_empty();
-        is_half.then(|| Problem::new(origin.to_string(), format!("{this} needs {other} beside it")))
+        is_half.then(|| Problem::new(origin.to_string(), format!("{this} also needs {other}")))
     };
     missing("tls_cert", "tls_key")
         .or_else(|| missing("tls_key", "tls_cert"))
@@ -150,7 +154,10 @@ fn readable_by_others(file: &Path) -> Option<String> {
 }
 
 fn defaults() -> BTreeMap<&'static str, (String, Origin)> {
-    SETTINGS.iter().map(|setting| (setting.key, (setting.default.to_owned(), Origin::Default))).collect()
+    SETTINGS
+        .iter()
+        .map(|setting| (setting.key, (absent::default_text(setting).to_owned(), Origin::Default)))
+        .collect()
 }
 
 /// What flags and environment say.
@@ -209,7 +216,7 @@ fn take_settings(
             continue;
         };
         if setting.key == "data_dir" && found_in_data_dir {
-            let why = "data_dir cannot be said in the file that is found in it: use --data-dir, or name the file with --config";
+            let why = "data_dir cannot be set in the file that is read from it: use --data-dir, or name the file with --config";
             problems.push(Problem::new(&from, why));
             continue;
         }
@@ -334,6 +341,24 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("FILE:2: is not TOML"), "{found:?}");
         assert!(!found[0].contains("s3cret"), "{found:?}");
+    }
+
+    /// The stored files, and every beginning of each, are configurations or are refused.
+    #[test]
+    fn no_file_makes_the_loader_panic() {
+        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/config");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tenure.toml");
+        for entry in std::fs::read_dir(corpus).unwrap() {
+            let whole = std::fs::read(entry.unwrap().path()).unwrap();
+            for end in (0..=whole.len()).rev().step_by(7) {
+                std::fs::write(&path, &whole[..end]).unwrap();
+                let loaded = load(&flags(&[], Some(&path)), &|_| None, &[]);
+                if let Ok(loaded) = loaded {
+                    drop(crate::config::Config::build(&loaded, 0));
+                }
+            }
+        }
     }
 
     #[test]

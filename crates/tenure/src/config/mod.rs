@@ -3,26 +3,30 @@
 //! `settings.rs` lists every setting once; `load.rs` determines each value and its source; this file converts the
 //! texts to the settings of the hub, the store and the doors.
 
+pub(crate) mod absent;
 pub(crate) mod access;
 pub(crate) mod flags;
 mod keyspace;
 pub(crate) mod load;
 pub(crate) mod nearest;
 pub(crate) mod problem;
+#[cfg(feature = "resp")]
+mod resp;
 mod setting;
 pub(crate) mod settings;
 mod topics;
 pub(crate) mod value;
 mod xmessage;
+#[cfg(feature = "zmq")]
 mod zmq;
 
 use std::path::PathBuf;
 
-use tenure_door_kit::DoorSettings;
 use tenure_door_msgpack::xmessage::XmessageSettings;
+#[cfg(feature = "zmq")]
 use tenure_door_zmq::{PingPongSettings, Settings as MajordomoSettings};
 use tenure_hub::keyspace::KeyspaceSettings;
-use tenure_hub::store::StoreSettings;
+use tenure_hub::store::{StoreSettings, TaskLogSettings};
 use tenure_hub::topics::TopicSettings;
 use tenure_hub::{AuditSettings, UnreadLimits, words};
 
@@ -39,16 +43,22 @@ pub(crate) struct Config {
     pub(crate) audit: Option<AuditSettings>,
     pub(crate) doors: Doors,
     pub(crate) xmessage: XmessageSettings,
+    #[cfg(feature = "resp")]
     pub(crate) resp: tenure_door_resp::Settings,
     pub(crate) store: StoreSettings,
     pub(crate) engine: words::Settings,
     pub(crate) topics: TopicSettings,
     pub(crate) keyspace: KeyspaceSettings,
+    pub(crate) task_log: TaskLogSettings,
     pub(crate) unread: UnreadLimits,
     pub(crate) namespaces_per_key_max: usize,
     pub(crate) access: Access,
+    #[cfg(feature = "zmq")]
     pub(crate) majordomo: MajordomoSettings,
+    #[cfg(feature = "zmq")]
     pub(crate) ping_pong: PingPongSettings,
+    #[cfg(feature = "http")]
+    pub(crate) http: tenure_door_http::Settings,
     /// The certificate files of TLS doors, if TLS is on.
     pub(crate) tls: Option<TlsFiles>,
     /// The same for the gRPC door alone, if it has its own.
@@ -75,6 +85,7 @@ pub(crate) struct Doors {
     pub(crate) mdp: Option<String>,
     pub(crate) pingpong: Option<(String, String)>,
     pub(crate) grpc: Option<String>,
+    pub(crate) http: Option<String>,
 }
 
 impl Config {
@@ -97,18 +108,7 @@ impl Config {
             mdp: address("mdp"),
             pingpong: value::two_addresses(text("pingpong")).expect("checked when loaded"),
             grpc: address("grpc"),
-        };
-        let resp = tenure_door_resp::Settings {
-            run_limit: span("resp_run_limit"),
-            heartbeat: span("resp_heartbeat"),
-            pulls_whole_job: value::switch(text("resp_pull_whole_job")).expect("checked when loaded"),
-            pops_job_alone: value::switch(text("resp_pop_job_alone")).expect("checked when loaded"),
-            message_bytes_max: size("resp_message_size") as usize,
-            door: DoorSettings {
-                connections_max: count("resp_connections_max"),
-                connections_per_address_max: count("resp_connections_per_address_max"),
-                ..DoorSettings::default()
-            },
+            http: address("http"),
         };
         let store = StoreSettings {
             sync: value::sync(text("sync")).expect("checked when loaded"),
@@ -155,19 +155,32 @@ impl Config {
             }),
             doors,
             xmessage: xmessage::xmessage(loaded),
-            resp,
+            #[cfg(feature = "resp")]
+            resp: resp::resp(loaded),
             store,
             engine,
             topics: topics::topics(loaded),
             keyspace: keyspace::keyspace(loaded),
+            task_log: TaskLogSettings { kept_bytes: size("output_bytes_max"), ..TaskLogSettings::default() },
             namespaces_per_key_max: count("namespaces_per_key_max"),
             unread: UnreadLimits {
                 session: size("unread_bytes_max") as usize,
                 total: size("unread_bytes_total_max") as usize,
             },
             access: loaded.access.clone(),
+            #[cfg(feature = "zmq")]
             majordomo: zmq::majordomo(loaded),
+            #[cfg(feature = "zmq")]
             ping_pong: zmq::ping_pong(loaded),
+            #[cfg(feature = "http")]
+            http: tenure_door_http::Settings {
+                hosts: value::names(text("http_hosts"))
+                    .expect("checked when loaded")
+                    .into_iter()
+                    .map(str::to_owned)
+                    .collect(),
+                ..tenure_door_http::Settings::default()
+            },
             tls: tls_files("tls_cert", "tls_key"),
             grpc_tls: tls_files("grpc_tls_cert", "grpc_tls_key"),
             connections_per_address_max: count("connections_per_address_max"),
@@ -199,14 +212,18 @@ mod tests {
         assert_eq!(config.store, StoreSettings::default());
         assert_eq!(config.unread, UnreadLimits::default());
         assert_eq!(config.xmessage, XmessageSettings::default());
+        #[cfg(feature = "resp")]
         assert_eq!(format!("{:?}", config.resp), format!("{:?}", tenure_door_resp::Settings::default()));
         let hub = tenure_hub::HubSettings::default();
         assert_eq!(config.namespaces_per_key_max, hub.namespaces_per_key_max);
         assert_eq!(format!("{:?}", config.topics), format!("{:?}", TopicSettings::default()));
         assert_eq!(config.keyspace, KeyspaceSettings::default());
+        assert_eq!(config.task_log, TaskLogSettings::default());
         assert_eq!(config.doors.native.as_deref(), Some("127.0.0.1:7171"));
         // These hold counters, which do not compare.
+        #[cfg(feature = "zmq")]
         assert_eq!(format!("{:?}", config.majordomo), format!("{:?}", MajordomoSettings::default()));
+        #[cfg(feature = "zmq")]
         assert_eq!(format!("{:?}", config.ping_pong), format!("{:?}", PingPongSettings::default()));
     }
 
@@ -263,6 +280,7 @@ mod tests {
         assert_eq!(xmessage, expected);
     }
 
+    #[cfg(feature = "zmq")]
     #[test]
     fn what_is_said_about_the_zeromq_doors_reaches_them() {
         let given = [

@@ -107,10 +107,24 @@ pub(crate) static SETTINGS: &[Setting] = &[
     ),
     setting(
         DOORS,
+        "http",
+        Kind::Address,
+        "127.0.0.1:7173",
+        "Listen for HTTP: the dashboard, a JSON API, live events and metrics",
+    ),
+    setting(
+        DOORS,
+        "http_hosts",
+        Kind::Names,
+        "",
+        "Host names under which the HTTP door may be reached, beside addresses and localhost; empty: with keys, any",
+    ),
+    setting(
+        DOORS,
         "tls_cert",
         Kind::Path,
         "",
-        "Certificate chain (PEM); turns on TLS for the native, RESP and gRPC doors",
+        "Certificate chain (PEM); turns on TLS for the native, RESP, gRPC and HTTP doors",
     ),
     setting(DOORS, "tls_key", Kind::Path, "", "Private key of that certificate (PEM)"),
     setting(
@@ -247,14 +261,14 @@ pub(crate) static SETTINGS: &[Setting] = &[
         "backlog_depth",
         Kind::CountOrOff,
         "off",
-        "Tell of a backlog when this many tasks of a queue are ready, unless the queue has thresholds of its own",
+        "Report a backlog when this many tasks of a queue are ready, unless the queue has thresholds of its own",
     ),
     reloading(
         TASKS,
         "backlog_age",
         Kind::DurationOrOff,
         "off",
-        "Tell of a backlog when a task of a queue has been ready this long, unless the queue has thresholds of its own",
+        "Report a backlog when a task of a queue has been ready this long, unless the queue has thresholds of its own",
     ),
     reloading(
         TASKS,
@@ -295,6 +309,13 @@ pub(crate) static SETTINGS: &[Setting] = &[
         Kind::Size,
         "256MB",
         "Disconnect the peer that leaves most unread when all sessions together leave this much",
+    ),
+    setting(
+        LIMITS,
+        "output_bytes_max",
+        Kind::Size,
+        "256MB",
+        "How much to keep on disk of what tasks print while they run",
     ),
     setting(
         KEYSPACE,

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tenure_door_zmq::mdp::SlotStyle;
 use tenure_hub::AuditLevel;
 use tenure_hub::store::Sync;
 use tenure_hub::topics::{EVENT_PREFIXES, Policy, TopicFilter};
@@ -75,7 +74,7 @@ pub(crate) fn path(text: &str) -> Option<std::path::PathBuf> {
 }
 
 fn log(text: &str) -> Result<(), String> {
-    let parsed = tracing_subscriber::EnvFilter::builder().parse(text);
+    let parsed = text.parse::<tracing_subscriber::filter::Targets>();
     parsed.map(drop).map_err(|_| {
         format!("`{text}` is not a log filter: write error, warn, info, debug or trace, or such as info,tenure_hub=debug")
     })
@@ -89,14 +88,16 @@ pub(crate) fn sync(text: &str) -> Result<Sync, String> {
             Ok(span) if span >= Duration::from_millis(1) && span <= Duration::from_secs(60) => {
                 Ok(Sync::Interval(span))
             }
-            _ => Err(format!("`{text}` is not a way to sync: write always, os, or a span from 1ms to 60s")),
+            _ => {
+                Err(format!("`{text}` is not a way to sync: write always, os, or a duration from 1ms to 60s"))
+            }
         },
     }
 }
 
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
     match parse_duration(text)? {
-        Duration::ZERO => Err(format!("`{text}` is no time at all: it must be longer")),
+        Duration::ZERO => Err(format!("`{text}` must be longer than 0")),
         span => Ok(span),
     }
 }
@@ -130,7 +131,7 @@ pub(crate) fn switch(text: &str) -> Result<bool, String> {
     match text {
         "on" => Ok(true),
         "off" => Ok(false),
-        _ => Err(format!("`{text}` is neither on nor off")),
+        _ => Err(format!("`{text}` is neither `on` nor `off`")),
     }
 }
 
@@ -151,12 +152,8 @@ pub(crate) fn priority(text: &str) -> Result<i32, String> {
 }
 
 pub(crate) fn on_lost(text: &str) -> Result<OnLost, String> {
-    match text {
-        "pause" => Ok(OnLost::Pause),
-        "requeue" => Ok(OnLost::Requeue),
-        "fail" => Ok(OnLost::Fail),
-        _ => Err(format!("`{text}` is not a policy for lost workers: write pause, requeue or fail")),
-    }
+    let unknown = || format!("`{text}` is not a policy for lost workers: write pause, requeue or fail");
+    OnLost::parse(text).ok_or_else(unknown)
 }
 
 /// What the audit log holds.
@@ -168,17 +165,18 @@ pub(crate) fn audit_level(text: &str) -> Result<AuditLevel, String> {
     }
 }
 
-pub(crate) fn notice_slot(text: &str) -> Result<SlotStyle, String> {
+/// Whether a notice carries its command byte there.
+pub(crate) fn notice_slot(text: &str) -> Result<bool, String> {
     match text {
-        "empty" => Ok(SlotStyle::Empty),
-        "command" => Ok(SlotStyle::Command),
+        "empty" => Ok(false),
+        "command" => Ok(true),
         _ => Err(format!("`{text}` is neither empty nor command")),
     }
 }
 
 pub(crate) fn millis(text: &str) -> Result<Duration, String> {
     match text.parse::<u64>() {
-        Ok(0) => Err("0 is no time at all: it must be longer".to_owned()),
+        Ok(0) => Err("0 must be longer than 0".to_owned()),
         Ok(millis) => Ok(Duration::from_millis(millis)),
         Err(_) => span(text),
     }
@@ -235,7 +233,7 @@ mod tests {
             (Kind::Count, "-3", "whole number"),
             (Kind::Count, "99999999999999", "at most"),
             (Kind::Log, "tenure=loud", "info"),
-            (Kind::Switch, "yes", "neither on nor off"),
+            (Kind::Switch, "yes", "neither `on` nor `off`"),
             (Kind::Name, "", "1 to 255 bytes"),
             (Kind::NoticeSlot, "full", "neither empty nor command"),
             (Kind::Names, "a,\u{7}", "1 to 255 bytes"),

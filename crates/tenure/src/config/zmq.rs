@@ -1,5 +1,6 @@
 //! The settings of the ZeroMQ doors.
 
+use tenure_door_zmq::mdp::SlotStyle;
 use tenure_door_zmq::{PingPongSettings, Settings, Transport};
 use tenure_hub::words::Backoff;
 
@@ -26,7 +27,11 @@ pub(crate) fn majordomo(loaded: &Loaded) -> Settings {
         notify_worker_crash: switch("mdp_notify_worker_crash"),
         notify_no_workers: switch("mdp_notify_no_workers"),
         crash_notification_delay: duration_or_off("mdp_crash_notification_delay").unwrap_or_default(),
-        notice_slot: value::notice_slot(text("mdp_notice_slot")).expect(CHECKED),
+        notice_slot: if value::notice_slot(text("mdp_notice_slot")).expect(CHECKED) {
+            SlotStyle::Command
+        } else {
+            SlotStyle::Empty
+        },
         transport: transport(loaded),
         ..Settings::default()
     }

@@ -18,7 +18,7 @@ use crate::output::Screen;
 use crate::output::paint::Color;
 use picture::Picture;
 use stage::Stage;
-use story::Stand;
+use story::TaskPhase;
 use truth::Verdict;
 
 /// How quickly the submitter must learn of a dead worker.
@@ -77,8 +77,8 @@ impl Demo {
         for number in 1..=9 {
             stage.submit(&number.to_string(), self.pick(5.0, 1.5)).await?;
         }
-        stage.until("five running", TIMEOUT, |story, _| story.count(Stand::Running) >= 5).await?;
-        stage.look(self.pick(3.0, 0.1)).await?;
+        stage.until("five running", TIMEOUT, |story, _| story.count(TaskPhase::Running) >= 5).await?;
+        stage.pause(self.pick(3.0, 0.1)).await?;
 
         verdicts.push(self.kill_a_worker(&mut stage, long).await?);
         verdicts.push(self.kill_the_broker(&mut stage, long).await?);
@@ -87,9 +87,9 @@ impl Demo {
         if !stage.story.is_over() {
             stage.until("all tasks end", TIMEOUT, |story, _| story.is_over()).await?;
         }
-        stage.dismiss();
+        stage.stop_workers();
         verdicts.extend(truth::compare(stage.truth(), &stage.story));
-        conclude(&mut stage.picture, &verdicts, screen)
+        print_verdicts(&mut stage.picture, &verdicts, screen)
     }
 
     /// Kills a worker in the middle of its work. The submitter must get the event at once, and another worker must
@@ -125,7 +125,7 @@ impl Demo {
                 false
             })
             .await?;
-        stage.look(self.pick(2.0, 0.0)).await?;
+        stage.pause(self.pick(2.0, 0.0)).await?;
         let sentence = format!("the submitter was told of the worker's death after {} ms", delay.as_millis());
         Ok(Verdict { kept: delay < TOLD_WITHIN, sentence })
     }
@@ -143,10 +143,10 @@ impl Demo {
         let pid = stage.kill_broker();
         let text = format!(
             "   the broker, process {pid}, is killed without warning; {} tasks run on",
-            stage.story.count(Stand::Running)
+            stage.story.count(TaskPhase::Running)
         );
         stage.picture.line(&text);
-        stage.look(self.pick(3.0, 0.3)).await?;
+        stage.pause(self.pick(3.0, 0.3)).await?;
         let begun = std::time::Instant::now();
         stage.start_broker()?;
         let text = format!(
@@ -159,7 +159,7 @@ impl Demo {
             story.part(long).is_some_and(|part| part.returned > 0 || part.completed > 0)
         };
         stage.until("the long task's worker comes back", TIMEOUT, |story, _| holds(story)).await?;
-        stage.look(self.pick(2.0, 0.0)).await?;
+        stage.pause(self.pick(2.0, 0.0)).await?;
         let part = stage.story.part(long);
         let attempts = part.map_or(0, |part| part.attempt);
         let sentence = "the long task ran through the broker's death, in its first attempt".to_owned();
@@ -172,7 +172,7 @@ impl Demo {
     }
 }
 
-fn conclude(picture: &mut Picture, verdicts: &[Verdict], screen: &Screen) -> Outcome {
+fn print_verdicts(picture: &mut Picture, verdicts: &[Verdict], screen: &Screen) -> Outcome {
     picture.act("The verdict", "What the commands wrote themselves, against what the broker says.");
     for verdict in verdicts {
         let sign = if verdict.kept {

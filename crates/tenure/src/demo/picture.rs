@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write};
 
 use unicode_width::UnicodeWidthStr;
 
-use super::story::{Part, Stand, Story};
+use super::story::{Part, Story, TaskPhase};
 use crate::output::paint::{Color, Paint};
 
 const BAR: usize = 30;
@@ -72,7 +72,7 @@ impl Picture {
 fn render(scene: &Scene<'_>, paint: Paint) -> String {
     let story = scene.story;
     let total = story.parts().count();
-    let done = story.count(Stand::Completed);
+    let done = story.count(TaskPhase::Completed);
     let filled = BAR * done / total.max(1);
     // As wide in one case as in the other, so that the bar stays where it is.
     let broker = if scene.broker_is_up {
@@ -81,7 +81,7 @@ fn render(scene: &Scene<'_>, paint: Paint) -> String {
         paint.apply(Color::Red, "✗ broker killed")
     };
     let bar = format!("{}{}", "█".repeat(filled), "░".repeat(BAR - filled));
-    let waiting = story.count(Stand::Waiting);
+    let waiting = story.count(TaskPhase::Waiting);
     let mut text = format!("\n   {broker}   {bar}  {done} of {total} done, {waiting} waiting\n");
     for (name, is_up) in &scene.workers {
         let runs: Vec<String> = story.run_by(name).into_iter().map(|part| shown(part, paint)).collect();
@@ -127,7 +127,7 @@ fn seen_width(text: &str) -> usize {
 
 fn shown(part: &Part, paint: Paint) -> String {
     let again = if part.attempt > 1 { format!("·{}", part.attempt) } else { String::new() };
-    let color = if part.stand == Stand::Unseen { Color::Yellow } else { Color::Cyan };
+    let color = if part.stand == TaskPhase::Unseen { Color::Yellow } else { Color::Cyan };
     paint.apply(color, format!("[{}{again}]", part.label)).into_owned()
 }
 
@@ -151,7 +151,7 @@ mod tests {
         for number in 1..=2 {
             story.add(TaskId([number; 16]), number.to_string());
         }
-        story.hear(&Event {
+        story.handle_event(&Event {
             seq: 1,
             at: Timestamp(0),
             kind: EventKind::Started,

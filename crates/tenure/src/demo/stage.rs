@@ -112,7 +112,7 @@ impl Stage {
                 heard = self.watcher.next() => heard,
                 () = tokio::time::sleep(DRAW_EVERY) => {
                     if begun.elapsed() > timeout {
-                        return Err(Failure::new(INTERNAL, format!("waited {timeout:?} in vain: {what}\n{}", self.logs())));
+                        return Err(Failure::new(INTERNAL, format!("timed out after {timeout:?}: {what}\n{}", self.logs())));
                     }
                     continue;
                 }
@@ -121,7 +121,7 @@ impl Stage {
             let at = Instant::now();
             match heard {
                 Some(Ok(Watched::Event(event))) => {
-                    self.tell(&event);
+                    self.show_event(&event);
                     if enough(&self.story, &event) {
                         self.draw();
                         return Ok((event, at));
@@ -137,12 +137,12 @@ impl Stage {
     }
 
     /// Lets the viewer look for a while.
-    pub(crate) async fn look(&mut self, span: Duration) -> Result<(), Failure> {
+    pub(crate) async fn pause(&mut self, span: Duration) -> Result<(), Failure> {
         let until = Instant::now() + span;
         while let Some(rest) = until.checked_duration_since(Instant::now()) {
             self.draw();
             match tokio::time::timeout(rest.min(DRAW_EVERY), self.watcher.next()).await {
-                Ok(Some(Ok(Watched::Event(event)))) => self.tell(&event),
+                Ok(Some(Ok(Watched::Event(event)))) => self.show_event(&event),
                 Ok(Some(Err(error))) => return Err(error.into()),
                 Ok(_) | Err(_) => {}
             }
@@ -187,7 +187,7 @@ impl Stage {
     }
 
     /// Sends the workers home in peace.
-    pub(crate) fn dismiss(&mut self) {
+    pub(crate) fn stop_workers(&mut self) {
         for worker in self.workers.iter().filter(|worker| worker.is_up) {
             worker.process.terminate();
         }
@@ -205,9 +205,9 @@ impl Stage {
     }
 
     /// Takes an event in, and says it if it is worth a line.
-    fn tell(&mut self, event: &Event) {
+    fn show_event(&mut self, event: &Event) {
         use tenure_client::EventKind as Kind;
-        let label = self.story.hear(event).map(str::to_owned);
+        let label = self.story.handle_event(event).map(str::to_owned);
         let quiet = matches!(
             event.kind,
             Kind::Submitted

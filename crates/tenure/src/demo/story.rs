@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tenure_client::{Event, EventKind, TaskId};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Stand {
+pub(crate) enum TaskPhase {
     #[default]
     Waiting,
     Running,
@@ -20,7 +20,7 @@ pub(crate) enum Stand {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Part {
     pub(crate) label: String,
-    pub(crate) stand: Stand,
+    pub(crate) stand: TaskPhase,
     pub(crate) worker: String,
     pub(crate) attempt: u32,
     /// How often the events said each of these.
@@ -40,29 +40,29 @@ impl Story {
     }
 
     /// Takes an event in. Returns the label of the task it is about, if it is one of ours.
-    pub(crate) fn hear(&mut self, event: &Event) -> Option<&str> {
+    pub(crate) fn handle_event(&mut self, event: &Event) -> Option<&str> {
         let part = self.parts.get_mut(&event.task?)?;
         part.attempt = part.attempt.max(event.attempt);
         if let Some(worker) = &event.worker {
             part.worker = worker.to_string();
         }
         match event.kind {
-            EventKind::Started => part.stand = Stand::Running,
-            EventKind::HolderLost => part.stand = Stand::Unseen,
+            EventKind::Started => part.stand = TaskPhase::Running,
+            EventKind::HolderLost => part.stand = TaskPhase::Unseen,
             EventKind::HolderReturned => {
-                part.stand = Stand::Running;
+                part.stand = TaskPhase::Running;
                 part.returned += 1;
             }
             EventKind::Crashed => {
-                part.stand = Stand::Waiting;
+                part.stand = TaskPhase::Waiting;
                 part.crashed += 1;
             }
             EventKind::Completed => {
-                part.stand = Stand::Completed;
+                part.stand = TaskPhase::Completed;
                 part.completed += 1;
             }
-            EventKind::GivenBack | EventKind::TakenBack => part.stand = Stand::Waiting,
-            _ if event.is_end() => part.stand = Stand::Ended,
+            EventKind::GivenBack | EventKind::TakenBack => part.stand = TaskPhase::Waiting,
+            _ if event.is_end() => part.stand = TaskPhase::Ended,
             _ => {}
         }
         Some(&part.label)
@@ -76,18 +76,19 @@ impl Story {
         self.parts.get(&task)
     }
 
-    pub(crate) fn count(&self, stand: Stand) -> usize {
+    pub(crate) fn count(&self, stand: TaskPhase) -> usize {
         self.parts.values().filter(|part| part.stand == stand).count()
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.parts.values().all(|part| matches!(part.stand, Stand::Completed | Stand::Ended))
+        self.parts.values().all(|part| matches!(part.stand, TaskPhase::Completed | TaskPhase::Ended))
     }
 
     /// What a worker runs, by label.
     pub(crate) fn run_by(&self, worker: &str) -> Vec<&Part> {
-        let runs =
-            |part: &&Part| part.worker == worker && matches!(part.stand, Stand::Running | Stand::Unseen);
+        let runs = |part: &&Part| {
+            part.worker == worker && matches!(part.stand, TaskPhase::Running | TaskPhase::Unseen)
+        };
         self.parts.values().filter(runs).collect()
     }
 }
@@ -116,14 +117,14 @@ mod tests {
     fn a_story_follows_a_task_through_its_workers_death() {
         let mut story = Story::default();
         story.add(TaskId([1; 16]), "1".to_owned());
-        story.hear(&event(EventKind::Started, 1, "ada"));
+        story.handle_event(&event(EventKind::Started, 1, "ada"));
         assert_eq!(story.run_by("ada").len(), 1);
-        story.hear(&event(EventKind::HolderLost, 1, "ada"));
-        assert_eq!(story.count(Stand::Unseen), 1);
-        story.hear(&event(EventKind::Crashed, 1, "ada"));
-        story.hear(&event(EventKind::Started, 2, "ben"));
+        story.handle_event(&event(EventKind::HolderLost, 1, "ada"));
+        assert_eq!(story.count(TaskPhase::Unseen), 1);
+        story.handle_event(&event(EventKind::Crashed, 1, "ada"));
+        story.handle_event(&event(EventKind::Started, 2, "ben"));
         assert_eq!((story.run_by("ada").len(), story.run_by("ben").len()), (0, 1));
-        story.hear(&event(EventKind::Completed, 2, "ben"));
+        story.handle_event(&event(EventKind::Completed, 2, "ben"));
         let part = story.part(TaskId([1; 16])).unwrap();
         assert_eq!((part.attempt, part.crashed, part.completed), (2, 1, 1));
         assert!(story.is_over());
@@ -131,6 +132,6 @@ mod tests {
 
     #[test]
     fn other_peoples_tasks_are_not_part_of_it() {
-        assert_eq!(Story::default().hear(&event(EventKind::Started, 1, "ada")), None);
+        assert_eq!(Story::default().handle_event(&event(EventKind::Started, 1, "ada")), None);
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::story::{Stand, Story};
+use super::story::{Story, TaskPhase};
 
 /// What a task's command does: it tells the file that it begins, works, and tells it that it is done.
 pub(crate) const SCRIPT: &str = "\
@@ -52,7 +52,7 @@ fn judge(truth: &BTreeMap<String, Lines>, story: &Story) -> Vec<Verdict> {
     let (mut done, mut twice, mut repeated, mut unexplained, mut disagree) = (0, 0, 0, 0, 0);
     for (task, part) in story.parts() {
         let lines = truth.get(&task.to_string()).unwrap_or(&nothing);
-        done += usize::from(!lines.ends.is_empty() && part.stand == Stand::Completed);
+        done += usize::from(!lines.ends.is_empty() && part.stand == TaskPhase::Completed);
         twice += usize::from(lines.ends.len() > 1 || part.completed > 1);
         let mut begins = lines.begins.clone();
         begins.sort_unstable();
@@ -109,7 +109,7 @@ mod tests {
                 worker: None,
                 more: None,
             };
-            story.hear(&event);
+            story.handle_event(&event);
         }
         story
     }

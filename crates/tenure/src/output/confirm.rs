@@ -9,7 +9,7 @@ pub(crate) fn confirm(question: &str) -> Result<bool, Failure> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
         return Err(Failure::usage(format!(
-            "{question}: nobody is here to confirm it; add --yes, or look first with --dry-run"
+            "{question}: there is no terminal to confirm it; add --yes, or preview with --dry-run"
         )));
     }
     let mut out = io::stderr().lock();

@@ -6,32 +6,40 @@ use tenure_client::wire::event::Detail;
 use tenure_client::wire::words::{LostReason, Next};
 use tenure_client::{Event, EventKind};
 
-use super::paint::{Color, Paint, harmless};
-use super::times::{clock, relative};
+use super::paint::{Color, Paint, escape_line};
+use super::times::{clock, date_and_clock, relative};
 use crate::units::{counted, show_duration};
 
-/// One line. `with_task` names the task, for streams of many.
-pub(crate) fn line(event: &Event, with_task: bool, now: u64, paint: Paint) -> String {
+/// One line. `called` names the task, for streams of many.
+pub(crate) fn line(event: &Event, called: Option<&str>, now: u64, paint: Paint) -> String {
     let mut line = format!("{}  ", paint.apply(Color::Dim, clock(event.at.0)));
-    if with_task && let Some(task) = event.task {
-        line += &format!("{task}  ");
+    if let Some(called) = called {
+        line += &format!("{called}  ");
     }
     line += &paint.apply(color(event), sentence(event, now));
     line
+}
+
+/// The same with the date, for streams that reach back.
+pub(crate) fn dated_line(event: &Event, called: Option<&str>, now: u64, paint: Paint) -> String {
+    let date = date_and_clock(event.at.0);
+    let (date, _) = date.split_once(' ').unwrap_or((&date, ""));
+    format!("{} {}", paint.apply(Color::Dim, date), line(event, called, now, paint))
 }
 
 /// What happened, in a few words.
 pub(crate) fn sentence(event: &Event, now: u64) -> String {
     let nothing = Detail::default();
     let more = event.more.as_deref().unwrap_or(&nothing);
-    let worker = event.worker.as_deref().map(harmless).unwrap_or_default();
+    let worker = event.worker.as_deref().map(escape_line).unwrap_or_default();
     let attempt = event.attempt;
-    let because = more.reason.as_deref().map(|reason| format!(": {}", harmless(reason))).unwrap_or_default();
+    let because =
+        more.reason.as_deref().map(|reason| format!(": {}", escape_line(reason))).unwrap_or_default();
     match &event.kind {
         EventKind::Submitted => {
-            let queue = event.queue.as_deref().map(harmless).unwrap_or_default();
+            let queue = event.queue.as_deref().map(escape_line).unwrap_or_default();
             match &more.unserved {
-                Some(why) => format!("submitted to queue {queue}, but {}", harmless(&why.message)),
+                Some(why) => format!("submitted to queue {queue}, but {}", escape_line(&why.message)),
                 None => format!("submitted to queue {queue}"),
             }
         }
@@ -39,7 +47,7 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
         EventKind::Started => format!("attempt {attempt} started by worker {worker}"),
         EventKind::Progress => {
             let percent = more.percent.map(|percent| format!(" {percent} %")).unwrap_or_default();
-            let note = more.note.as_deref().map(|note| format!(" {}", harmless(note))).unwrap_or_default();
+            let note = more.note.as_deref().map(|note| format!(" {}", escape_line(note))).unwrap_or_default();
             format!("progress{percent}{note}")
         }
         EventKind::Checkpoint => match more.bytes {
@@ -71,18 +79,33 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
         }
         EventKind::Failed => {
             let code = more.exit_code.unwrap_or_default();
-            let message = more
-                .message
-                .as_deref()
-                .map(|message| format!(" ({})", harmless(message)))
-                .unwrap_or_default();
-            format!("failed with exit code {code}{message}: {}", next(more, now))
+            let next = next(more, now);
+            match more.message.as_deref().map(escape_line) {
+                // The shell worker's messages begin with the code.
+                Some(message) if message.contains("exit code") => format!("failed with {message}; {next}"),
+                Some(message) => format!("failed with exit code {code} ({message}): {next}"),
+                None => format!("failed with exit code {code}: {next}"),
+            }
         }
         EventKind::Expired => "expired: it did not start in time".to_owned(),
         EventKind::Cancelled => {
             let forced = if more.forced { " without confirmation by the worker" } else { "" };
             format!("cancelled{forced}{because}")
         }
+        EventKind::LimitSet => {
+            let tag = more.tag.as_deref().map(escape_line).unwrap_or_default();
+            let limit = more.limit.map_or("none".to_owned(), |limit| limit.to_string());
+            format!("limit of tag {tag} is now {limit}")
+        }
+        _ => worker_or_queue_sentence(event, more, now)
+            .unwrap_or_else(|| format!("{}{because}", event.kind.as_str())),
+    }
+}
+
+/// The sentence of an event about a worker or a queue.
+fn worker_or_queue_sentence(event: &Event, more: &Detail, now: u64) -> Option<String> {
+    let worker = event.worker.as_deref().map(escape_line).unwrap_or_default();
+    let sentence = match &event.kind {
         EventKind::WorkerRegistered => format!("worker {worker} registered"),
         EventKind::WorkerLost => format!("worker {worker} lost: {}", lost(more)),
         EventKind::WorkerReturned => format!("worker {worker} reconnected"),
@@ -100,11 +123,11 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
         | EventKind::QueueResumed
         | EventKind::QueueUnserved
         | EventKind::QueueServed => {
-            let queue = event.queue.as_deref().map(harmless).unwrap_or_default();
+            let queue = event.queue.as_deref().map(escape_line).unwrap_or_default();
             format!("queue {queue} is {}", event.kind.as_str().trim_start_matches("queue-"))
         }
         EventKind::QueueBacklog | EventKind::QueueBacklogCleared => {
-            let queue = event.queue.as_deref().map(harmless).unwrap_or_default();
+            let queue = event.queue.as_deref().map(escape_line).unwrap_or_default();
             let age = show_duration(Duration::from_millis(more.age_ms.unwrap_or_default()));
             let ready = match more.depth.unwrap_or_default() {
                 0 => "no task is ready".to_owned(),
@@ -115,19 +138,15 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
             format!("queue {queue} {what} backlog (by {by}): {ready}")
         }
         EventKind::QueueThresholdsSet => {
-            let queue = event.queue.as_deref().map(harmless).unwrap_or_default();
+            let queue = event.queue.as_deref().map(escape_line).unwrap_or_default();
             let depth = more.depth.map_or("no depth".to_owned(), |depth| format!("depth {depth}"));
             let age = more.age_ms.map(|age| show_duration(Duration::from_millis(age)));
             let age = age.map_or("no age".to_owned(), |age| format!("age {age}"));
             format!("thresholds of queue {queue} are now {depth}, {age}")
         }
-        EventKind::LimitSet => {
-            let tag = more.tag.as_deref().map(harmless).unwrap_or_default();
-            let limit = more.limit.map_or("none".to_owned(), |limit| limit.to_string());
-            format!("limit of tag {tag} is now {limit}")
-        }
-        other => format!("{}{because}", other.as_str()),
-    }
+        _ => return None,
+    };
+    Some(sentence)
 }
 
 /// Why a worker or an attempt counts as lost.

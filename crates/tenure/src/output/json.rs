@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 use tenure_client::wire::queue::StateCounts;
 use tenure_client::wire::task::Terms;
 use tenure_client::{
-    Accepted, Counts, Ended, Event, LimitInfo, Message, MessageKind, QueueInfo, SubscriptionInfo, TaskInfo,
-    Threshold, Thresholds, Timestamp, TopicInfo, Why, WorkerInfo,
+    Accepted, Counts, DependencyInfo, Ended, Event, LimitInfo, Message, MessageKind, QueueInfo,
+    SubscriptionInfo, TaskInfo, Threshold, Thresholds, Timestamp, TopicInfo, Why, WorkerInfo,
 };
 
 use super::times::rfc3339;
@@ -91,7 +91,7 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
             })),
         })
     });
-    let pause = task.aside.as_ref().map(
+    let pause = task.pause.as_ref().map(
         |pause| json!({ "since": time(pause.since), "why": pause.why.as_str(), "reason": pause.reason }),
     );
     let end = task.end.as_ref().map(|end| {
@@ -111,6 +111,7 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
         "crashed_on": names(&task.crashed_on),
         "parent": task.parent.map(|parent| parent.to_string()),
         "children": task.children,
+        "after": task.after.iter().map(dependency).collect::<Vec<_>>(),
         "submitted_at": time(task.submitted_at),
         "not_before": maybe_time(task.not_before),
         "expires_at": maybe_time(task.expires_at),
@@ -122,12 +123,23 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
         })),
         "until": maybe_time(task.until),
         "holding": holding,
-        "aside": pause,
+        "pause": pause,
         "end": end,
     });
     let fields = value.as_object_mut().expect("made above");
     fields.append(&mut terms(&task.terms));
     value
+}
+
+fn dependency(info: &DependencyInfo) -> Value {
+    json!({
+        "task": info.task.to_string(),
+        "name": info.name.as_deref(),
+        "condition": info.condition.as_str(),
+        "progress": info.progress.as_str(),
+        "state": info.state.as_ref().map(tenure_client::StateName::as_str),
+        "result_bytes": info.result_bytes,
+    })
 }
 
 fn terms(terms: &Terms) -> Map<String, Value> {
@@ -144,6 +156,7 @@ fn terms(terms: &Terms) -> Map<String, Value> {
         "accept_timeout_ms": terms.accept_timeout_ms,
         "run_limit_ms": terms.run_limit_ms,
         "cancel_timeout_ms": terms.cancel_timeout_ms,
+        "on_broken": terms.on_broken.as_str(),
     });
     match value {
         Value::Object(fields) => fields,
@@ -249,10 +262,20 @@ pub(crate) fn counts(counts: &Counts) -> Value {
 }
 
 pub(crate) fn states(counts: &StateCounts) -> Value {
-    let StateCounts { created, delayed, ready, assigned, running, paused, completed, failed, cancelled } =
-        *counts;
+    let StateCounts {
+        created,
+        waiting,
+        delayed,
+        ready,
+        assigned,
+        running,
+        paused,
+        completed,
+        failed,
+        cancelled,
+    } = *counts;
     json!({
-        "created": created, "delayed": delayed, "ready": ready, "assigned": assigned, "running": running,
+        "created": created, "waiting": waiting, "delayed": delayed, "ready": ready, "assigned": assigned, "running": running,
         "paused": paused, "completed": completed, "failed": failed, "cancelled": cancelled,
     })
 }

@@ -3,6 +3,7 @@
 pub(crate) mod confirm;
 pub(crate) mod events;
 pub(crate) mod json;
+pub(crate) mod label;
 pub(crate) mod paint;
 pub(crate) mod table;
 pub(crate) mod text;
@@ -93,7 +94,7 @@ impl Screen {
         out.flush()
     }
 
-    /// Bytes as they are (harmless on a terminal), and the end of a line.
+    /// Bytes as they are (escape_line on a terminal), and the end of a line.
     pub(crate) fn bytes(&self, bytes: &[u8]) -> io::Result<()> {
         let mut out = io::stdout().lock();
         text::write(&mut out, bytes)?;
@@ -126,20 +127,20 @@ impl Screen {
     }
 
     fn json(&self, text: String) -> String {
-        if self.is_terminal { text::harmless_json(&text).into_owned() } else { text }
+        if self.is_terminal { text::escape_json(&text).into_owned() } else { text }
     }
 }
 
 /// Several things that come one after another: a line each, or all of them in one document where that is wanted.
 #[derive(Debug)]
-pub(crate) struct Several<'a> {
+pub(crate) struct ItemList<'a> {
     screen: &'a Screen,
     gathered: Vec<Value>,
 }
 
-impl<'a> Several<'a> {
-    pub(crate) fn new(screen: &'a Screen) -> Several<'a> {
-        Several { screen, gathered: Vec::new() }
+impl<'a> ItemList<'a> {
+    pub(crate) fn new(screen: &'a Screen) -> ItemList<'a> {
+        ItemList { screen, gathered: Vec::new() }
     }
 
     pub(crate) fn next(

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-pub(crate) use super::text::harmless;
+pub(crate) use super::text::escape_line;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Paint {
@@ -52,7 +52,7 @@ pub(crate) fn of_state(state: &str) -> Color {
         "running" => Color::Green,
         "assigned" => Color::Cyan,
         "ready" => Color::Blue,
-        "created" | "delayed" => Color::Dim,
+        "created" | "waiting" | "delayed" => Color::Dim,
         "paused" => Color::Yellow,
         "failed" => Color::Red,
         "cancelled" => Color::Yellow,

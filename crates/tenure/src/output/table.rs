@@ -3,7 +3,7 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::paint::{Color, Paint, harmless};
+use super::paint::{Color, Paint, escape_line};
 
 /// The space between columns.
 const GAP: usize = 2;
@@ -26,6 +26,8 @@ pub(crate) enum Column {
     Flexible(&'static str),
     /// Keeps its width, flush right.
     Number(&'static str),
+    /// As `Number`, but left out where there is no room; the last one goes first.
+    Spare(&'static str),
 }
 
 #[derive(Clone, Debug)]
@@ -42,14 +44,16 @@ impl<T: Into<String>> From<T> for Cell {
 
 impl Cell {
     pub(crate) fn new(text: impl Into<String>, color: Color) -> Cell {
-        Cell { text: harmless(&text.into()).into_owned(), color }
+        Cell { text: escape_line(&text.into()).into_owned(), color }
     }
 }
 
 impl Column {
     fn title(self) -> &'static str {
         match self {
-            Column::Fixed(title) | Column::Flexible(title) | Column::Number(title) => title,
+            Column::Fixed(title) | Column::Flexible(title) | Column::Number(title) | Column::Spare(title) => {
+                title
+            }
         }
     }
 }
@@ -93,7 +97,7 @@ impl Table {
             let padding = " ".repeat(width - shown.width());
             let painted = paint.apply(cell.color, shown);
             match column {
-                Column::Number(_) => line += &format!("{padding}{painted}"),
+                Column::Number(_) | Column::Spare(_) => line += &format!("{padding}{painted}"),
                 _ => line += &format!("{painted}{padding}"),
             }
         }
@@ -122,7 +126,11 @@ impl Table {
                 matches!(self.columns[*index], Column::Flexible(_)) && widths[*index] > COLUMN_MIN
             };
             let Some(widest) = (0..widths.len()).filter(flexible).max_by_key(|index| widths[*index]) else {
-                return widths;
+                let is_spare =
+                    |index: &usize| matches!(self.columns[*index], Column::Spare(_)) && widths[*index] > 0;
+                let Some(spare) = (0..widths.len()).rev().find(is_spare) else { return widths };
+                widths[spare] = 0;
+                continue;
             };
             // Down to what is needed, but not below the next widest at once: neighbours share the loss.
             widths[widest] -= 1;
@@ -183,6 +191,19 @@ mod tests {
         assert!(text.lines().all(|line| line.width() <= 40), "{text}");
         assert!(text.contains("0190bbbb  a note that goes o…     12") || text.contains('…'), "{text}");
         assert!(text.contains("0190bbbb"));
+    }
+
+    #[test]
+    fn what_can_be_spared_goes_where_there_is_no_room() {
+        let columns =
+            [Column::Fixed("TASK"), Column::Spare("DOOR"), Column::Flexible("NOTE"), Column::Spare("CPU")];
+        let mut table = Table::new(columns, "none");
+        table.row(["0190aaaa".into(), "native".into(), "a short note".into(), "12%".into()]);
+        let width =
+            |width| table.render(width, Paint::new(false)).lines().map(str::width).max().unwrap_or_default();
+        assert_eq!(width(80), 35);
+        assert_eq!(width(28), 24, "without the processor");
+        assert_eq!(width(20), 16, "without the door");
     }
 
     #[test]

@@ -10,24 +10,24 @@ use std::io::{self, IsTerminal, Write};
 use tenure_hub::words::is_invisible;
 
 /// A piece of one line: a line feed is shown too.
-pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+pub(crate) fn escape_line(text: &str) -> Cow<'_, str> {
     escape(text, |c| if c == '\n' { Shown::As("⏎") } else { Shown::Escaped })
 }
 
 /// Text of several lines: their ends and tabs stay.
-pub(crate) fn harmless_lines(text: &str) -> Cow<'_, str> {
+pub(crate) fn escape_lines(text: &str) -> Cow<'_, str> {
     escape(text, |c| if matches!(c, '\n' | '\t') { Shown::As("") } else { Shown::Escaped })
 }
 
 /// A JSON document: what could do harm becomes an escape that JSON knows, and means the same.
-pub(crate) fn harmless_json(document: &str) -> Cow<'_, str> {
+pub(crate) fn escape_json(document: &str) -> Cow<'_, str> {
     escape(document, |c| if c == '\n' { Shown::As("") } else { Shown::AsJson })
 }
 
-/// Writes bytes of a task: as they are, or harmless on a terminal.
+/// Writes bytes of a task: as they are, or escaped on a terminal.
 pub(crate) fn write<W: Write + IsTerminal>(out: &mut W, bytes: &[u8]) -> io::Result<()> {
     if out.is_terminal() {
-        out.write_all(harmless_lines(&String::from_utf8_lossy(bytes)).as_bytes())?;
+        out.write_all(escape_lines(&String::from_utf8_lossy(bytes)).as_bytes())?;
     } else {
         out.write_all(bytes)?;
     }
@@ -74,23 +74,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stranger_cannot_steer_the_terminal() {
-        assert_eq!(harmless("a\x1b[2Jb\nc"), "a\\x1b[2Jb⏎c");
-        assert_eq!(harmless("a\u{202e}b\u{9b}31m"), "a\\u{202e}b\\x9b31m");
-        assert_eq!(harmless("plain é 漢字"), "plain é 漢字");
+    fn untrusted_text_cannot_control_the_terminal() {
+        assert_eq!(escape_line("a\x1b[2Jb\nc"), "a\\x1b[2Jb⏎c");
+        assert_eq!(escape_line("a\u{202e}b\u{9b}31m"), "a\\u{202e}b\\x9b31m");
+        assert_eq!(escape_line("plain é 漢字"), "plain é 漢字");
     }
 
     #[test]
     fn lines_stay_lines_and_a_lone_carriage_return_cannot_overwrite_one() {
-        assert_eq!(harmless_lines("a\tb\r\nc\rd\n"), "a\tb\nc\\x0dd\n");
-        assert_eq!(harmless_lines("\x1b]0;owned\x07"), "\\x1b]0;owned\\x07");
+        assert_eq!(escape_lines("a\tb\r\nc\rd\n"), "a\tb\nc\\x0dd\n");
+        assert_eq!(escape_lines("\x1b]0;owned\x07"), "\\x1b]0;owned\\x07");
     }
 
     #[test]
     fn an_escaped_document_means_the_same() {
         let value = serde_json::json!({ "a\u{9b}": "b\u{202e}\u{e0001}c\x1b" });
         for document in [value.to_string(), format!("{value:#}")] {
-            let shown = harmless_json(&document).into_owned();
+            let shown = escape_json(&document).into_owned();
             assert!(shown.chars().all(|c| c == '\n' || !(c.is_control() || is_invisible(c))), "{shown}");
             assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
         }

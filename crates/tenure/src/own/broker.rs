@@ -78,7 +78,7 @@ fn launch(directory: &Path, native: &str, more: &[String]) -> Result<(Process, S
         Some(address) => Ok((process, address.to_owned())),
         None => {
             let said = std::fs::read_to_string(&log).unwrap_or_default();
-            Err(Failure::system(format!("the broker did not start. It said:\n{}", said.trim_end())))
+            Err(Failure::system(format!("the broker did not start. Its output:\n{}", said.trim_end())))
         }
     }
 }

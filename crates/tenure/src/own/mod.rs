@@ -12,5 +12,5 @@ use tempfile::TempDir;
 /// A directory that is removed when it is dropped.
 pub(crate) fn scratch(what: &str) -> Result<TempDir, Failure> {
     let made = tempfile::Builder::new().prefix(&format!("tenure-{what}-")).tempdir();
-    made.map_err(|error| Failure::system(format!("cannot make a temporary directory: {error}")))
+    made.map_err(|error| Failure::system(format!("cannot create a temporary directory: {error}")))
 }

@@ -37,7 +37,7 @@ impl Process {
     /// This very program, without anything that the environment says about brokers.
     pub(crate) fn tenure() -> Result<Command, Failure> {
         let program = std::env::current_exe()
-            .map_err(|error| Failure::system(format!("cannot tell where this program is: {error}")))?;
+            .map_err(|error| Failure::system(format!("cannot find the path of this program: {error}")))?;
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("TENURE_") {

@@ -10,6 +10,7 @@ use super::doors::Door;
 use crate::config::Config;
 use crate::exit::Failure;
 use crate::units::{counted, show_duration};
+use crate::verbs::open::url;
 use crate::verbs::serve::{AddressFormat, Serve};
 
 pub(crate) struct Banner<'a> {
@@ -50,7 +51,11 @@ impl Banner<'_> {
     }
 
     fn text(&self) -> String {
-        let mut text = format!("tenure {}\n\n", env!("CARGO_PKG_VERSION"));
+        let mut text = format!("tenure {}\n\n", crate::args::VERSION);
+        if let Some(door) = self.doors.iter().find(|door| door.name == "http") {
+            let url = url(&door.address, self.config.tls.is_some());
+            text += &format!("  {url}    in a browser, or `tenure open`\n\n");
+        }
         for door in self.doors {
             text += &format!("  {:<16} {:<31} {}\n", door.name, door.address, door.about);
         }
@@ -79,7 +84,7 @@ impl Banner<'_> {
 
     fn keys(&self) -> String {
         match self.config.access.count() {
-            0 => "none: whoever reaches this machine's loopback may do everything".to_owned(),
+            0 => "none: every local user has all rights".to_owned(),
             1 => "1 key".to_owned(),
             count => format!("{count} keys"),
         }

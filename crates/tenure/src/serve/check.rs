@@ -27,7 +27,7 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 /// What is wrong, in the order in which it matters.
 pub(crate) fn faults(config: &Config) -> Vec<Failure> {
-    let Doors { native, native_unix, xmessage, resp, mdp, pingpong, grpc } = &config.doors;
+    let Doors { native, native_unix, xmessage, resp, mdp, pingpong, grpc, http } = &config.doors;
     let (clients, workers) = pingpong.clone().unzip();
     let addresses = [
         ("native", native),
@@ -37,12 +37,14 @@ pub(crate) fn faults(config: &Config) -> Vec<Failure> {
         ("pingpong", &clients),
         ("pingpong", &workers),
         ("grpc", grpc),
+        ("http", http),
     ];
     let open: Vec<(&'static str, &str)> =
         addresses.into_iter().filter_map(|(door, address)| Some((door, address.as_deref()?))).collect();
     let mut faults = Vec::new();
     if open.is_empty() && native_unix.is_none() {
-        faults.push(Failure::usage("all doors are off: nobody could reach this broker"));
+        faults
+            .push(Failure::usage("all doors are off: turn on at least one, such as --native 127.0.0.1:7171"));
     }
     let has_keys = config.access.count() > 0;
     let mut known: Vec<(&str, SocketAddr)> = Vec::new();

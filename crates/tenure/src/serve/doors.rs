@@ -7,19 +7,24 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 use std::pin::Pin;
 
+#[cfg(feature = "grpc")]
 use tenure_door_grpc as grpc;
+#[cfg(feature = "http")]
+use tenure_door_http as http;
 use tenure_door_kit::{
     ByteBudget, Connections, Descriptors, DoorSettings, Tls, TlsFault, raise_descriptor_limit,
 };
 use tenure_door_msgpack as msgpack;
+#[cfg(feature = "resp")]
 use tenure_door_resp as resp;
+#[cfg(feature = "zmq")]
 use tenure_door_zmq as zmq;
 use tenure_hub::{HubHandle, ListenError, listen};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
 use zeroize::Zeroizing;
 
-use crate::config::{Config, Doors, TlsFiles};
+use crate::config::{Config, TlsFiles};
 use crate::exit::Failure;
 
 type Serving = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
@@ -36,7 +41,7 @@ pub(crate) struct Door {
 
 impl Door {
     /// Answers from now on, until the hub stops.
-    pub(crate) fn stand(self, hub: HubHandle) -> JoinHandle<()> {
+    pub(crate) fn serve(self, hub: HubHandle) -> JoinHandle<()> {
         let Door { name, serve, .. } = self;
         tokio::spawn(async move {
             if let Err(error) = serve(hub).await {
@@ -48,53 +53,64 @@ impl Door {
 
 /// Opens every door that is not off. Peers that come at once wait until the hub runs.
 pub(crate) async fn open(config: &Config, has_keys: bool) -> Result<Vec<Door>, Failure> {
-    let Doors { native, native_unix, xmessage, resp, mdp, pingpong, grpc } = &config.doors;
-    let [tls, grpc_tls] = tls(config)?;
+    let tls = tls(config)?;
     let plain = shared_settings(config);
-    let with_tls = DoorSettings { tls, ..plain.clone() };
+    let with_tls = DoorSettings { tls: tls[0].clone(), ..plain.clone() };
     let mut opening = Opening { has_keys, doors: Vec::new() };
-    if let Some(address) = native {
+    if let Some(address) = &config.doors.native {
         let settings = msgpack::Settings { door: with_tls.clone(), ..msgpack::Settings::default() };
         let serve = |listener, hub| msgpack::serve(listener, hub, settings);
         let about = "MessagePack: this program's verbs and the SDKs";
         opening.tcp("native", address, about, &with_tls, serve).await?;
     }
-    if let Some(path) = native_unix {
+    if let Some(path) = &config.doors.native_unix {
         let settings = msgpack::Settings { door: plain.clone(), ..msgpack::Settings::default() };
         opening.unix("native_unix", path, "the same on a Unix socket", settings)?;
     }
-    if let Some(address) = xmessage {
+    if let Some(address) = &config.doors.xmessage {
         let xmessage = config.xmessage.clone();
         let settings = msgpack::Settings { door: plain.clone(), xmessage, ..msgpack::Settings::default() };
         let serve = |listener, hub| msgpack::xmessage::serve(listener, hub, settings);
         opening.tcp("xmessage", address, "the older message dialect", &plain, serve).await?;
     }
-    if let Some(address) = resp {
+    #[cfg(feature = "resp")]
+    if let Some(address) = &config.doors.resp {
         let door = config.resp.door.with_shared(&with_tls);
         let settings = resp::Settings { door, ..config.resp.clone() };
         let serve = |listener, hub| resp::serve(listener, hub, settings);
         opening.tcp("resp", address, "RESP: redis-cli and Redis libraries", &with_tls, serve).await?;
     }
-    if let Some(address) = mdp {
+    #[cfg(feature = "zmq")]
+    if let Some(address) = &config.doors.mdp {
         let mut settings = config.majordomo.clone();
         settings.transport.door = settings.transport.door.with_shared(&plain);
         let serve = |listener, hub| zmq::serve(listener, hub, settings);
         opening.tcp("mdp", address, "ZeroMQ Majordomo", &plain, serve).await?;
     }
-    if let Some(addresses) = pingpong {
+    #[cfg(feature = "zmq")]
+    if let Some(addresses) = &config.doors.pingpong {
         let mut settings = config.ping_pong.clone();
         settings.transport.door = settings.transport.door.with_shared(&plain);
         let serve = |clients, workers, hub| zmq::serve_ping_pong(clients, workers, hub, settings);
         opening.two_tcp("pingpong", addresses, "ZeroMQ READY/PING/PONG: clients, workers", serve).await?;
     }
-    if let Some(address) = grpc {
-        let door = DoorSettings { tls: grpc_tls, ..plain };
+    #[cfg(feature = "grpc")]
+    if let Some(address) = &config.doors.grpc {
+        let door = DoorSettings { tls: tls[1].clone(), ..plain };
         let settings = grpc::Settings { door: door.clone(), ..grpc::Settings::default() };
         let serve = |listener, hub| grpc::serve(listener, hub, settings);
         opening.tcp("grpc", address, "gRPC: tasks, workers, pub/sub", &door, serve).await?;
     }
+    #[cfg(feature = "http")]
+    if let Some(address) = &config.doors.http {
+        let settings = http::Settings { door: with_tls.clone(), ..config.http.clone() };
+        let serve = |listener, hub| http::serve(listener, hub, settings);
+        opening.tcp("http", address, "HTTP: dashboard, JSON API, metrics", &with_tls, serve).await?;
+    }
     if opening.doors.is_empty() {
-        return Err(Failure::usage("all doors are off: nobody could reach this broker"));
+        return Err(Failure::usage(
+            "all doors are off: turn on at least one, such as --native 127.0.0.1:7171",
+        ));
     }
     warn_of_clear_text(&opening.doors);
     Ok(opening.doors)
@@ -187,6 +203,7 @@ impl Opening {
         Ok(())
     }
 
+    #[cfg(feature = "zmq")]
     async fn two_tcp<F>(
         &mut self,
         name: &'static str,
@@ -301,6 +318,6 @@ mod tests {
         let said = fault(&certificate, &other);
         assert!(said.contains("certificate.pem") && said.contains("other_key.pem"), "{said}");
         let said = fault(&key, &certificate);
-        assert!(said.contains("/key.pem holds no certificate"), "{said}");
+        assert!(said.contains("/key.pem contains no PEM certificate"), "{said}");
     }
 }

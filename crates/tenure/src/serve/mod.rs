@@ -68,6 +68,7 @@ async fn broker(serve: &Serve, config: &Config, reload: Reload) -> Outcome {
     let settings = HubSettings {
         topics: config.topics.clone(),
         keyspace: config.keyspace,
+        task_log: config.task_log.clone(),
         unread: config.unread,
         namespaces_per_key_max: config.namespaces_per_key_max,
         audit: open_audit_log(config)?,
@@ -81,12 +82,12 @@ async fn broker(serve: &Serve, config: &Config, reload: Reload) -> Outcome {
     let handle = hub.handle().clone();
     handle.set_backup_dir(config.backup_dir.clone());
     if let Some(audit) = &audit {
-        audit.started(env!("CARGO_PKG_VERSION"));
+        audit.started(crate::args::VERSION);
         handle.show(Arc::clone(audit.counters())).await;
     }
-    let standing: Vec<_> = doors.into_iter().map(|door| door.stand(handle.clone())).collect();
+    let standing: Vec<_> = doors.into_iter().map(|door| door.serve(handle.clone())).collect();
     let ended = tokio::spawn(hub.ended());
-    let stopping = tokio::spawn(signals.obey(handle, reload));
+    let stopping = tokio::spawn(signals.handle_signals(handle, reload));
     let result = ended.await;
     stopping.abort();
     let last_words = async {
@@ -193,7 +194,7 @@ impl Signals {
     }
 
     /// Reloads at a hang-up, drains at the first signal to stop, and leaves at the second.
-    async fn obey(mut self, hub: HubHandle, mut reload: Reload) {
+    async fn handle_signals(mut self, hub: HubHandle, mut reload: Reload) {
         let mut draining = false;
         loop {
             tokio::select! {
@@ -208,7 +209,7 @@ impl Signals {
                 std::process::exit(i32::from(exit::TASK_CANCELLED));
             }
             draining = true;
-            tracing::info!("draining: nothing new is taken; the same signal again stops at once");
+            tracing::info!("draining: no new requests are taken; the same signal again stops at once");
             hub.stop();
         }
     }

@@ -1,9 +1,8 @@
 //! SIGHUP: reads the configuration again, applies what can be applied, and says what needs a restart.
 
 use tenure_hub::HubHandle;
-use tracing_subscriber::EnvFilter;
 
-use super::logging::Filter;
+use super::logging::{self, Filter};
 use crate::config::Config;
 use crate::config::flags::Flags;
 use crate::config::load::Loaded;
@@ -72,7 +71,7 @@ impl Reload {
             );
             audit.reloaded(&changed, &added, &removed);
         }
-        let _ = self.filter.reload(EnvFilter::builder().parse_lossy(&config.log));
+        let _ = self.filter.reload(logging::parse(&config.log));
         tracing::info!(keys = loaded.access.count(), "the configuration was read again");
         self.config = config;
         self.loaded = loaded;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 use tenure_client::Client;
-use tenure_hub::store::{Manifest, RealDisk, check_backup, restore};
+use tenure_store::{Manifest, RealDisk, check_backup, restore};
 
-use super::journal::{explain, look_at};
+use super::journal::{explain, open_read_only};
 use crate::config::flags::Flags;
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::Screen;
@@ -69,20 +69,20 @@ impl Restore {
                 "{shown} is not a directory: name the one that `tenure backup` wrote"
             )));
         }
-        let from = look_at(&self.backup)?;
+        let from = open_read_only(&self.backup)?;
         if self.check {
             let manifest = check_backup(&from).map_err(|error| explain(&self.backup, &error))?;
-            return tell(&manifest, &format!("{shown} is whole"), screen);
+            return print_manifest(&manifest, &format!("{shown} is whole"), screen);
         }
         let data_dir = PathBuf::from(read(&self.flags)?.text("data_dir"));
         let to = RealDisk::new(&data_dir)
             .map_err(|error| Failure::system(format!("{} cannot be used: {error}", data_dir.display())))?;
         let manifest = restore(&from, &to).map_err(|error| explain(&data_dir, &error))?;
-        tell(&manifest, &format!("restored {shown} to {}", data_dir.display()), screen)
+        print_manifest(&manifest, &format!("restored {shown} to {}", data_dir.display()), screen)
     }
 }
 
-fn tell(manifest: &Manifest, what: &str, screen: &Screen) -> Outcome {
+fn print_manifest(manifest: &Manifest, what: &str, screen: &Screen) -> Outcome {
     let bytes: u64 = manifest.files.iter().map(|file| file.bytes).sum();
     let files = manifest.files.len();
     screen.one(

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use crate::config::absent::default_text;
 use crate::config::flags::Flags;
 use crate::config::load::{Loaded, Origin, environment, load};
 use crate::config::problem;
@@ -20,7 +21,7 @@ use crate::serve::refuse;
 Examples:
   tenure config check --config /etc/tenure.toml
   tenure config check --running && pkill -HUP tenure    before a reload
-  tenure config show                    every setting, its value, and where that was said
+  tenure config show                    every setting, its value, and where it was set
   tenure config show -o json | jq '.settings[] | select(.from != \"default\")'")]
 pub(crate) struct Config {
     #[command(subcommand)]
@@ -61,7 +62,7 @@ pub(crate) fn read(flags: &Flags) -> Result<Loaded, Failure> {
         std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
     let loaded = load(flags, &environment, &variables);
     loaded.map_err(|problems| {
-        Failure::usage(format!("the configuration is wrong\n{}", problem::list(&problems)))
+        Failure::usage(format!("the configuration is invalid\n{}", problem::list(&problems)))
     })
 }
 
@@ -85,8 +86,8 @@ fn check(loaded: &Loaded, running: bool, screen: &Screen) -> Outcome {
     refuse(&faults)?;
     let file = loaded.file.as_ref().map(|file| file.display().to_string());
     let text = || match &file {
-        Some(file) => format!("the configuration is right ({file}, {} keys)", loaded.access.count()),
-        None => "the configuration is right (no file)".to_owned(),
+        Some(file) => format!("the configuration is valid ({file}, {} keys)", loaded.access.count()),
+        None => "the configuration is valid (no file)".to_owned(),
     };
     screen.one(text, || json!({ "ok": true, "file": file, "warnings": loaded.warnings }))?;
     Ok(OK)
@@ -102,7 +103,7 @@ fn show(loaded: &Loaded, screen: &Screen) -> Outcome {
         let shown = if value.is_empty() { "(none)" } else { value };
         table.row([setting.key.into(), Cell::new(shown, color), Cell::new(from.to_string(), color)]);
         settings.push(json!({
-            "key": setting.key, "value": value, "from": from.to_string(), "default": setting.default,
+            "key": setting.key, "value": value, "from": from.to_string(), "default": default_text(setting),
             "variable": setting.variable(), "flag": format!("--{}", setting.flag()), "reloads": setting.reloads,
         }));
     }

@@ -59,9 +59,10 @@ impl From<Error> for Failure {
                     "{error}\nStart one with `tenure serve`, or say where it is with --broker or TENURE_BROKER"
                 ),
             ),
-            Error::UnknownOutcome { .. } | Error::Lost { .. } | Error::Protocol { .. } => {
-                Failure::new(exit::UNREACHABLE, error.to_string())
-            }
+            Error::UnknownOutcome { .. }
+            | Error::Lost { .. }
+            | Error::NotListening { .. }
+            | Error::Protocol { .. } => Failure::new(exit::UNREACHABLE, error.to_string()),
             Error::BadAddress { .. } | Error::BadSetting { .. } => Failure::usage(error.to_string()),
             Error::TooLarge { .. } => Failure::input(error.to_string()),
             Error::Closed => Failure::internal(error.to_string()),

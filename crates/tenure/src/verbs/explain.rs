@@ -6,7 +6,7 @@ use tenure_client::{Client, TaskId, Why, WhyCode};
 
 use super::which::resolve;
 use crate::exit::{OK, Outcome};
-use crate::output::paint::harmless;
+use crate::output::paint::escape_line;
 use crate::output::{Screen, json};
 
 /// Explain why a task is not running and what to do
@@ -16,7 +16,7 @@ Examples:
   tenure explain 0190b5a2-77f0-7cc3-98b4-dc0c0c07398f
   tenure explain name:scan-7 -o json | jq -r .code")]
 pub(crate) struct Explain {
-    /// Task id (at least 6 digits) or name:NAME
+    /// Task id (its last digits are enough) or name:NAME
     #[arg(value_name = "TASK")]
     task: String,
 }
@@ -26,7 +26,7 @@ impl Explain {
         let task = resolve(client, &self.task).await?;
         let why = client.explain(task).await?;
         let text = || {
-            let mut text = harmless(&why.message).into_owned();
+            let mut text = escape_line(&why.message).into_owned();
             if let Some(advice) = advice(&why, task) {
                 text += &format!("\n{advice}");
             }
@@ -59,5 +59,5 @@ fn advice(why: &Why, task: TaskId) -> Option<String> {
         WhyCode::AllFull => format!("wait, start more workers, or: tenure move {task} --priority 10"),
         _ => return None,
     };
-    Some(format!("→ {}", harmless(&advice)))
+    Some(format!("→ {}", escape_line(&advice)))
 }

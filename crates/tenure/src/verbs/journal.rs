@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
-use tenure_hub::store::{self, Damage, RealDisk, Repaired, StoreError, Verification};
 use tenure_hub::words::Timestamp;
+use tenure_store::{self as store, Damage, RealDisk, Repaired, StoreError, Verification};
 
 use crate::config::flags::Flags;
 use crate::config::{Config, random_seed};
@@ -71,9 +71,9 @@ impl Journal {
 fn verify(config: &Config, screen: &Screen) -> Outcome {
     let dir = &config.data_dir;
     let now = Timestamp(screen.now);
-    let found =
-        store::verify(&look_at(dir)?, config.engine.clone(), now).map_err(|error| explain(dir, &error))?;
-    screen.one(|| told(&found, dir), || {
+    let found = store::verify(&open_read_only(dir)?, config.engine.clone(), now)
+        .map_err(|error| explain(dir, &error))?;
+    screen.one(|| describe(&found, dir), || {
         let damages: Vec<_> = found
             .damages
             .iter()
@@ -91,7 +91,7 @@ fn verify(config: &Config, screen: &Screen) -> Outcome {
     Ok(if found.is_sound() { OK } else { FOUND_TROUBLE })
 }
 
-fn told(found: &Verification, dir: &Path) -> String {
+fn describe(found: &Verification, dir: &Path) -> String {
     let Verification { segments, frames, records, tasks, .. } = found;
     let mut text = format!(
         "{}; {} with {} and {}",
@@ -131,10 +131,10 @@ fn known_end(found: &Verification) -> String {
         }
         Some(position) => format!(
             "; the journal is complete up to position {position}. The {} bytes after it were written since the broker last \
-             started or began a segment: whether more followed them cannot be told, because the broker did not stop cleanly",
+             started or began a segment: it is unknown whether more followed them, because the broker did not stop cleanly",
             found.position.saturating_sub(position)
         ),
-        None => "; whether the end of the journal is complete cannot be told: there is no readable high-water file, which the \
+        None => "; it is unknown whether the end of the journal is complete: there is no readable high-water file, which the \
                  next start writes"
             .to_owned(),
     }
@@ -143,7 +143,7 @@ fn known_end(found: &Verification) -> String {
 fn repair(args: &RepairArgs, screen: &Screen) -> Outcome {
     let dir = configured(&args.flags)?.data_dir;
     let disk = open(&dir)?;
-    if !args.yes && !confirm(&format!("mend {}; a copy of it should exist", dir.display()))? {
+    if !args.yes && !confirm(&format!("repair {}; make a copy of it first", dir.display()))? {
         return Err(Failure::usage("nothing was done"));
     }
     let how = match args.how {
@@ -152,7 +152,7 @@ fn repair(args: &RepairArgs, screen: &Screen) -> Outcome {
     };
     let repaired = store::repair(&disk, how).map_err(|error| explain(&dir, &error))?;
     screen.one(
-        || told_repaired(&repaired),
+        || describe_repair(&repaired),
         || {
             let unreadable: Vec<_> = repaired
                 .unreadable
@@ -171,7 +171,7 @@ fn repair(args: &RepairArgs, screen: &Screen) -> Outcome {
 /// How many tasks are named before the rest is only counted.
 const TASKS_NAMED: usize = 20;
 
-fn told_repaired(repaired: &Repaired) -> String {
+fn describe_repair(repaired: &Repaired) -> String {
     let mut lines = repaired.done.clone();
     if lines.is_empty() {
         lines.push("there was nothing to repair".to_owned());
@@ -191,7 +191,7 @@ fn told_repaired(repaired: &Repaired) -> String {
 }
 
 fn dump(dir: &Path) -> Outcome {
-    let disk = look_at(dir)?;
+    let disk = open_read_only(dir)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let mut written = Ok(());
     let dumped = store::dump(&disk, &mut |line| {
@@ -210,12 +210,12 @@ fn configured(flags: &Flags) -> Result<Config, Failure> {
 
 /// A directory that must be there already.
 fn open(dir: &Path) -> Result<RealDisk, Failure> {
-    look_at(dir)?;
+    open_read_only(dir)?;
     RealDisk::new(dir).map_err(|error| Failure::system(format!("{} cannot be used: {error}", dir.display())))
 }
 
 /// The same for readers: the directory may be on a read-only file system.
-pub(crate) fn look_at(dir: &Path) -> Result<RealDisk, Failure> {
+pub(crate) fn open_read_only(dir: &Path) -> Result<RealDisk, Failure> {
     let shown = dir.display();
     if !dir.is_dir() {
         return Err(Failure::input(format!("there is no directory {shown}: name it with --data-dir")));
@@ -243,7 +243,7 @@ pub(crate) fn explain(dir: &Path, error: &StoreError) -> Failure {
 
 /// For `doctor`: whether a process uses the directory.
 pub(crate) fn holder(dir: &PathBuf) -> Option<String> {
-    use tenure_hub::store::Disk;
+    use tenure_store::Disk;
     match RealDisk::read_only(dir).ok()?.lock() {
         Err(StoreError::Locked { pid }) => Some(pid),
         _ => None,

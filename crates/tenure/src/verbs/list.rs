@@ -1,10 +1,12 @@
 //! `tenure list`: lists tasks.
 
 use clap::Args;
-use tenure_client::{Client, Query, StateName, TaskInfo};
+use tenure_client::{Client, DependencyProgress, StateName, TaskInfo};
 
-use super::select::{UNENDED, parse, state_name, worker_of};
+use super::labels::Labels;
+use super::select::{Selection, UNENDED, counted, parse, state_name, worker_of};
 use crate::exit::{Failure, OK, Outcome};
+use crate::output::label::{ID_DIGITS, digits_needed, shortened};
 use crate::output::paint::{Color, of_state};
 use crate::output::table::{Cell, Column, Table};
 use crate::output::times::relative;
@@ -17,7 +19,8 @@ Examples:
   tenure list                                    tasks that have not ended
   tenure list --all
   tenure list --state failed,cancelled --queue images
-  tenure list --where tag=gpu --where after=1h
+  tenure list --where tag=gpu --where since=1h
+  tenure list --where 'name=sim/*' --where exit-code=4 --where since=yesterday
   tenure list --state failed -o jsonl | jq -r .id")]
 pub(crate) struct List {
     /// Only tasks in these states
@@ -38,6 +41,9 @@ pub(crate) struct List {
     /// Include ended tasks
     #[arg(short, long)]
     all: bool,
+    /// Show whole ids instead of as many of their last digits as differ
+    #[arg(long)]
+    full_ids: bool,
     /// Maximum number of tasks to list
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 100)]
     limit: usize,
@@ -45,20 +51,25 @@ pub(crate) struct List {
 
 impl List {
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
-        let (query, states) = self.query(screen.now)?;
-        let (mut tasks, more) = read(client, &query, self.limit).await?;
+        let selection = self.selection(screen.now)?;
+        let (mut tasks, more) = read(client, &selection, self.limit).await?;
         if more && screen.format == Format::Table {
-            tasks = self.foremost(client, &query, &states).await?;
+            tasks = self.most_relevant(client, &selection).await?;
         }
-        screen.list(|| table(&tasks, screen.now), || tasks.iter().map(json::task).collect())?;
+        let mut labels = Labels::default();
+        if screen.format == Format::Table {
+            labels.learn(client, &tasks).await;
+        }
+        let ids = if self.full_ids { ID_DIGITS } else { digits_needed(tasks.iter().map(|task| task.id)) };
+        screen.list(|| table(&tasks, &labels, ids, screen.now), || tasks.iter().map(json::task).collect())?;
         if more && screen.format == Format::Table {
-            remark(format!("and more: --limit sets how many are shown, now {}", self.limit));
+            remark(format!("more tasks match: raise --limit (now {})", self.limit));
         }
         Ok(OK)
     }
 
     /// What to ask for, and the states that are meant.
-    fn query(&self, now: u64) -> Result<(Query, Vec<StateName>), Failure> {
+    fn selection(&self, now: u64) -> Result<Selection, Failure> {
         let mut wanted = self.wanted.clone();
         for (key, value) in [("queue", &self.queue), ("tag", &self.tag), ("worker", &self.worker)] {
             wanted.extend(value.as_ref().map(|value| format!("{key}={value}")));
@@ -67,24 +78,22 @@ impl List {
             state_name(state)?;
             wanted.push(format!("state={state}"));
         }
-        let (query, mut states) = parse(&wanted, now)?;
-        if states.is_empty() {
-            let meant = if self.all { &FOREMOST } else { UNENDED };
-            states = meant.iter().map(|state| StateName::from(*state)).collect();
+        let mut selection = parse(&wanted, now)?;
+        if selection.states.is_empty() {
+            let all = self.all || selection.is_of_ended();
+            let meant = if all { &FOREMOST } else { UNENDED };
+            selection.states = meant.iter().map(|state| StateName::from(*state)).collect();
         }
-        Ok((query.states(states.iter().cloned()), states))
+        selection.query = selection.query.states(selection.states.iter().cloned());
+        Ok(selection)
     }
 
     /// When not all can be shown, people see first what they look for first.
-    async fn foremost(
-        &self,
-        client: &Client,
-        query: &Query,
-        states: &[StateName],
-    ) -> Result<Vec<TaskInfo>, Failure> {
+    async fn most_relevant(&self, client: &Client, selection: &Selection) -> Result<Vec<TaskInfo>, Failure> {
         let mut tasks = Vec::new();
-        for state in FOREMOST.map(StateName::from).into_iter().filter(|state| states.contains(state)) {
-            let of_state = query.clone().states([state]);
+        let is_meant = |state: &StateName| selection.states.contains(state);
+        for state in FOREMOST.map(StateName::from).into_iter().filter(is_meant) {
+            let of_state = selection.of_state(state);
             let (more, _) = read(client, &of_state, self.limit - tasks.len()).await?;
             tasks.extend(more);
         }
@@ -93,29 +102,47 @@ impl List {
 }
 
 /// What runs, then what waits, then what has ended.
-const FOREMOST: [&str; 9] =
-    ["running", "assigned", "paused", "ready", "delayed", "created", "failed", "cancelled", "completed"];
+const FOREMOST: [&str; 10] = [
+    "running",
+    "assigned",
+    "paused",
+    "ready",
+    "delayed",
+    "waiting",
+    "created",
+    "failed",
+    "cancelled",
+    "completed",
+];
 
 /// Reads at most this many, and returns whether there are more.
-async fn read(client: &Client, query: &Query, limit: usize) -> Result<(Vec<TaskInfo>, bool), Failure> {
+async fn read(
+    client: &Client,
+    selection: &Selection,
+    limit: usize,
+) -> Result<(Vec<TaskInfo>, bool), Failure> {
     let page = limit.saturating_add(1).clamp(1, 1_000);
-    let mut listing = client.list(query.clone().page(page as u32));
+    let mut listing = client.list(selection.query.clone().page(page as u32));
     let mut tasks = Vec::new();
     while let Some(task) = listing.next().await {
+        let task = task?;
+        if !selection.takes(&task) {
+            continue;
+        }
         if tasks.len() == limit {
             return Ok((tasks, true));
         }
-        tasks.push(task?);
+        tasks.push(task);
     }
     Ok((tasks, false))
 }
 
-fn table(tasks: &[TaskInfo], now: u64) -> Table {
+fn table(tasks: &[TaskInfo], labels: &Labels, id_digits: usize, now: u64) -> Table {
     let columns = [
         Column::Fixed("TASK"),
         Column::Fixed("STATE"),
         Column::Flexible("QUEUE"),
-        Column::Flexible("NAME"),
+        Column::Flexible("NAME OR COMMAND"),
         Column::Number("PRIO"),
         Column::Number("TRY"),
         Column::Flexible("WORKER"),
@@ -126,10 +153,13 @@ fn table(tasks: &[TaskInfo], now: u64) -> Table {
     for task in tasks {
         let number = |value: i64| if value == 0 { String::new() } else { value.to_string() };
         table.row([
-            task.id.to_string().into(),
+            match id_digits {
+                ID_DIGITS => task.id.to_string().into(),
+                digits => shortened(task.id, digits).into(),
+            },
             Cell::new(task.state.as_str(), of_state(task.state.as_str())),
             task.terms.queue.to_string().into(),
-            task.name.as_deref().unwrap_or_default().into(),
+            labels.get(task.id).into(),
             number(task.priority.into()).into(),
             number(task.attempt.into()).into(),
             worker_of(task).unwrap_or_default().into(),
@@ -145,6 +175,10 @@ pub(crate) fn note(task: &TaskInfo, now: u64) -> String {
     if let Some(until) = task.until {
         return format!("starts {}", relative(until.0, now));
     }
+    if task.state == StateName::Waiting {
+        let open = task.after.iter().filter(|info| info.progress == DependencyProgress::Open).count();
+        return format!("after {}", counted(open));
+    }
     if let Some(holding) = &task.holding {
         if let Some(intent) = &holding.intent {
             return format!("{} requested", intent.wanted.as_str());
@@ -154,16 +188,17 @@ pub(crate) fn note(task: &TaskInfo, now: u64) -> String {
             return format!("{percent}{}", progress.note.as_deref().unwrap_or_default());
         }
     }
-    if let Some(pause) = &task.aside {
+    if let Some(pause) = &task.pause {
         return pause.reason.as_deref().map_or_else(|| pause.why.as_str().to_owned(), str::to_owned);
     }
     match &task.end {
         Some(end) if end.exit_code != 0 => {
             let message = end.message.as_deref().unwrap_or_default();
-            if end.exit_code > 0 {
-                format!("exit code {} {message}", end.exit_code)
-            } else {
+            // The shell worker's messages begin with the code.
+            if end.exit_code <= 0 || message.contains("exit code") {
                 message.to_owned()
+            } else {
+                format!("exit code {} {message}", end.exit_code).trim_end().to_owned()
             }
         }
         _ => String::new(),

@@ -1,51 +1,239 @@
-//! `tenure logs`: prints the stored output of a shell task.
+//! `tenure logs`: prints what a task has printed, while it runs and afterwards.
 
 use std::io::Write;
+use std::time::Duration;
 
 use clap::Args;
-use serde_json::json;
-use tenure_client::Client;
+use serde_json::{Value, json};
+use tenure_client::{Client, LogChunk, LogStream, TaskId, TaskInfo};
 
+use super::follow;
 use super::which::show;
-use crate::exit::{Failure, OK, Outcome, STILL_GOING};
+use crate::exit::{Failure, OK, Outcome, STILL_GOING, of_task};
 use crate::output::{Screen, remark, text};
 use crate::work::output::Output;
 
-/// Print the output of a shell task (or the result of any other task)
+/// How soon it looks for more: at once, and then ever more rarely.
+const LOOK_AFTER: Duration = Duration::from_millis(100);
+const LOOK_AFTER_MAX: Duration = Duration::from_secs(1);
+
+/// Print what a task has printed, live with -f (or the result of any other task)
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The command's stdout goes to stdout, its stderr to stderr. On a terminal, control characters are escaped; a file or a
-pipe gets the bytes unchanged.
+pipe gets the bytes unchanged. A worker sends what a command prints after a second; of much output the beginning and
+the end are kept, and what is missing is said. An ended task shows its last attempt: --attempt shows an earlier one,
+also one that crashed.
 
 Examples:
-  tenure logs 0190b5a2-77f0-7cc3-98b4-dc0c0c07398f
+  tenure logs 0c07398f                      the last digits of an id are enough
+  tenure logs -f name:scan-7                until it ends; exits with its exit code
+  tenure logs name:scan-7 --attempt 1
   tenure logs name:scan-7 2>/dev/null | less")]
 pub(crate) struct Logs {
-    /// Task id (at least 6 digits) or name:NAME
+    /// Task id (its last digits are enough) or name:NAME
     #[arg(value_name = "TASK")]
     task: String,
+    /// Follow the output until the task ends, over all attempts to come
+    #[arg(short, long)]
+    follow: bool,
+    /// Print what this attempt printed
+    #[arg(long, value_name = "NUMBER", conflicts_with = "follow")]
+    attempt: Option<u32>,
 }
 
 impl Logs {
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
         let task = show(client, &self.task).await?;
+        if self.follow {
+            return follow::unless_interrupted(&[task.id], follow_output(client, &task, screen)).await;
+        }
+        let printed = Printed::read(client, task.id).await?;
+        if !screen.is_table() {
+            return self.json(client, &task, &printed, screen).await;
+        }
+        if let Some(attempt) = self.attempt {
+            return one_attempt(attempt, &task, &printed);
+        }
         if task.end.is_none() {
-            remark(format!("task {} is {}: its output is kept when it ends", task.id, task.state.as_str()));
+            printed.print(None)?;
+            remark(format!("task {} is {}: {}", task.id, task.state.as_str(), what_follows(&printed)));
             return Ok(STILL_GOING);
         }
-        let result = client.result(task.id).await?;
-        if screen.is_table() {
-            print(&result)?;
-            return Ok(OK);
+        print(&client.result(task.id).await?)?;
+        let earlier = printed.attempts().filter(|attempt| *attempt < task.attempt);
+        let earlier: Vec<String> = earlier.map(|attempt| attempt.to_string()).collect();
+        if !earlier.is_empty() {
+            remark(format!("this is attempt {}; --attempt shows {}", task.attempt, earlier.join(", ")));
         }
-        let id = task.id.to_string();
-        let value = || match read(&result) {
-            Some(output) => json!({ "task": id, "output": output }),
-            None => json!({ "task": id, "result": String::from_utf8_lossy(&result) }),
-        };
-        screen.one(String::new, value)?;
         Ok(OK)
     }
+
+    async fn json(&self, client: &Client, task: &TaskInfo, printed: &Printed, screen: &Screen) -> Outcome {
+        let mut value = json!({ "task": task.id.to_string() });
+        if task.end.is_some() {
+            let result = client.result(task.id).await?;
+            match read(&result) {
+                Some(output) => value["output"] = json!(output),
+                None => value["result"] = String::from_utf8_lossy(&result).into(),
+            }
+        }
+        let attempts =
+            printed.attempts().filter(|attempt| self.attempt.is_none_or(|wanted| wanted == *attempt));
+        value["attempts"] = attempts.map(|attempt| printed.json(attempt)).collect::<Vec<Value>>().into();
+        screen.one(String::new, || value)?;
+        Ok(if task.end.is_some() { OK } else { STILL_GOING })
+    }
+}
+
+fn what_follows(printed: &Printed) -> &'static str {
+    if printed.chunks.is_empty() {
+        "it has printed nothing yet; -f waits for it"
+    } else {
+        "this is what it has printed; -f waits for more"
+    }
+}
+
+fn one_attempt(attempt: u32, task: &TaskInfo, printed: &Printed) -> Outcome {
+    if !printed.attempts().any(|known| known == attempt) {
+        let known: Vec<String> = printed.attempts().map(|attempt| attempt.to_string()).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        remark(format!(
+            "nothing is kept of attempt {attempt} of task {}; kept are: {known}. Short attempts that complete are kept in \
+             the result: `tenure logs {0}`",
+            task.id
+        ));
+        return Ok(OK);
+    }
+    printed.print(Some(attempt))?;
+    Ok(OK)
+}
+
+/// What the broker keeps of a task's output.
+#[derive(Debug, Default)]
+struct Printed {
+    chunks: Vec<LogChunk>,
+}
+
+impl Printed {
+    async fn read(client: &Client, task: TaskId) -> Result<Printed, Failure> {
+        let mut printed = Printed::default();
+        let mut after = 0;
+        loop {
+            let page = client.logs(task, after).await?;
+            after = page.next;
+            printed.chunks.extend(page.chunks);
+            if !page.more {
+                return Ok(printed);
+            }
+        }
+    }
+
+    /// The attempts that printed something, in order.
+    fn attempts(&self) -> impl Iterator<Item = u32> {
+        let mut attempts: Vec<u32> = self.chunks.iter().map(|chunk| chunk.attempt).collect();
+        attempts.sort_unstable();
+        attempts.dedup();
+        attempts.into_iter()
+    }
+
+    /// Prints one attempt, or all with a line between them.
+    fn print(&self, attempt: Option<u32>) -> Result<(), Failure> {
+        let mut printer = Printer::default();
+        let wanted = |chunk: &&LogChunk| attempt.is_none_or(|attempt| attempt == chunk.attempt);
+        for chunk in self.chunks.iter().filter(wanted) {
+            printer.print(chunk)?;
+        }
+        Ok(())
+    }
+
+    fn json(&self, attempt: u32) -> Value {
+        let text = |stream: LogStream| {
+            let chunks =
+                self.chunks.iter().filter(|chunk| chunk.attempt == attempt && chunk.stream == stream);
+            let bytes: Vec<u8> = chunks.flat_map(|chunk| chunk.bytes.iter().copied()).collect();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        json!({ "attempt": attempt, "stdout": text(LogStream::Stdout), "stderr": text(LogStream::Stderr) })
+    }
+}
+
+/// Prints chunks in the order in which they came, each once, and says what is missing.
+#[derive(Debug, Default)]
+struct Printer {
+    attempt: Option<u32>,
+    /// How far each stream is printed.
+    stdout: u64,
+    stderr: u64,
+}
+
+impl Printer {
+    fn print(&mut self, chunk: &LogChunk) -> Result<(), Failure> {
+        if self.attempt != Some(chunk.attempt) {
+            if self.attempt.is_some() {
+                remark(format!("tenure: attempt {}", chunk.attempt));
+            }
+            *self = Printer { attempt: Some(chunk.attempt), ..Printer::default() };
+        }
+        let printed = match chunk.stream {
+            LogStream::Stdout => &mut self.stdout,
+            LogStream::Stderr => &mut self.stderr,
+        };
+        let end = chunk.offset + chunk.bytes.len() as u64;
+        if chunk.offset > *printed {
+            remark(format!("tenure: {} bytes are not kept", chunk.offset - *printed));
+        }
+        // A worker that lost its connection may send a piece twice.
+        let known = usize::try_from(printed.saturating_sub(chunk.offset)).unwrap_or(usize::MAX);
+        let fresh = chunk.bytes.get(known..).unwrap_or_default();
+        *printed = end.max(*printed);
+        match chunk.stream {
+            LogStream::Stdout => text::write(&mut std::io::stdout().lock(), fresh)?,
+            LogStream::Stderr => text::write(&mut std::io::stderr().lock(), fresh)?,
+        }
+        Ok(())
+    }
+}
+
+/// Prints what comes until the task has ended.
+async fn follow_output(client: &Client, task: &TaskInfo, screen: &Screen) -> Outcome {
+    let (mut after, mut pause) = (0, LOOK_AFTER);
+    let mut printer = Printer::default();
+    loop {
+        // Asked first: what is printed before the end is there when the end is known.
+        let now = client.show(task.id).await?;
+        let page = client.logs(task.id, after).await?;
+        after = page.next;
+        for chunk in &page.chunks {
+            if screen.is_table() {
+                printer.print(chunk)?;
+            } else {
+                screen.next(String::new, || chunk_json(chunk))?;
+            }
+        }
+        if page.more {
+            continue;
+        }
+        if let Some(end) = &now.end {
+            // A short attempt has sent nothing: its result has everything.
+            if printer.attempt != Some(now.attempt) && screen.is_table() && end.result_bytes > 0 {
+                print(&client.result(task.id).await?)?;
+            }
+            return Ok(of_task(end.exit_code));
+        }
+        pause = if page.chunks.is_empty() { (pause * 2).min(LOOK_AFTER_MAX) } else { LOOK_AFTER };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+fn chunk_json(chunk: &LogChunk) -> Value {
+    json!({
+        "attempt": chunk.attempt,
+        "stream": chunk.stream.as_str(),
+        "offset": chunk.offset,
+        "at": crate::output::json::time(chunk.at),
+        "text": String::from_utf8_lossy(&chunk.bytes),
+    })
 }
 
 /// Writes a task's result: a shell task's output to where it wrote it, anything else as it is.
@@ -60,6 +248,9 @@ pub(crate) fn print(result: &[u8]) -> Result<(), Failure> {
         if truncated {
             writeln!(err, "tenure: only a part of {stream} was kept")?;
         }
+    }
+    if let Some(files) = output.files_sentence() {
+        writeln!(err, "tenure: {}", text::escape_line(&files))?;
     }
     Ok(err.flush()?)
 }

@@ -11,21 +11,26 @@ mod follow;
 mod history;
 mod input;
 mod journal;
+mod labels;
 mod limits;
 mod list;
 mod logs;
+mod man;
 mod move_task;
+pub(crate) mod open;
 mod pause;
+mod progress;
 mod publish;
 mod queues;
 mod release;
+mod report;
 mod resume;
 mod retry;
 mod select;
 pub(crate) mod serve;
 mod show;
 mod stats;
-mod submit;
+pub(crate) mod submit;
 mod subscribe;
 mod top;
 mod topics;
@@ -68,16 +73,19 @@ pub(crate) enum Verb {
     Pub(Box<publish::Pub>),
     Sub(Box<subscribe::Sub>),
     Topics(topics::Topics),
+    Report(report::Report),
     Stats(stats::Stats),
     Top(top::Top),
     Backup(backup::Backup),
     Restore(Box<backup::Restore>),
     Journal(journal::Journal),
     Doctor(Box<doctor::Doctor>),
+    Open(Box<open::Open>),
     Demo(crate::demo::Demo),
     Bench(crate::bench::Bench),
     Config(config::Config),
     Completions(completions::Completions),
+    Man(man::Man),
 }
 
 impl Verb {
@@ -90,7 +98,9 @@ impl Verb {
                 | Verb::Journal(_)
                 | Verb::Demo(_)
                 | Verb::Config(_)
+                | Verb::Open(_)
                 | Verb::Completions(_)
+                | Verb::Man(_)
         )
     }
 }
@@ -108,7 +118,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Verb::List(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Show(verb) => with_broker(&global, async |client| verb.run(&client, &global, screen).await),
         Verb::Explain(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
-        Verb::Watch(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Watch(verb) => with_broker(&global, async |client| verb.run(&client, &global, screen).await),
         Verb::Wait(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Logs(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Cancel(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
@@ -124,15 +134,18 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Verb::Pub(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Sub(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Topics(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Report(verb) => with_broker(&global, async |client| verb.run(&client, &global, screen).await),
         Verb::Stats(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Top(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Backup(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Restore(restore) => restore.run(screen),
         Verb::Journal(journal) => journal.run(screen),
         Verb::Doctor(doctor) => doctor.run(&global, screen),
+        Verb::Open(open) => open.run(screen),
         Verb::Demo(demo) => demo.run(screen),
         Verb::Bench(bench) => bench.run(&global, screen),
         Verb::Config(config) => config.run(screen),
         Verb::Completions(completions) => completions.run(),
+        Verb::Man(man) => man.run(),
     }
 }

@@ -51,7 +51,7 @@ impl MoveTask {
             plain: "move",
             done: "moved",
             asked: None,
-            states: &["created", "delayed", "ready", "paused"],
+            states: &["created", "waiting", "delayed", "ready", "paused"],
         };
         self.targets.each(client, screen, verb, async |task| client.move_task(task, to.clone()).await).await
     }

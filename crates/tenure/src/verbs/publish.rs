@@ -13,7 +13,7 @@ use tenure_client::{Client, NewMessage, Published};
 use super::connect::code_of;
 use super::input::{read_file, read_stdin};
 use crate::exit::{Failure, OK, Outcome};
-use crate::output::paint::harmless;
+use crate::output::paint::escape_line;
 use crate::output::{Screen, json, remark};
 use crate::units::{counted, parse_duration};
 use incoming::Incoming;
@@ -24,8 +24,8 @@ const CHUNK: usize = 1_000;
 /// Publish messages to a topic
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A topic is a name with dots, such as sensor.kitchen.temp. It need not be created. Everybody who is subscribed at this moment
-gets the message; with --retain, those who come later get it as the last known value.
+A topic is a name with dots, such as sensor.kitchen.temp. It need not be created. Every current subscriber
+gets the message; with --retain, later subscribers get it as the last known value.
 
 Examples:
   tenure pub sensor.kitchen 21.5
@@ -93,7 +93,7 @@ impl Pub {
         match self.count {
             None => {
                 let published = client.publish_message(message).await?;
-                screen.one(|| told(&published), || shape(topic, &published))?;
+                screen.one(|| describe(&published), || shape(topic, &published))?;
                 Ok(OK)
             }
             Some(count) => self.many(client, &message, count, screen).await,
@@ -174,7 +174,10 @@ impl Pub {
                     Err(refusal) => {
                         refused += 1;
                         code = code_of(&refusal.code);
-                        remark(format!("line {number} of {name} is refused: {}", harmless(&refusal.message)));
+                        remark(format!(
+                            "line {number} of {name} is refused: {}",
+                            escape_line(&refusal.message)
+                        ));
                     }
                 }
             }
@@ -235,7 +238,7 @@ impl Pub {
             (None, Some("-")) => read_stdin(),
             (None, Some(text)) => Ok(Bytes::copy_from_slice(text.as_bytes())),
             (None, None) => {
-                Err(Failure::usage("what to publish? Give a payload, --file, or - to read it from stdin"))
+                Err(Failure::usage("nothing to publish: give a payload, --file, or - to read it from stdin"))
             }
         }
     }
@@ -248,9 +251,9 @@ fn cut_off(error: tenure_client::Error, confirmed: u64, count: u64) -> Failure {
     failure
 }
 
-fn told(published: &Published) -> String {
+fn describe(published: &Published) -> String {
     let receivers = match published.receivers {
-        0 => "nobody is subscribed".to_owned(),
+        0 => "no subscribers".to_owned(),
         count => counted(u64::from(count), "subscriber", "subscribers"),
     };
     let mut text = format!("number {}, {receivers}", published.sequence);

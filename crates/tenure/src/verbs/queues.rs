@@ -12,16 +12,17 @@ use crate::output::table::{Cell, Column, Table};
 use crate::output::times::relative;
 use crate::output::{Screen, json};
 use crate::units::{counted, parse_duration, show_duration};
+use crate::verbs::stats::by_state;
 
 /// List, pause and resume queues; set their backlog thresholds
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   tenure queues
-  tenure queues pause images          nothing of it starts; what runs goes on
+  tenure queues pause images          no task of it starts; running tasks continue
   tenure queues resume images
   tenure queues threshold images --depth 1000 --age 5m
-                                      tell of a backlog when 1,000 tasks are ready, or one for 5 minutes
+                                      report a backlog when 1,000 tasks are ready, or one for 5 minutes
   tenure queues threshold images --default
   tenure watch --kind queue-backlog,queue-backlog-cleared")]
 pub(crate) struct Queues {
@@ -83,9 +84,9 @@ impl Given {
         let age = self.age.map(|age| format!("a task has been ready for {}", show_duration(age)));
         match (depth, age) {
             _ if self.default => format!("queue {queue} has the thresholds of all queues again"),
-            (None, None) => format!("queue {queue} never tells of a backlog"),
-            (Some(one), None) | (None, Some(one)) => format!("queue {queue} tells of a backlog when {one}"),
-            (Some(depth), Some(age)) => format!("queue {queue} tells of a backlog when {depth}, or {age}"),
+            (None, None) => format!("queue {queue} reports no backlogs"),
+            (Some(one), None) | (None, Some(one)) => format!("queue {queue} reports a backlog when {one}"),
+            (Some(depth), Some(age)) => format!("queue {queue} reports a backlog when {depth}, or {age}"),
         }
     }
 }
@@ -95,7 +96,7 @@ impl Queues {
         match &self.act {
             None | Some(Act::List) => {
                 let queues = client.queues().await?;
-                screen.list(|| table(&queues, screen.now), || queues.iter().map(json::queue).collect())?;
+                screen.list(|| table(&queues, screen), || queues.iter().map(json::queue).collect())?;
             }
             Some(Act::Pause { queues }) => {
                 for queue in queues {
@@ -130,11 +131,44 @@ impl Queues {
     }
 }
 
-pub(crate) fn table(queues: &[QueueInfo], now: u64) -> Table {
+const NO_QUEUES: &str = "no queues: the first task makes its own";
+/// The width that a column for each state needs.
+const WIDE: usize = 120;
+
+fn table(queues: &[QueueInfo], screen: &Screen) -> Table {
+    if screen.width < WIDE { narrow(queues, screen.now) } else { wide(queues, screen.now) }
+}
+
+/// For a narrow terminal: all counts in one column.
+fn narrow(queues: &[QueueInfo], now: u64) -> Table {
+    let columns = [
+        Column::Flexible("QUEUE"),
+        Column::Number("WORKERS"),
+        Column::Flexible("TASKS"),
+        Column::Fixed("NEXT SINCE"),
+        Column::Flexible("NOTE"),
+    ];
+    let mut table = Table::new(columns, NO_QUEUES);
+    for queue in queues {
+        let counts = by_state(&queue.counts).into_iter().filter(|(_, count)| *count > 0);
+        let counts: Vec<String> = counts.map(|(state, count)| format!("{count} {state}")).collect();
+        table.row([
+            queue.queue.to_string().into(),
+            queue.live_workers.to_string().into(),
+            counts.join(", ").into(),
+            Cell::new(queue.oldest_ready.map(|at| relative(at.0, now)).unwrap_or_default(), Color::Dim),
+            Cell::new(note(queue, now), Color::Yellow),
+        ]);
+    }
+    table
+}
+
+fn wide(queues: &[QueueInfo], now: u64) -> Table {
     let columns = [
         Column::Flexible("QUEUE"),
         Column::Number("WORKERS"),
         Column::Number("READY"),
+        Column::Number("WAITING"),
         Column::Number("DELAYED"),
         Column::Number("CREATED"),
         Column::Number("ASSIGNED"),
@@ -146,7 +180,7 @@ pub(crate) fn table(queues: &[QueueInfo], now: u64) -> Table {
         Column::Fixed("NEXT SINCE"),
         Column::Flexible("NOTE"),
     ];
-    let mut table = Table::new(columns, "no queues: the first task makes its own");
+    let mut table = Table::new(columns, NO_QUEUES);
     for queue in queues {
         let counts = &queue.counts;
         let number = |count: u64, color: Color| {
@@ -157,6 +191,7 @@ pub(crate) fn table(queues: &[QueueInfo], now: u64) -> Table {
             Cell::new(queue.queue.to_string(), Color::Plain),
             Cell::new(queue.live_workers.to_string(), workers),
             number(counts.ready, Color::Blue),
+            number(counts.waiting, Color::Dim),
             number(counts.delayed, Color::Dim),
             number(counts.created, Color::Dim),
             number(counts.assigned, Color::Cyan),

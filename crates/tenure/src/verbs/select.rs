@@ -13,23 +13,68 @@ use crate::config::nearest;
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::Screen;
 use crate::output::confirm::confirm;
-use crate::output::paint::harmless;
+use crate::output::paint::escape_line;
 use crate::output::times::parse_past;
+use tenure_hub::keyspace::glob;
 
 /// How many tasks one act may select.
 const SELECTED_MAX: usize = 1_000_000;
 /// How many requests are under way at once.
 const UNDER_WAY: usize = 256;
-const KEYS: [&str; 8] = ["state", "queue", "tag", "worker", "parent", "submitter", "before", "after"];
+const KEYS: [&str; 11] = [
+    "state",
+    "queue",
+    "tag",
+    "worker",
+    "parent",
+    "submitter",
+    "before",
+    "after",
+    "since",
+    "name",
+    "exit-code",
+];
+
+/// What the broker is asked for, and what is left out of its answer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selection {
+    pub(crate) query: Query,
+    pub(crate) states: Vec<StateName>,
+    /// A pattern: `*` stands for any characters.
+    name: Option<String>,
+    exit_code: Option<i32>,
+}
+
+impl Selection {
+    /// Whether a task of the broker's answer is meant.
+    pub(crate) fn takes(&self, task: &TaskInfo) -> bool {
+        let has_name = |pattern: &String| {
+            let name = task.name.as_deref().unwrap_or_default();
+            glob(pattern.as_bytes(), name.as_bytes())
+        };
+        let has_code = |code: i32| task.end.as_ref().is_some_and(|end| end.exit_code == code);
+        self.name.as_ref().is_none_or(has_name) && self.exit_code.is_none_or(has_code)
+    }
+
+    /// The same, of one state only.
+    pub(crate) fn of_state(&self, state: StateName) -> Selection {
+        Selection { query: self.query.clone().states([state]), ..self.clone() }
+    }
+
+    /// Whether only tasks that have ended can match.
+    pub(crate) fn is_of_ended(&self) -> bool {
+        self.exit_code.is_some()
+    }
+}
 
 /// Tasks by id or by what they have in common.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Targets {
-    /// Task ids (at least 6 digits) or name:NAME
+    /// Task ids (their last digits are enough) or name:NAME
     #[arg(value_name = "TASK", required_unless_present = "wanted", conflicts_with = "wanted")]
     tasks: Vec<String>,
-    /// Select every task that matches: state=failed, queue=x, tag=x, worker=x, parent=ID, submitter=x, before=1h,
-    /// after=2026-01-31T12:00:00Z. A task must match all; several states mean any of them
+    /// Select every task that matches: state=failed, name=sim/*, queue=x, tag=x, worker=x, exit-code=4, parent=ID,
+    /// submitter=x, since=yesterday, before=1h. A task must match all; several states mean any of them
     #[arg(id = "wanted", long = "where", value_name = "KEY=VALUE")]
     wanted: Vec<String>,
     /// Show what would be done, change nothing
@@ -78,7 +123,7 @@ impl Targets {
                 Err(error) => return Err(error.into()),
             }
         }
-        tally.tell(&tasks, screen, verb)
+        tally.report(&tasks, screen, verb)
     }
 
     async fn select(&self, client: &Client, screen: &Screen, verb: Verb) -> Result<Vec<TaskId>, Failure> {
@@ -89,14 +134,18 @@ impl Targets {
             }
             return Ok(tasks);
         }
-        let (mut query, states) = parse(&self.wanted, screen.now)?;
-        if states.is_empty() {
+        let selection = parse(&self.wanted, screen.now)?;
+        let mut query = selection.query.clone();
+        if selection.states.is_empty() {
             // Without a word about states, only those where the verb makes sense.
             query = query.states(verb.states.iter().map(|state| StateName::from(*state)));
         }
         let mut listing = client.list(query.page(1_000));
         while let Some(task) = listing.next().await {
-            tasks.push(task?.id);
+            let task = task?;
+            if selection.takes(&task) {
+                tasks.push(task.id);
+            }
             if tasks.len() > SELECTED_MAX {
                 return Err(Failure::usage(format!(
                     "more than {SELECTED_MAX} tasks match: narrow it down with --where"
@@ -130,7 +179,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn tell(self, tasks: &[TaskId], screen: &Screen, verb: Verb) -> Outcome {
+    fn report(self, tasks: &[TaskId], screen: &Screen, verb: Verb) -> Outcome {
         let Tally { done, asked, refused } = self;
         // One task that is refused is an error like any other.
         if let ([_], [(_, refusal)]) = (tasks, refused.as_slice()) {
@@ -148,7 +197,7 @@ impl Tally {
             };
             const SHOWN_MAX: usize = 20;
             for (task, refusal) in refused.iter().take(SHOWN_MAX) {
-                text += &format!("\nrefused {task}: {}", harmless(&refusal.to_string()));
+                text += &format!("\nrefused {task}: {}", escape_line(&refusal.to_string()));
             }
             if refused.len() > SHOWN_MAX {
                 text += &format!("\nrefused {} more", refused.len() - SHOWN_MAX);
@@ -189,16 +238,22 @@ fn preview(tasks: &[TaskId], screen: &Screen, verb: Verb) -> Outcome {
 }
 
 /// Reads `KEY=VALUE` pairs. Says also which states were named.
-pub(crate) fn parse(pairs: &[String], now: u64) -> Result<(Query, Vec<StateName>), Failure> {
+pub(crate) fn parse(pairs: &[String], now: u64) -> Result<Selection, Failure> {
     let mut query = Query::default();
     let mut states = Vec::new();
+    let (mut name, mut exit_code) = (None, None);
     let mut seen = BTreeSet::new();
     for pair in pairs {
         let (key, value) = pair.split_once('=').ok_or_else(|| {
             Failure::usage(format!("`{pair}` is not KEY=VALUE: write such as state=failed or queue=images"))
         })?;
         let several_count_as_either = matches!(key, "state" | "states");
-        if !several_count_as_either && KEYS.contains(&key) && !seen.insert(key) {
+        let key = match key {
+            "exit_code" | "exit" => "exit-code",
+            key => key,
+        };
+        let counts_as = if key == "since" { "after" } else { key };
+        if !several_count_as_either && KEYS.contains(&key) && !seen.insert(counts_as) {
             // The broker filters by one of each. If only one of two counted, the command would act on tasks that the
             // user did not mean.
             return Err(Failure::usage(format!(
@@ -223,16 +278,36 @@ pub(crate) fn parse(pairs: &[String], now: u64) -> Result<(Query, Vec<StateName>
                     .map_err(|_| Failure::usage(format!("`{value}` is not a task's id: write all of it")))?,
             ),
             "before" => query.submitted_before(time()?),
-            "after" => query.submitted_after(time()?),
-            _ => return Err(Failure::usage(nearest::unknown("thing to select by", key, KEYS))),
+            "after" | "since" => query.submitted_after(time()?),
+            "name" => {
+                name = Some(value.to_owned());
+                query
+            }
+            "exit-code" => {
+                let code =
+                    value.parse().map_err(|_| Failure::usage(format!("`{value}` is not an exit code")))?;
+                exit_code = Some(code);
+                query
+            }
+            _ => return Err(Failure::usage(nearest::unknown("selection key", key, KEYS))),
         };
     }
-    Ok((query.states(states.iter().cloned()), states))
+    Ok(Selection { query: query.states(states.iter().cloned()), states, name, exit_code })
 }
 
 pub(crate) fn state_name(text: &str) -> Result<StateName, Failure> {
-    const STATES: [&str; 9] =
-        ["created", "delayed", "ready", "assigned", "running", "paused", "completed", "failed", "cancelled"];
+    const STATES: [&str; 10] = [
+        "created",
+        "waiting",
+        "delayed",
+        "ready",
+        "assigned",
+        "running",
+        "paused",
+        "completed",
+        "failed",
+        "cancelled",
+    ];
     match STATES.contains(&text) {
         true => Ok(StateName::from(text)),
         false => Err(Failure::usage(nearest::unknown("state", text, STATES))),
@@ -244,7 +319,8 @@ pub(crate) fn counted(tasks: usize) -> String {
 }
 
 /// Tasks that have not ended.
-pub(crate) const UNENDED: &[&str] = &["created", "delayed", "ready", "assigned", "running", "paused"];
+pub(crate) const UNENDED: &[&str] =
+    &["created", "waiting", "delayed", "ready", "assigned", "running", "paused"];
 
 /// The worker that has to do with a task, if one has.
 pub(crate) fn worker_of(task: &TaskInfo) -> Option<&str> {
@@ -265,7 +341,8 @@ mod tests {
         const NOW: u64 = 1_800_000_000_000;
         for key in KEYS.into_iter().filter(|key| *key != "state") {
             let value = match key {
-                "before" | "after" => "1h",
+                "before" | "after" | "since" => "1h",
+                "exit-code" => "4",
                 "parent" => "0190b5a2-77f0-7cc3-98b4-dc0c0c07398f",
                 _ => "x",
             };
@@ -284,8 +361,9 @@ mod tests {
         assert!(refusal("sate=failed").contains("did you mean `state`"));
         assert!(refusal("state=faild").contains("did you mean `failed`"));
         assert!(refusal("parent=xyz").contains("id"));
-        assert!(refusal("before=yesterday").contains("point in time"));
+        assert!(refusal("before=soon").contains("point in time"));
+        assert!(refusal("exit-code=x").contains("exit code"));
         let pairs = ["state=failed,cancelled", "queue=x", "after=0s"].map(str::to_owned);
-        assert!(parse(&pairs, 5).is_ok_and(|(_, states)| !states.is_empty()));
+        assert!(parse(&pairs, 5).is_ok_and(|selection| !selection.states.is_empty()));
     }
 }

@@ -1,25 +1,33 @@
 //! `tenure show`: shows everything about one task, with the history of its attempts.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
-use tenure_client::{Client, Event, TaskInfo};
+use tenure_client::wire::request::Watch;
+use tenure_client::{Client, Condition, DependencyInfo, DependencyProgress, Event, StateName, TaskInfo};
 
-use super::history;
+use super::history::{self, Past};
 use super::list::note;
 use super::which::show;
 use crate::args::Global;
 use crate::exit::{Failure, OK, Outcome};
-use crate::output::paint::{Color, harmless, of_state};
+use crate::output::paint::{Color, escape_line, of_state};
 use crate::output::times::{relative, rfc3339};
-use crate::output::{self, Screen, events, json};
+use crate::output::{self, Screen, events, json, label};
 use crate::units::{counted, show_duration, show_size};
+use crate::work::output::Output;
 
 /// Events of one task that are shown: a task that reports progress every second for days has many.
 const EVENTS_SHOWN_MAX: usize = 200;
+/// Dependencies of one task that are shown.
+const AFTER_SHOWN_MAX: usize = 10;
 /// How long the log is read for one timeline.
 const READING_MAX: Duration = Duration::from_secs(10);
+
+/// The largest body or result that is read to describe a task.
+const READ_BYTES_MAX: u64 = 4 << 20;
 
 /// Show a task with the timeline of its attempts
 #[derive(Args, Debug)]
@@ -30,7 +38,7 @@ Examples:
   tenure show name:scan-7 --body > body.bin
   tenure show name:scan-7 --result")]
 pub(crate) struct Show {
-    /// Task id (at least 6 digits) or name:NAME
+    /// Task id (its last digits are enough) or name:NAME
     #[arg(value_name = "TASK")]
     task: String,
     /// Write only the body to stdout, unchanged
@@ -52,14 +60,70 @@ impl Show {
             output::text::write(&mut std::io::stdout().lock(), &bytes)?;
             return Ok(OK);
         }
+        let work = Work::read(client, &task).await;
         let timeline = if self.no_timeline { Timeline::default() } else { read(global, &task).await? };
         let value = || {
             let mut value = json::task(&task);
+            value["command"] = work.command.as_deref().into();
+            value["cwd"] = work.cwd.as_deref().into();
             value["timeline"] = timeline.events.iter().map(json::event).collect::<Vec<Value>>().into();
             value
         };
-        screen.one(|| text(&task, &timeline, screen), value)?;
+        screen.one(|| text(&task, &work, &timeline, screen), value)?;
         Ok(OK)
+    }
+}
+
+/// What a shell task does and where, as its body and its result tell.
+#[derive(Debug, Default)]
+struct Work {
+    command: Option<String>,
+    /// Where it ran.
+    cwd: Option<String>,
+    /// Where it is to run.
+    wanted: Option<String>,
+    /// Where it is to run if the worker has that directory.
+    submitted_from: Option<String>,
+}
+
+impl Work {
+    /// Reads both. What cannot be read (a key may not allow it) is not shown.
+    async fn read(client: &Client, task: &TaskInfo) -> Work {
+        let mut work = Work::default();
+        if task.body_bytes <= READ_BYTES_MAX
+            && let Ok(body) = client.body(task.id).await
+        {
+            work.command = label::command_of(&body);
+            let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let text = |field: &str| body.get(field).and_then(Value::as_str).map(str::to_owned);
+            if work.command.is_some() {
+                (work.wanted, work.submitted_from) = (text("cwd"), text("submitted_from"));
+            }
+        }
+        let has_result =
+            task.end.as_ref().is_some_and(|end| (1..=READ_BYTES_MAX).contains(&end.result_bytes));
+        if work.command.is_some()
+            && has_result
+            && let Ok(result) = client.result(task.id).await
+        {
+            work.cwd = serde_json::from_slice::<Output>(&result).ok().and_then(|output| output.cwd);
+        }
+        work
+    }
+
+    fn directory(&self) -> Option<String> {
+        match (&self.cwd, &self.wanted, &self.submitted_from) {
+            (Some(ran), _, Some(from)) if ran == from => Some(format!("{ran} (where it was submitted)")),
+            (Some(ran), _, Some(from)) => Some(format!("{ran} (private: the worker does not have {from})")),
+            (Some(ran), Some(_), None) => Some(ran.clone()),
+            (Some(ran), None, None) => Some(format!("{ran} (private)")),
+            (None, Some(wanted), _) => Some(wanted.clone()),
+            (None, None, Some(from)) => {
+                Some(format!("{from} (where it was submitted), if the worker has it"))
+            }
+            (None, None, None) if self.command.is_some() => Some("private".to_owned()),
+            (None, None, None) => None,
+        }
     }
 }
 
@@ -74,22 +138,19 @@ struct Timeline {
 /// Reads what is kept of the task's events.
 async fn read(global: &Global, task: &TaskInfo) -> Result<Timeline, Failure> {
     let mut timeline = Timeline::default();
-    let reading = history::of_task(global, task.id, &mut timeline);
+    let watch = Watch { from: Some(1), task: Some(task.id), ..Watch::default() };
+    let reading = history::read(global, watch, async |past| {
+        match past {
+            Past::Event(event) => timeline.add(event),
+            Past::Gap { to, .. } => timeline.kept_from = Some(to + 1),
+        }
+        Ok(ControlFlow::Continue(()))
+    });
     match tokio::time::timeout(READING_MAX, reading).await {
         Ok(result) => result?,
-        Err(_) => output::remark("the log is long: the timeline is what could be read in 10 s"),
+        Err(_) => output::remark("the log is long: the timeline shows what could be read in 10 s"),
     }
     Ok(timeline)
-}
-
-impl history::Reading for Timeline {
-    fn event(&mut self, event: Event) {
-        self.add(event);
-    }
-
-    fn gap(&mut self, oldest: u64) {
-        self.kept_from = Some(oldest);
-    }
 }
 
 impl Timeline {
@@ -103,32 +164,41 @@ impl Timeline {
     }
 }
 
-fn text(task: &TaskInfo, timeline: &Timeline, screen: &Screen) -> String {
+fn text(task: &TaskInfo, work: &Work, timeline: &Timeline, screen: &Screen) -> String {
     let now = screen.now;
     let mut lines: Vec<(&str, String)> = Vec::new();
     let state = task.state.as_str();
     let note = note(task, now);
     let state_line = screen.paint.apply(of_state(state), state).into_owned();
     lines.push(("task", task.id.to_string()));
-    lines.extend(task.name.as_deref().map(|name| ("name", harmless(name).into_owned())));
+    lines.extend(task.name.as_deref().map(|name| ("name", escape_line(name).into_owned())));
     lines.push((
         "state",
-        if note.is_empty() { state_line } else { format!("{state_line} ({})", harmless(&note)) },
+        if note.is_empty() { state_line } else { format!("{state_line} ({})", escape_line(&note)) },
     ));
-    lines.push(("queue", harmless(&task.terms.queue).into_owned()));
+    lines.extend(work.command.as_deref().map(|command| ("command", escape_line(command).into_owned())));
+    lines.extend(work.directory().map(|directory| ("directory", escape_line(&directory).into_owned())));
+    lines.push(("queue", escape_line(&task.terms.queue).into_owned()));
     lines.push(("priority", task.priority.to_string()));
     if !task.terms.needs.is_empty() {
-        lines.push(("needs", harmless(&task.terms.needs.join(", ")).into_owned()));
+        lines.push(("needs", escape_line(&task.terms.needs.join(", ")).into_owned()));
     }
     if !task.terms.tags.is_empty() {
-        lines.push(("tags", harmless(&task.terms.tags.join(", ")).into_owned()));
+        lines.push(("tags", escape_line(&task.terms.tags.join(", ")).into_owned()));
     }
     lines.extend(task.parent.map(|parent| ("parent", parent.to_string())));
     if task.children > 0 {
         lines.push(("children", task.children.to_string()));
     }
+    lines.extend(task.after.iter().take(AFTER_SHOWN_MAX).map(|info| ("after", dependency(info))));
+    if task.after.len() > AFTER_SHOWN_MAX {
+        lines.push(("", format!("and {} more; -o json lists all", task.after.len() - AFTER_SHOWN_MAX)));
+    }
+    if !task.after.is_empty() {
+        lines.push(("if broken", task.terms.on_broken.to_string()));
+    }
     let by =
-        task.terms.submitter.as_deref().map(|name| format!(" by {}", harmless(name))).unwrap_or_default();
+        task.terms.submitter.as_deref().map(|name| format!(" by {}", escape_line(name))).unwrap_or_default();
     lines.push(("submitted", format!("{}{by}", when(task.submitted_at.0, now))));
     lines.extend(task.not_before.map(|at| ("not before", when(at.0, now))));
     lines.extend(task.expires_at.map(|at| ("expires", when(at.0, now))));
@@ -142,18 +212,32 @@ fn text(task: &TaskInfo, timeline: &Timeline, screen: &Screen) -> String {
         lines.push(("attempt", attempts(task)));
     }
     if let Some(holding) = &task.holding {
-        lines
-            .push(("worker", format!("{}, since {}", harmless(&holding.worker), when(holding.since.0, now))));
+        lines.push((
+            "worker",
+            format!("{}, since {}", escape_line(&holding.worker), when(holding.since.0, now)),
+        ));
     }
     if let Some(end) = &task.end {
         lines.push(("ended", when(end.at.0, now)));
         lines.push(("exit code", end.exit_code.to_string()));
         lines.push(("result", show_size(end.result_bytes)));
-        lines.extend(end.message.as_deref().map(|message| ("message", harmless(message).into_owned())));
+        lines.extend(end.message.as_deref().map(|message| ("message", escape_line(message).into_owned())));
     }
     let mut text: String = lines.iter().map(|(label, line)| format!("{label:<12}{line}\n")).collect();
     text += &story(timeline, screen);
     text
+}
+
+/// A task that this one waits or waited for.
+fn dependency(info: &DependencyInfo) -> String {
+    let name = info.name.as_deref().map(|name| format!(" {}", escape_line(name))).unwrap_or_default();
+    let state = info.state.as_ref().map_or("no longer kept", StateName::as_str);
+    let condition = match &info.condition {
+        Condition::Completed => String::new(),
+        condition => format!(", until {condition}"),
+    };
+    let broken = if info.progress == DependencyProgress::Broken { ", broken" } else { "" };
+    format!("{}{name} ({state}{condition}{broken})", info.task)
 }
 
 fn story(timeline: &Timeline, screen: &Screen) -> String {
@@ -168,7 +252,7 @@ fn story(timeline: &Timeline, screen: &Screen) -> String {
         if index == EVENTS_SHOWN_MAX / 2 && timeline.left_out > 0 {
             text += &format!("  … {} events left out …\n", timeline.left_out);
         }
-        text += &format!("  {}\n", events::line(event, false, event.at.0, screen.paint));
+        text += &format!("  {}\n", events::line(event, None, event.at.0, screen.paint));
     }
     text
 }
@@ -179,7 +263,7 @@ fn when(millis: u64, now: u64) -> String {
 
 fn policy(task: &TaskInfo) -> String {
     let terms = &task.terms;
-    let mut text = format!("{}, crash {} is one too many", terms.on_lost.as_str(), terms.crash_budget);
+    let mut text = format!("{}, fails at crash {}", terms.on_lost.as_str(), terms.crash_budget);
     if terms.retries > 0 {
         text += &format!("; {} if it fails", counted(terms.retries.into(), "retry", "retries"));
     }
@@ -202,7 +286,7 @@ fn attempts(task: &TaskInfo) -> String {
         text += &format!(
             ", {} ({})",
             counted(task.crashes.into(), "crash", "crashes"),
-            harmless(&task.crashed_on.join(", "))
+            escape_line(&task.crashed_on.join(", "))
         );
     }
     if task.failures > 0 {

@@ -111,9 +111,10 @@ fn doors_text(doors: &BTreeMap<&str, BTreeMap<&str, u64>>) -> String {
 }
 
 /// All states with their counts, in the order of a task's life.
-pub(crate) fn by_state(counts: &StateCounts) -> [(&'static str, u64); 9] {
+pub(crate) fn by_state(counts: &StateCounts) -> [(&'static str, u64); 10] {
     [
         ("created", counts.created),
+        ("waiting", counts.waiting),
         ("delayed", counts.delayed),
         ("ready", counts.ready),
         ("assigned", counts.assigned),

@@ -5,7 +5,7 @@ use serde_json::json;
 use tenure_client::{Client, GapReason, MessageKind, Policy, Received, Recovery, Subscribe, Subscriber};
 
 use crate::exit::{Failure, OK, Outcome};
-use crate::output::paint::{Color, harmless};
+use crate::output::paint::{Color, escape_line};
 use crate::output::times::clock;
 use crate::output::{Screen, json, remark};
 
@@ -125,9 +125,9 @@ impl Sub {
                         format!(
                             "{}  {}  {}  {}",
                             screen.paint.apply(Color::Dim, clock(message.published_at.0)),
-                            screen.paint.apply(Color::Cyan, harmless(&message.topic)),
+                            screen.paint.apply(Color::Cyan, escape_line(&message.topic)),
                             screen.paint.apply(Color::Dim, number),
-                            harmless(payload.trim_end_matches('\n'))
+                            escape_line(payload.trim_end_matches('\n'))
                         )
                     };
                     screen.next(text, || json::message(&kind, &message))?;
@@ -138,7 +138,7 @@ impl Sub {
                             "last_missed": gap.last_missed, "oldest_kept": gap.oldest_kept,
                             "reason": gap.reason.as_ref().map(GapReason::as_str) },
                     });
-                    let (topic, first, last) = (harmless(&gap.topic), gap.first_missed, gap.last_missed);
+                    let (topic, first, last) = (escape_line(&gap.topic), gap.first_missed, gap.last_missed);
                     let text = match gap.reason {
                         Some(GapReason::Crashed) => format!(
                             "{topic}: the broker restarted after a crash; messages from {first} on are gone, and the \
@@ -148,16 +148,16 @@ impl Sub {
                         Some(GapReason::Restarted) => {
                             format!("{topic}: the broker restarted; messages {first} to {last} are gone")
                         }
-                        _ => format!("{topic}: messages {first} to {last} will not come"),
+                        _ => format!("{topic}: messages {first} to {last} are lost"),
                     };
-                    say_beside(screen, text, || missed)?;
+                    report_beside(screen, text, || missed)?;
                 }
                 Received::Warning(warning) => {
                     let text = format!(
                         "this reader is too slow ({}): {} messages dropped, {} expired",
                         warning.reason, warning.dropped, warning.expired
                     );
-                    say_beside(screen, text, || {
+                    report_beside(screen, text, || {
                         json!({ "warning": { "reason": warning.reason.as_str(), "dropped": warning.dropped,
                             "expired": warning.expired, "depth": warning.depth, "limit": warning.limit } })
                     })?;
@@ -167,7 +167,7 @@ impl Sub {
                         missed.map_or_else(|| "an unknown number of".to_owned(), |count| count.to_string());
                     let what = if restarted { "the broker restarted" } else { "connected again" };
                     let text = format!("{what}; {count} messages were published meanwhile");
-                    say_beside(
+                    report_beside(
                         screen,
                         text,
                         || json!({ "back": { "missed": missed, "restarted": restarted } }),
@@ -210,7 +210,7 @@ async fn asked_to_stop() {
 }
 
 /// For people on stderr, for programs in its place among the messages.
-fn say_beside(
+fn report_beside(
     screen: &Screen,
     text: String,
     value: impl FnOnce() -> serde_json::Value,

@@ -77,11 +77,11 @@ fn subscriptions(all: &[SubscriptionInfo], now: u64) -> Table {
         Column::Flexible("TOPICS"),
         Column::Flexible("GROUP"),
         Column::Number("WAIT"),
-        Column::Number("MOST"),
-        Column::Number("DELIVERED"),
+        Column::Spare("MOST"),
+        Column::Spare("DELIVERED"),
         Column::Number("DROPPED"),
-        Column::Number("EXPIRED"),
-        Column::Fixed("POLICY"),
+        Column::Spare("EXPIRED"),
+        Column::Spare("POLICY"),
         Column::Flexible("NOTE"),
     ];
     let mut table = Table::new(columns, "no subscriptions: begin one with `tenure sub`");
@@ -89,7 +89,7 @@ fn subscriptions(all: &[SubscriptionInfo], now: u64) -> Table {
         let dropped = one.dropped_oldest + one.dropped_newest + one.dropped_disconnect;
         let note = one
             .paused_until
-            .map_or_else(String::new, |until| format!("nobody listens, ends {}", relative(until.0, now)));
+            .map_or_else(String::new, |until| format!("not connected, ends {}", relative(until.0, now)));
         table.row([
             one.id.to_string().into(),
             one.client.to_string().into(),

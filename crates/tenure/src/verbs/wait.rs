@@ -7,11 +7,13 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use serde_json::{Value, json};
 use tenure_client::{Client, Ended, Error, TaskId};
 
-use super::follow::conclude;
+use super::follow::{self, print_end};
+use super::labels::Labels;
+use super::progress::Progress;
 use super::which::resolve;
 use crate::exit::{Failure, OK, Outcome, STILL_GOING, of_task};
-use crate::output::paint::of_state;
-use crate::output::{Screen, Several, json, remark};
+use crate::output::paint::{escape_line, of_state};
+use crate::output::{ItemList, Screen, json, remark};
 use crate::units::parse_duration;
 
 /// How long the broker's word that the time is up may take to arrive.
@@ -27,7 +29,7 @@ Examples:
   tenure wait 0190b5a2-77f0-7cc3-98b4-dc0c0c07398f && echo done
   tenure wait name:scan-7 name:scan-8 --timeout 2h")]
 pub(crate) struct Wait {
-    /// Task ids (at least 6 digits) or name:NAME
+    /// Task ids (their last digits are enough) or name:NAME
     #[arg(value_name = "TASK", required = true)]
     tasks: Vec<String>,
     /// Stop waiting after this time (exit code 83); the tasks keep running
@@ -41,13 +43,17 @@ impl Wait {
         for text in &self.tasks {
             tasks.push(resolve(client, text).await?);
         }
-        if let [task] = tasks.as_slice() {
+        follow::unless_interrupted(&tasks, self.wait(client, &tasks, screen)).await
+    }
+
+    async fn wait(&self, client: &Client, tasks: &[TaskId], screen: &Screen) -> Outcome {
+        if let [task] = tasks {
             return match within(client, *task, self.timeout).await? {
-                Some(ended) => conclude(&ended, screen),
-                None => still_going(&tasks, screen, &mut |value| screen.one(String::new, || value)),
+                Some(ended) => print_end(&ended, screen),
+                None => report_pending(tasks, screen, &mut |value| screen.one(String::new, || value)),
             };
         }
-        all(client, &tasks, self.timeout, screen).await
+        all(client, tasks, self.timeout, screen).await
     }
 }
 
@@ -63,21 +69,29 @@ pub(crate) async fn all(
         .enumerate()
         .map(async |(index, task)| (index, within(client, *task, timeout).await))
         .collect();
-    let mut told = Several::new(screen);
+    let mut told = ItemList::new(screen);
+    let mut labels = Labels::default();
+    let bar = Progress::new(tasks.len());
     let mut codes: Vec<Option<u8>> = vec![None; tasks.len()];
     while let Some((index, ended)) = waiting.next().await {
         let Some(ended) = ended? else { continue };
+        let label = if screen.is_table() { labels.find(client, ended.task).await } else { "" };
         let text = || {
             let state = ended.state.as_str();
-            format!("{} {}", ended.task, screen.paint.apply(of_state(state), state))
+            let label = escape_line(label);
+            format!("{} {}  {label}", ended.task, screen.paint.apply(of_state(state), state))
+                .trim_end()
+                .to_owned()
         };
-        told.next(text, || json::ended(&ended))?;
+        bar.aside(|| told.next(text, || json::ended(&ended)))?;
+        bar.ended(ended.exit_code == 0);
         codes[index] = Some(of_task(ended.exit_code));
     }
+    bar.finish();
     let pending: Vec<TaskId> =
         tasks.iter().zip(&codes).filter(|(_, code)| code.is_none()).map(|(task, _)| *task).collect();
     if !pending.is_empty() {
-        let code = still_going(&pending, screen, &mut |value| told.next(String::new, || value));
+        let code = report_pending(&pending, screen, &mut |value| told.next(String::new, || value));
         told.end()?;
         return code;
     }
@@ -103,9 +117,7 @@ async fn within(client: &Client, task: TaskId, timeout: Option<Duration>) -> Res
         match waited {
             Err(Error::Unreachable { .. } | Error::Lost { .. } | Error::UnknownOutcome { .. }) => {
                 if !is_told {
-                    remark(format!(
-                        "the broker is away; waiting for it to come back and tell of task {task}"
-                    ));
+                    remark(format!("connection to the broker lost; reconnecting to wait for task {task}"));
                     is_told = true;
                 }
             }
@@ -114,7 +126,7 @@ async fn within(client: &Client, task: TaskId, timeout: Option<Duration>) -> Res
     }
 }
 
-fn still_going(
+fn report_pending(
     pending: &[TaskId],
     screen: &Screen,
     tell: &mut dyn FnMut(Value) -> std::io::Result<()>,

@@ -1,12 +1,27 @@
 //! `tenure watch`: prints events as they happen.
 
-use clap::Args;
-use tenure_client::{Client, EventKind, Watch as Filter};
+use std::ops::ControlFlow;
+use std::time::Duration;
 
-use super::follow::{next, told};
+use clap::Args;
+use tenure_client::wire::request::Watch as Request;
+use tenure_client::{Client, Event, EventKind, Watch as Filter, Watched};
+
+use super::follow::{next, tell_gap};
+use super::history::{self, Past};
+use super::labels::Labels;
 use super::which::resolve;
+use crate::args::Global;
 use crate::exit::{Failure, OK, Outcome};
-use crate::output::{Screen, remark};
+use crate::output::events::{self, dated_line};
+use crate::output::label::short;
+use crate::output::paint::escape_line;
+use crate::output::table::cut;
+use crate::output::times::{now, parse_future, parse_past};
+use crate::output::{Screen, json, remark};
+
+/// How much of a task's name or command each line has.
+const LABEL_WIDTH: usize = 24;
 
 /// Follow events, live or from an earlier number
 #[derive(Args, Debug)]
@@ -18,7 +33,8 @@ Examples:
   tenure watch                                       everything
   tenure watch 0190b5a2-77f0-7cc3-98b4-dc0c0c07398f  one task, until it ends
   tenure watch --queue images --kind failed,crashed
-  tenure watch --from 1 -o jsonl                     all that is kept, then live")]
+  tenure watch --from 1 -o jsonl                     all that is kept, then live
+  tenure watch --since yesterday --until now --kind failed")]
 pub(crate) struct Watch {
     /// Only this task, until it ends
     #[arg(value_name = "TASK")]
@@ -38,54 +54,170 @@ pub(crate) struct Watch {
     /// Start with the event of this number instead of now
     #[arg(long, value_name = "NUMBER")]
     from: Option<u64>,
+    /// Start with the events since this time: 1h, yesterday, 23:30, 2026-01-31
+    #[arg(long, value_name = "TIME", conflicts_with = "from")]
+    since: Option<String>,
+    /// Stop at this time; `now` stops when everything until now is told
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
     /// Stop after this many events
     #[arg(short = 'n', long, value_name = "COUNT")]
     count: Option<u64>,
 }
 
 impl Watch {
-    pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
-        let mut filter = Filter::default();
-        if let Some(task) = &self.task {
-            filter = filter.task(resolve(client, task).await?);
+    pub(crate) async fn run(&self, client: &Client, global: &Global, screen: &Screen) -> Outcome {
+        let until = self.until.as_deref().map(|text| self.end_of(text, screen.now)).transpose()?;
+        let mut watch = self.request(client).await?;
+        if let Some(since) = &self.since {
+            let since = parse_past(since, screen.now).map_err(Failure::usage)?;
+            watch.from = Some(history::number_at(global, client, since).await?);
         }
-        if let Some(queue) = &self.queue {
-            filter = filter.queue(queue.as_str());
+        let mut teller = Teller {
+            screen,
+            client,
+            labels: Labels::default(),
+            with_dates: self.since.is_some(),
+            count: self.count,
+            until,
+            is_of_one: self.task.is_some(),
+            seen: 0,
+        };
+        if until.is_some_and(|until| until <= now()) {
+            return self.past(global, watch, &mut teller).await;
         }
-        if let Some(submitter) = &self.submitter {
-            filter = filter.submitter(submitter.as_str());
-        }
-        if let Some(worker) = &self.worker {
-            filter = filter.worker(worker.as_str());
-        }
+        let mut watcher = client.watch(filter(watch)).await?;
         if let Some(from) = self.from {
-            filter = filter.from(from);
+            warn_if_ahead(client, from).await?;
         }
-        filter = filter.kinds(self.kinds.iter().map(|kind| known(kind)).collect::<Result<Vec<_>, _>>()?);
-        let mut watcher = client.watch(filter).await?;
-        if let Some(from) = self.from {
-            tell_if_ahead(client, from).await?;
-        }
-        let mut seen = 0;
-        while let Some(watched) = next(client, &mut watcher).await {
-            let Some(event) = told(watched?, screen, true)? else { continue };
-            seen += 1;
-            let is_over = self.task.is_some() && event.is_end();
-            if is_over || self.count.is_some_and(|count| seen >= count) {
-                break;
+        let over = async {
+            match until {
+                Some(until) => tokio::time::sleep(Duration::from_millis(until.saturating_sub(now()))).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(over);
+        loop {
+            let watched = tokio::select! {
+                biased;
+                watched = next(client, &mut watcher) => watched,
+                () = &mut over => return Ok(OK),
+            };
+            match watched.transpose()? {
+                None => return Ok(OK),
+                Some(Watched::Gap { from, to }) => tell_gap(from, to, screen)?,
+                Some(Watched::Event(event)) => {
+                    if teller.tell(&event).await?.is_break() {
+                        return Ok(OK);
+                    }
+                }
             }
         }
+    }
+
+    /// Tells what has been, and no more.
+    async fn past(&self, global: &Global, mut watch: Request, teller: &mut Teller<'_>) -> Outcome {
+        watch.from.get_or_insert(1);
+        let is_dated = self.since.is_some();
+        let see = async |past| match past {
+            Past::Event(event) => teller.tell(&event).await,
+            // A time was asked for, not a number.
+            Past::Gap { .. } if is_dated => Ok(ControlFlow::Continue(())),
+            Past::Gap { from, to } => tell_gap(from, to, teller.screen).map(ControlFlow::Continue),
+        };
+        history::read(global, watch, see).await?;
         Ok(OK)
+    }
+
+    /// A span is before now where a watch looks back, and after now where it looks ahead.
+    fn end_of(&self, text: &str, now: u64) -> Result<u64, Failure> {
+        let looks_back = self.since.is_some() && !text.starts_with('+');
+        let parsed = if looks_back { parse_past(text, now) } else { parse_future(text, now) };
+        parsed.map_err(Failure::usage)
+    }
+
+    async fn request(&self, client: &Client) -> Result<Request, Failure> {
+        let task = match &self.task {
+            Some(task) => Some(resolve(client, task).await?),
+            None => None,
+        };
+        let name = |text: &Option<String>| text.as_deref().map(Into::into);
+        Ok(Request {
+            task,
+            queue: name(&self.queue),
+            submitter: name(&self.submitter),
+            worker: name(&self.worker),
+            kinds: self.kinds.iter().map(|kind| known(kind)).collect::<Result<_, _>>()?,
+            from: self.from,
+        })
+    }
+}
+
+/// The same watch, for the client.
+fn filter(watch: Request) -> Filter {
+    let mut filter = Filter::default().kinds(watch.kinds);
+    if let Some(task) = watch.task {
+        filter = filter.task(task);
+    }
+    if let Some(queue) = watch.queue {
+        filter = filter.queue(queue);
+    }
+    if let Some(submitter) = watch.submitter {
+        filter = filter.submitter(submitter);
+    }
+    if let Some(worker) = watch.worker {
+        filter = filter.worker(worker);
+    }
+    match watch.from {
+        Some(from) => filter.from(from),
+        None => filter,
+    }
+}
+
+/// Prints events, and knows when it is enough.
+struct Teller<'a> {
+    screen: &'a Screen,
+    client: &'a Client,
+    labels: Labels,
+    with_dates: bool,
+    count: Option<u64>,
+    until: Option<u64>,
+    is_of_one: bool,
+    seen: u64,
+}
+
+impl Teller<'_> {
+    async fn tell(&mut self, event: &Event) -> Result<ControlFlow<()>, Failure> {
+        if self.until.is_some_and(|until| event.at.0 > until) {
+            return Ok(ControlFlow::Break(()));
+        }
+        let called = match event.task {
+            Some(task) if self.screen.is_table() => {
+                let label = self.labels.find(self.client, task).await;
+                Some(
+                    format!("{} {}", short(task), cut(&escape_line(label), LABEL_WIDTH))
+                        .trim_end()
+                        .to_owned(),
+                )
+            }
+            _ => None,
+        };
+        let line = if self.with_dates { dated_line } else { events::line };
+        self.screen
+            .next(|| line(event, called.as_deref(), event.at.0, self.screen.paint), || json::event(event))?;
+        self.seen += 1;
+        let is_over = self.is_of_one && event.is_end() || self.count.is_some_and(|count| self.seen >= count);
+        Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 }
 
 /// Numbers continue from the newest one. A watch from a later number stays silent for long: after a restored backup,
 /// for instance.
-async fn tell_if_ahead(client: &Client, from: u64) -> Result<(), Failure> {
+async fn warn_if_ahead(client: &Client, from: u64) -> Result<(), Failure> {
     let newest = client.counts().await?.last_event;
     if from > newest + 1 {
         remark(format!(
-            "the newest event is {newest}: nothing is told before event {from}; --from {} does not wait",
+            "the newest event is {newest}: nothing is shown before event {from}; --from {} shows new events at once",
             newest + 1
         ));
     }
@@ -96,7 +228,10 @@ fn known(kind: &str) -> Result<EventKind, Failure> {
     match EventKind::from(kind) {
         EventKind::Other(_) => {
             let known: Vec<&str> = EventKind::KNOWN.iter().map(EventKind::as_str).collect();
-            Err(Failure::usage(format!("`{kind}` is no kind of event; known are {}", known.join(", "))))
+            Err(Failure::usage(format!(
+                "`{kind}` is not a known kind of event; the known kinds are {}",
+                known.join(", ")
+            )))
         }
         known => Ok(known),
     }

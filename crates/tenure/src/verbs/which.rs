@@ -1,13 +1,17 @@
-//! Which task is meant: an id, the unique beginning of one, or `name:NAME`.
+//! Which task is meant: an id, its end or its beginning if no other task has the same, or `name:NAME`.
 
 use tenure_client::{Client, Query, TaskId, TaskInfo, Timestamp};
 
 use crate::exit::{BAD_INPUT, Failure, REFUSED};
+use crate::output::label::digits as plain;
+use crate::output::times::now;
 
-/// The shortest beginning that is looked up.
+/// The shortest part of an id that is looked up.
 const DIGITS_MIN: usize = 6;
 /// How many tasks are looked at to find the rest of an id.
 const SEARCH_MAX: usize = 100_000;
+/// A part of an id is looked for among the tasks of this time first: people mean what they have just seen.
+const RECENT_MILLIS: u64 = 86_400_000;
 /// Ids are made by clients, whose clocks may differ from the broker's.
 const CLOCK_SKEW_MILLIS: u64 = 600_000;
 
@@ -20,10 +24,10 @@ pub(crate) async fn resolve(client: &Client, text: &str) -> Result<TaskId, Failu
         return Ok(id);
     }
     let digits = text.replace('-', "").to_ascii_lowercase();
-    let is_beginning =
+    let is_part =
         digits.len() >= DIGITS_MIN && digits.len() < 32 && digits.chars().all(|c| c.is_ascii_hexdigit());
-    if !is_beginning {
-        let hint = format!("write the id, at least its first {DIGITS_MIN} digits, or name:NAME");
+    if !is_part {
+        let hint = format!("write the id, at least its last {DIGITS_MIN} digits, or name:NAME");
         return Err(Failure::new(BAD_INPUT, format!("`{text}` is not a task: {hint}")));
     }
     // An id begins with the time it was made, so only the tasks of that time need to be looked at.
@@ -33,11 +37,14 @@ pub(crate) async fn resolve(client: &Client, text: &str) -> Result<TaskId, Failu
     if let Some(id) = search(client, near, text, &digits).await? {
         return Ok(id);
     }
-    // Clients may choose other ids.
-    match search(client, Query::default().page(1_000), text, &digits).await? {
-        Some(id) => Ok(id),
-        None => Err(Failure::new(REFUSED, format!("there is no task whose id begins with {text}"))),
+    // The end of an id says nothing of its time, and clients may choose other ids.
+    let recent = Query::default().submitted_after(Timestamp(now().saturating_sub(RECENT_MILLIS)));
+    for query in [recent, Query::default()] {
+        if let Some(id) = search(client, query.page(1_000), text, &digits).await? {
+            return Ok(id);
+        }
     }
+    Err(Failure::new(REFUSED, format!("there is no task whose id begins or ends with {text}")))
 }
 
 pub(crate) async fn show(client: &Client, text: &str) -> Result<TaskInfo, Failure> {
@@ -54,10 +61,10 @@ async fn search(client: &Client, query: Query, text: &str, digits: &str) -> Resu
     let mut looked = 0;
     while let Some(task) = listing.next().await {
         let id = task?.id;
-        if plain(id).starts_with(digits) {
+        let whole = plain(id);
+        if whole.starts_with(digits) || whole.ends_with(digits) {
             if let Some(other) = found.filter(|other| *other != id) {
-                let why =
-                    format!("`{text}` is not unique: {other} and {id} begin with it, write more digits");
+                let why = format!("`{text}` is not unique: {other} and {id} have it, write more digits");
                 return Err(Failure::new(BAD_INPUT, why));
             }
             found = Some(id);
@@ -66,15 +73,11 @@ async fn search(client: &Client, query: Query, text: &str, digits: &str) -> Resu
         if looked >= SEARCH_MAX && found.is_none() {
             return Err(Failure::new(
                 BAD_INPUT,
-                format!("none of the first {SEARCH_MAX} tasks begins with `{text}`: write the whole id"),
+                format!("none of the first {SEARCH_MAX} tasks has `{text}` in its id: write the whole id"),
             ));
         }
     }
     Ok(found)
-}
-
-fn plain(id: TaskId) -> String {
-    id.to_string().replace('-', "")
 }
 
 /// The span of time in which an id that begins so was made: its first twelve digits are milliseconds.
@@ -93,7 +96,7 @@ mod tests {
     #[test]
     fn the_beginning_of_an_id_tells_when_it_was_made() {
         let id = TaskId::new();
-        let now = crate::output::times::now();
+        let now = now();
         for length in [6, 8, 12, 20] {
             let (after, before) = time_of(&plain(id)[..length]);
             assert!(after <= now && now <= before, "{length}: {after} {now} {before}");

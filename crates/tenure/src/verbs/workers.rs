@@ -19,7 +19,7 @@ use crate::units::{show_duration, show_size};
 Examples:
   tenure workers
   tenure workers --all                 also those that are gone
-  tenure workers drain node-7          it finishes what it has, then leaves
+  tenure workers drain node-7          it finishes its tasks, then leaves
   tenure workers clear node-7          ends its quarantine")]
 pub(crate) struct Workers {
     /// Include workers that are gone
@@ -58,7 +58,7 @@ impl Drain {
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
         for worker in &self.workers {
             client.drain_worker(worker.as_str()).await?;
-            let text = || format!("worker {worker} takes nothing new, finishes and leaves");
+            let text = || format!("worker {worker} is draining: it finishes its tasks and leaves");
             screen.next(text, || json!({ "worker": worker, "draining": true }))?;
         }
         Ok(OK)
@@ -98,11 +98,11 @@ pub(crate) fn table(workers: &[WorkerInfo], now: u64) -> Table {
         Column::Flexible("QUEUES"),
         Column::Flexible("CAPABILITIES"),
         Column::Fixed("SEEN"),
-        Column::Number("CPU"),
-        Column::Number("MEMORY"),
+        Column::Spare("CPU"),
+        Column::Spare("MEMORY"),
         Column::Number("CRASHES"),
-        Column::Fixed("DOOR"),
-        Column::Flexible("HOST"),
+        Column::Spare("DOOR"),
+        Column::Spare("HOST"),
         Column::Flexible("NOTE"),
     ];
     let mut table = Table::new(columns, "no workers: start one with `tenure work`");

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::said::{self, Said};
+use super::directive::{self, Directive};
 
 /// The longest line that may be for the worker; a longer one is only output.
 const LINE_BYTES_MAX: usize = 8 << 10;
@@ -58,7 +58,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub(crate) fn add(&mut self, bytes: &[u8], mut tell: impl FnMut(Said)) {
+    pub(crate) fn add(&mut self, bytes: &[u8], mut tell: impl FnMut(Directive)) {
         for &byte in bytes {
             if byte != b'\n' {
                 self.is_long |= self.begun.len() >= LINE_BYTES_MAX;
@@ -69,7 +69,7 @@ impl Lines {
             }
             if !self.is_long
                 && let Ok(line) = std::str::from_utf8(&self.begun)
-                && let Some(said) = said::parse(line)
+                && let Some(said) = directive::parse(line)
             {
                 tell(said);
             }
@@ -119,8 +119,8 @@ mod tests {
         lines.add(&vec![b'x'; 3 * LINE_BYTES_MAX], |said| told.push(said));
         lines.add(b"\n::progress 50\n", |said| told.push(said));
         let percents = told.iter().map(|said| match said {
-            Said::Progress(progress) => progress.percent,
-            Said::Checkpoint(_) => None,
+            Directive::Progress(progress) => progress.percent,
+            Directive::Checkpoint(_) => None,
         });
         assert_eq!(percents.collect::<Vec<_>>(), [Some(42), Some(50)]);
         assert!(lines.begun.capacity() <= 4 * LINE_BYTES_MAX);

@@ -152,15 +152,15 @@ impl Holder {
 
 fn describe(holder: Option<Holder>) -> String {
     match holder {
-        None => "another of this name runs on this machine, or what it ran is being ended".to_owned(),
+        None => "another worker of this name runs on this machine, or its tasks are being stopped".to_owned(),
         Some(holder @ Holder { worker, guard, .. }) if holder.is_orphaned() => format!(
-            "another of this name is dead (process {worker}), and its guard (process {guard}) does not notice"
+            "another worker of this name is dead (process {worker}), and its guard (process {guard}) has not noticed"
         ),
         Some(Holder { worker, doing: Doing::Working, .. }) => {
-            format!("another of this name runs on this machine, as process {worker}")
+            format!("another worker of this name runs on this machine, as process {worker}")
         }
         Some(Holder { worker, guard, doing: Doing::Ending }) => format!(
-            "another of this name is dead (process {worker}), and what it ran is being ended by its guard (process {guard})"
+            "another worker of this name is dead (process {worker}), and its guard (process {guard}) is stopping its tasks"
         ),
     }
 }
@@ -168,7 +168,10 @@ fn describe(holder: Option<Holder>) -> String {
 fn advice(holder: Option<Holder>) -> String {
     match holder {
         Some(holder) if holder.is_orphaned() || holder.doing == Doing::Ending => {
-            format!("See what holds process {} up and end it, or choose another name with --id", holder.guard)
+            format!(
+                "Find out what blocks process {} and stop it, or choose another name with --id",
+                holder.guard
+            )
         }
         Some(Holder { worker, .. }) => format!("End it (kill {worker}), or choose another name with --id"),
         None => "Choose another name with --id".to_owned(),
@@ -203,16 +206,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_holds_a_name_is_told_with_what_to_do() {
+    fn the_holder_of_a_name_is_shown_with_what_to_do() {
         let own = std::process::id();
         let holder = |text: String| Holder::parse(&text);
         let working = holder(format!("{own} 7 working\n"));
         assert!(describe(working).contains(&format!("as process {own}")), "{}", describe(working));
         assert!(advice(working).contains(&format!("kill {own}")));
         let ending = holder("4194303 7 ending\n".to_owned());
-        assert!(describe(ending).contains("is being ended by its guard (process 7)"), "{}", describe(ending));
+        assert!(
+            describe(ending).contains("its guard (process 7) is stopping its tasks"),
+            "{}",
+            describe(ending)
+        );
         let orphaned = holder("4194303 7 working\n".to_owned());
-        assert!(describe(orphaned).contains("does not notice"), "{}", describe(orphaned));
+        assert!(describe(orphaned).contains("has not noticed"), "{}", describe(orphaned));
         assert!(advice(orphaned).contains("process 7"));
         for half in ["", "1", "1 2", "1 2 sleeping", "x y working"] {
             assert_eq!(holder(half.to_owned()), None);

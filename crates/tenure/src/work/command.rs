@@ -12,14 +12,17 @@ use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use tenure_client::LogStream;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
 use super::capture::{Capture, Lines};
+use super::directive::Directive;
 use super::group::Group;
 use super::guard::Guard;
-use super::said::Said;
+use super::live::{Live, Printed};
+use super::sink::Sinks;
 
 /// How often a group whose leader has ended is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -42,6 +45,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) kept_bytes: usize,
     /// Where all of stdout goes for others to read.
     pub(crate) passed_on: Option<PathBuf>,
+    /// Files that get everything.
+    pub(crate) sinks: Sinks,
     pub(crate) grace: Duration,
 }
 
@@ -63,6 +68,8 @@ pub(crate) struct Ran {
     pub(crate) timed_out: bool,
     /// It got a termination request before it had ended.
     pub(crate) interrupted: bool,
+    /// A file that should have got its output did not.
+    pub(crate) not_written: Option<String>,
 }
 
 /// The progress of ending the group.
@@ -76,10 +83,12 @@ enum Phase {
 impl Launch<'_> {
     /// Runs it. When `interrupted` comes, the group is ended. An error means that it could not be started.
     pub(crate) async fn run(
-        self,
+        mut self,
         guard: &Guard,
         interrupted: impl Future<Output = ()>,
-        mut tell: impl FnMut(Said),
+        mut tell: impl FnMut(Directive),
+        live: &mut Live,
+        mut print: impl FnMut(Printed),
     ) -> std::io::Result<Ran> {
         let begun = Instant::now();
         let mut passed_on = self.passed_on.as_ref().map(File::create).transpose()?;
@@ -87,7 +96,7 @@ impl Launch<'_> {
         let mut child = self.spawn()?;
         let group = Group::led_by(child.id().unwrap_or_default())
             .ok_or_else(|| std::io::Error::other("it has no number"))?;
-        let _tended = Tended::new(guard, group);
+        let _tended = GuardedGroup::new(guard, group);
         if let (Input::Text(text), Some(mut stdin)) = (&self.stdin, child.stdin.take()) {
             let text = text.clone();
             // It may end without reading everything.
@@ -120,6 +129,10 @@ impl Launch<'_> {
                 count = read(&mut stdout, &mut out_read), if stdout.is_some() => {
                     let bytes = &out_read[..count];
                     out.add(bytes);
+                    live.add(LogStream::Stdout, bytes);
+                    if let Some(sink) = &mut self.sinks.stdout {
+                        sink.write(bytes);
+                    }
                     lines.add(bytes, &mut tell);
                     if let Some(file) = &mut passed_on {
                         passed_bytes += bytes.len() as u64;
@@ -132,7 +145,14 @@ impl Launch<'_> {
                         }
                     }
                 }
-                count = read(&mut stderr, &mut err_read), if stderr.is_some() => err.add(&err_read[..count]),
+                count = read(&mut stderr, &mut err_read), if stderr.is_some() => {
+                    let bytes = &err_read[..count];
+                    err.add(bytes);
+                    live.add(LogStream::Stderr, bytes);
+                    if let Some(sink) = &mut self.sinks.stderr {
+                        sink.write(bytes);
+                    }
+                }
                 ended = child.wait(), if status.is_none() => status = Some(ended?),
                 () = &mut interrupted, if running => {
                     was_interrupted = true;
@@ -145,6 +165,9 @@ impl Launch<'_> {
                 () = until(kill_at(phase)), if matches!(phase, Phase::Terminated { .. }) => {
                     group.kill();
                     phase = Phase::Killed;
+                }
+                () = until(live.due()), if live.due().is_some() => {
+                    live.take(Instant::now()).into_iter().for_each(&mut print);
                 }
                 () = tokio::time::sleep(LOOK_EVERY), if status.is_some() => {}
             }
@@ -159,6 +182,7 @@ impl Launch<'_> {
             took: begun.elapsed(),
             timed_out,
             interrupted: was_interrupted,
+            not_written: self.sinks.trouble(),
         })
     }
 
@@ -187,19 +211,19 @@ impl Launch<'_> {
 }
 
 /// While it exists, the guard tracks the group, whatever happens to this process or this future.
-struct Tended<'a> {
+struct GuardedGroup<'a> {
     guard: &'a Guard,
     group: Group,
 }
 
-impl<'a> Tended<'a> {
-    fn new(guard: &'a Guard, group: Group) -> Tended<'a> {
+impl<'a> GuardedGroup<'a> {
+    fn new(guard: &'a Guard, group: Group) -> GuardedGroup<'a> {
         guard.add(group);
-        Tended { guard, group }
+        GuardedGroup { guard, group }
     }
 }
 
-impl Drop for Tended<'_> {
+impl Drop for GuardedGroup<'_> {
     fn drop(&mut self) {
         if self.group.is_alive() {
             self.group.kill();

@@ -26,8 +26,16 @@ pub(crate) struct Command {
     pub(crate) env: BTreeMap<String, String>,
     #[serde(default)]
     pub(crate) cwd: Option<PathBuf>,
+    /// The submitter's directory. The command runs there if this machine has it, and `cwd` says nothing else.
+    #[serde(default)]
+    pub(crate) submitted_from: Option<PathBuf>,
     #[serde(default)]
     pub(crate) stdin: Option<String>,
+    /// Files that get all of the output, with `%{id}` and others in their names.
+    #[serde(default)]
+    pub(crate) stdout: Option<String>,
+    #[serde(default)]
+    pub(crate) stderr: Option<String>,
     /// How long it may run. Default: no limit.
     #[serde(default)]
     pub(crate) timeout_secs: Option<u64>,

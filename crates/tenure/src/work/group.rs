@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_can_be_made_to_signal_everybody() {
+    fn no_process_group_id_can_signal_all_processes() {
         for pid in [0, 1, u32::MAX, 1 << 31] {
             assert_eq!(Group::led_by(pid), None);
         }

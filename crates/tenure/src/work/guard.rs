@@ -58,7 +58,7 @@ impl Guard {
     /// Starts a guard for the worker of this name.
     pub(crate) fn start(work: &Work, worker: &str, run: &str, global: &Global) -> Result<Guard, Failure> {
         let program = std::env::current_exe()
-            .map_err(|error| Failure::system(format!("cannot tell where this program is: {error}")))?;
+            .map_err(|error| Failure::system(format!("cannot find the path of this program: {error}")))?;
         let mut command = Command::new(program);
         command.args(["work", "--guard", "--id", worker, "--broker", &global.broker]);
         command.args(work.queues().iter().flat_map(|queue| ["--queue", queue]));
@@ -95,11 +95,11 @@ impl Guard {
     }
 
     pub(crate) fn add(&self, group: Group) {
-        self.say(format!("+{}", group.number()).as_bytes());
+        self.send(format!("+{}", group.number()).as_bytes());
     }
 
     pub(crate) fn remove(&self, group: Group) {
-        self.say(format!("-{}", group.number()).as_bytes());
+        self.send(format!("-{}", group.number()).as_bytes());
     }
 
     /// A directory that must not outlive the worker.
@@ -115,17 +115,17 @@ impl Guard {
         let path = path.as_os_str().as_bytes();
         // A path with a line break cannot be sent, and a part of it would be another path.
         if !path.contains(&b'\n') {
-            self.say(&[sign, path].concat());
+            self.send(&[sign, path].concat());
         }
     }
 
     /// Sends the guard away.
-    pub(crate) fn dismiss(&self) {
-        self.say(GOODBYE.as_bytes());
+    pub(crate) fn release(&self) {
+        self.send(GOODBYE.as_bytes());
         let _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).wait();
     }
 
-    fn say(&self, text: &[u8]) {
+    fn send(&self, text: &[u8]) {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         // Without its guard the worker still works; only its own death is less tidy.
         let _ = line.write_all(&[text, b"\n"].concat());
@@ -133,7 +133,7 @@ impl Guard {
 }
 
 /// The guard's side: listens on stdin until the worker is gone.
-pub(crate) fn stand(work: &Work, worker: &str, global: &Global) -> Outcome {
+pub(crate) fn run_guard(work: &Work, worker: &str, global: &Global) -> Outcome {
     let worker_pid = std::os::unix::process::parent_id();
     let waits = |for_whom: &str| drop(answer(WAITING, for_whom));
     let claimed = Claim::take(worker, global, worker_pid, work.takeover_timeout, waits);
@@ -158,7 +158,7 @@ pub(crate) fn stand(work: &Work, worker: &str, global: &Global) -> Outcome {
             let _ = std::fs::remove_dir_all(place);
         }
     });
-    let told = tell_until_heard(work, worker, global, &name);
+    let told = report_until_accepted(work, worker, global, &name);
     drop(name);
     let _ = tidying.join();
     told
@@ -171,7 +171,7 @@ fn answer(word: &str, about: &str) -> std::io::Result<()> {
 }
 
 /// Tells the broker, unless the next worker of the name is there to do so.
-fn tell_until_heard(work: &Work, worker: &str, global: &Global, name: &Claim) -> Outcome {
+fn report_until_accepted(work: &Work, worker: &str, global: &Global, name: &Claim) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -179,7 +179,7 @@ fn tell_until_heard(work: &Work, worker: &str, global: &Global, name: &Claim) ->
     runtime.block_on(async {
         let since = Instant::now();
         while since.elapsed() < TELLING && !name.is_wanted() {
-            match tokio::time::timeout(TRY, tell(work, worker, global)).await {
+            match tokio::time::timeout(TRY, report_tasks_lost(work, worker, global)).await {
                 Ok(Ok(())) => return Ok(OK),
                 // The broker may not have noticed yet that the worker's connection is closed, or it is away itself.
                 Ok(Err(_)) | Err(_) => tokio::time::sleep(TELL_EVERY).await,
@@ -224,7 +224,7 @@ fn listen(mut from: impl BufRead) -> Option<Left> {
 }
 
 /// Registers under the worker's name without any attempts, as a new process would, and leaves.
-async fn tell(work: &Work, worker: &str, global: &Global) -> Result<(), Failure> {
+async fn report_tasks_lost(work: &Work, worker: &str, global: &Global) -> Result<(), Failure> {
     let queues: Vec<Name> = work.queues().iter().map(|queue| queue.as_str().into()).collect();
     let mut spec = WorkerSpec::new(worker, queues, 1);
     spec.instance = u64::from(std::process::id());

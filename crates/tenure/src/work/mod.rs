@@ -6,20 +6,22 @@
 //! (`output.rs`). `guard.rs` handles the worker's own sudden death, `unreported.rs` results that the broker has not
 //! accepted, `supervise.rs` restarts.
 
+mod attempt_dir;
 mod capture;
 mod claim;
 mod command;
+mod directive;
 mod drain;
 mod form;
 mod group;
 mod guard;
+mod live;
 mod older;
 mod orphans;
 pub(crate) mod output;
-mod place;
 mod progress;
-mod said;
 mod shell;
+mod sink;
 mod supervise;
 mod unreported;
 
@@ -37,10 +39,10 @@ use crate::output::remark;
 use crate::output::times::{clock, now};
 use crate::signals::Signals;
 use crate::units::{counted, parse_duration, parse_size, show_duration};
+use attempt_dir::{AttemptDirs, Keeping};
 use drain::{Drain, Step};
 use guard::Guard;
 use older::Older;
-use place::Places;
 use shell::Shell;
 use unreported::Store;
 
@@ -59,12 +61,13 @@ const LAST_REPORTS: Duration = Duration::from_secs(2);
 #[command(after_help = "\
 A task's body is JSON: {\"command\": [\"sort\", \"-u\"], \"env\": {\"LC_ALL\": \"C\"}, \"cwd\": \"/data\", \"stdin\": \"b\\na\\n\",
 \"timeout_secs\": 60}; only command is needed. `tenure submit -- sort -u` writes it. A command finds TENURE_TASK_ID,
-TENURE_ATTEMPT, TENURE_QUEUE and more in its environment, and a directory of its own that is gone afterwards. A line
-`::progress 42 half way` on its stdout is told to whoever watches; `::checkpoint row 2000` is
-what the next attempt finds in $TENURE_CHECKPOINT if this one does not end well. Its output and exit code are kept: `tenure logs`.
+TENURE_ATTEMPT, TENURE_QUEUE and more in its environment. It runs where it was submitted, if this machine has that
+directory, else in a directory of its own that is gone afterwards. A line
+`::progress 42 half way` on its stdout reports progress to watchers; `::checkpoint row 2000` is
+what the next attempt finds in $TENURE_CHECKPOINT if this one crashes or fails. Its output and exit code are kept: `tenure logs`.
 
-Signals: SIGTERM or SIGINT drain (nothing new is taken, what runs goes on); a second one, at least a second later,
-ends what runs. Results that a broker does not take before --drain-timeout, or before the second signal, are kept as files:
+Signals: SIGTERM or SIGINT drain (no new tasks are taken, running tasks continue); a second one, at least a second later,
+stops running tasks. Results that a broker does not accept before --drain-timeout, or before the second signal, are kept as files:
 the next worker of the same --id in the same --dir reports them.
 
 Examples:
@@ -97,6 +100,9 @@ pub(crate) struct Work {
     /// Keep the working directories of tasks that did not complete
     #[arg(long)]
     keep: bool,
+    /// Keep the working directories of tasks that hold files when the task ends
+    #[arg(long)]
+    keep_files: bool,
     /// How much of stdout and stderr to keep: the beginning and the end of each
     #[arg(long, value_name = "SIZE", default_value = "256KB", value_parser = parse_size)]
     keep_output: u64,
@@ -132,12 +138,13 @@ impl Work {
         }
         let id = self.id.clone().unwrap_or_else(own_name);
         if self.guard {
-            return guard::stand(self, &id, global);
+            return guard::run_guard(self, &id, global);
         }
         if let Some(count) = self.supervise {
             return supervise::run(count, &id, global);
         }
-        let places = Places::new(self.dir.as_deref(), self.keep)?;
+        let places =
+            AttemptDirs::new(self.dir.as_deref(), Keeping { failed: self.keep, files: self.keep_files })?;
         let run = format!("{:016x}", random_seed());
         let guard = Guard::start(self, &id, &run, global)?;
         if let Some(base) = places.passing() {
@@ -163,7 +170,7 @@ impl Work {
         let outcome = runtime.block_on(self.serve(global, &shell));
         // Whatever is not ended now goes with the runtime; the guard is sent away after that.
         drop(runtime);
-        shell.guard.dismiss();
+        shell.guard.release();
         outcome
     }
 
@@ -193,9 +200,9 @@ impl Work {
         let left = shell.places.given().map(|base| Store::new(base, &shell.worker));
         if let Some(store) = left {
             let (unreported, unreadable) = store.read();
-            unreadable.iter().for_each(|text| say(text));
+            unreadable.iter().for_each(|text| log(text));
             if !unreported.is_empty() {
-                say(&format!(
+                log(&format!(
                     "reporting {} kept in {}",
                     results(unreported.len() as u64),
                     store.dir().display()
@@ -203,7 +210,7 @@ impl Work {
             }
             builder = builder.unreported(unreported).on_answer(move |task, attempt, answer| {
                 if let Some(stale) = store.answered(task, attempt, answer) {
-                    say(&format!(
+                    log(&format!(
                         "task {task}: the result of attempt {attempt} came too late, and stays in {}",
                         stale.display()
                     ));
@@ -218,13 +225,14 @@ impl Work {
             })
             .start()
             .await?;
-        say(&format!("worker {} serves {} at {}", shell.worker, self.queues.join(", "), global.broker));
-        let obeying = tokio::spawn(obey(signals, handle.clone(), self.drain_timeout, global.broker.clone()));
+        log(&format!("worker {} serves {} at {}", shell.worker, self.queues.join(", "), global.broker));
+        let obeying =
+            tokio::spawn(handle_signals(signals, handle.clone(), self.drain_timeout, global.broker.clone()));
         let ended = handle.ended().await;
         obeying.abort();
         let kept = keep(&handle.unreported(), shell)?;
         let stats = ended?;
-        say(&format!(
+        log(&format!(
             "worker {} has left: {} completed, {} failed",
             shell.worker, stats.completed, stats.failed
         ));
@@ -233,9 +241,9 @@ impl Work {
 }
 
 /// Drains at the first signal, ends what runs at the second, and leaves at the third.
-async fn obey(mut signals: Signals, worker: WorkerHandle, drain_timeout: Duration, broker: String) {
+async fn handle_signals(mut signals: Signals, worker: WorkerHandle, drain_timeout: Duration, broker: String) {
     signals.next().await;
-    say("draining: nothing new is taken; the same signal again, after a second, ends what runs");
+    log("draining: no new tasks are taken; the same signal again, after a second, stops the running tasks");
     worker.drain();
     let mut drain = Drain::new(drain_timeout);
     loop {
@@ -245,15 +253,15 @@ async fn obey(mut signals: Signals, worker: WorkerHandle, drain_timeout: Duratio
         }
         match drain.step(Instant::now(), &worker.stats()) {
             Step::Wait => {}
-            Step::Tell { results: count, left } => say(&format!(
-                "waiting for the broker at {broker} to take {}: for {} still, then kept as files; the same signal again keeps them now",
+            Step::Tell { results: count, left } => log(&format!(
+                "waiting for the broker at {broker} to accept {}: {} left, then they are kept as files; the same signal again keeps them now",
                 results(count),
                 show_duration(left)
             )),
             Step::GiveUp => return worker.leave_now(),
         }
     }
-    say("stopping: what runs is told to end");
+    log("stopping the running tasks");
     worker.stop();
     let mut last_reports = Drain::new(if worker.is_connected() { LAST_REPORTS } else { Duration::ZERO });
     loop {
@@ -282,8 +290,8 @@ fn keep(unreported: &[Unreported], shell: &Shell) -> Result<bool, Failure> {
     store.save(unreported)?;
     let tasks: Vec<String> =
         unreported.iter().map(|one| format!("{} attempt {}", one.task(), one.attempt())).collect();
-    say(&format!(
-        "the broker did not take {} ({}): kept in {}. Report with: tenure work --id {} --dir {}",
+    log(&format!(
+        "the broker did not accept {} ({}): kept in {}. Report with: tenure work --id {} --dir {}",
         results(unreported.len() as u64),
         tasks.join(", "),
         store.dir().display(),
@@ -303,6 +311,6 @@ fn own_name() -> String {
     format!("{}-{}", if host.is_empty() { "worker" } else { host }, std::process::id())
 }
 
-fn say(text: &str) {
+fn log(text: &str) {
     remark(format!("{}  {text}", clock(now())));
 }

@@ -15,11 +15,11 @@ pub(crate) const MARK: &str = "TENURE_WORKER_RUN";
 /// live on.
 pub(crate) fn find(mark: &str) -> BTreeSet<Group> {
     let wanted = format!("{MARK}={mark}");
-    let own = Place::of(Path::new("/proc/self"));
+    let own = ProcessGroup::of(Path::new("/proc/self"));
     let mut groups = BTreeSet::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let path = entry.path();
-        let Some(place) = Place::of(&path) else { continue };
+        let Some(place) = ProcessGroup::of(&path) else { continue };
         let is_ours =
             own.as_ref().is_some_and(|own| own.session == place.session && own.group != place.group);
         if is_ours && carries(&path, wanted.as_bytes()) {
@@ -36,21 +36,21 @@ fn carries(process: &Path, wanted: &[u8]) -> bool {
 
 /// The group and session of a process.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
+struct ProcessGroup {
     group: u32,
     session: u32,
 }
 
-impl Place {
-    fn of(process: &Path) -> Option<Place> {
-        Place::parse(&std::fs::read_to_string(process.join("stat")).ok()?)
+impl ProcessGroup {
+    fn of(process: &Path) -> Option<ProcessGroup> {
+        ProcessGroup::parse(&std::fs::read_to_string(process.join("stat")).ok()?)
     }
 
     /// `pid (name) state parent group session …`; the name may hold anything.
-    fn parse(stat: &str) -> Option<Place> {
+    fn parse(stat: &str) -> Option<ProcessGroup> {
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(2);
         let mut number = || fields.next()?.parse().ok();
-        Some(Place { group: number()?, session: number()? })
+        Some(ProcessGroup { group: number()?, session: number()? })
     }
 }
 
@@ -82,8 +82,8 @@ mod tests {
 
     #[test]
     fn a_name_with_brackets_does_not_shift_the_fields() {
-        let place = Place::parse("77 (a) b (c) S 1 42 7 0 -1").unwrap();
-        assert_eq!(place, Place { group: 42, session: 7 });
-        assert_eq!(Place::parse("77 (a"), None);
+        let place = ProcessGroup::parse("77 (a) b (c) S 1 42 7 0 -1").unwrap();
+        assert_eq!(place, ProcessGroup { group: 42, session: 7 });
+        assert_eq!(ProcessGroup::parse("77 (a"), None);
     }
 }

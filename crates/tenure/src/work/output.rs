@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::units::show_size;
+
 /// The result of a shell task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Output {
@@ -19,9 +21,27 @@ pub(crate) struct Output {
     pub(crate) stderr_truncated: bool,
     #[serde(default)]
     pub(crate) duration_ms: u64,
+    /// The directory in which the command ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cwd: Option<String>,
+    /// The files that were left in the task's private directory, which is removed unless `kept_in` names it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) files: Vec<LeftFile>,
+    /// There were more than are listed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) more_files: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) kept_in: Option<String>,
     /// Of a plan: what each step did, up to the one that failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) task_results: Vec<StepOutput>,
+}
+
+/// A file in a task's private directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LeftFile {
+    pub(crate) path: String,
+    pub(crate) bytes: u64,
 }
 
 /// What one step of a plan did.
@@ -45,6 +65,28 @@ pub(crate) struct StepOutput {
 }
 
 impl Output {
+    /// What became of the files in the private directory, if there were any.
+    pub(crate) fn files_sentence(&self) -> Option<String> {
+        const SHOWN_MAX: usize = 5;
+        if self.files.is_empty() {
+            return None;
+        }
+        let shown: Vec<String> = self
+            .files
+            .iter()
+            .take(SHOWN_MAX)
+            .map(|file| format!("{} ({})", file.path, show_size(file.bytes)))
+            .collect();
+        let more = if self.more_files || self.files.len() > SHOWN_MAX { " and more" } else { "" };
+        let shown = format!("{}{more}", shown.join(", "));
+        Some(match &self.kept_in {
+            Some(dir) => format!("its private directory {dir} is kept: {shown}"),
+            None => format!(
+                "its private directory was removed with {shown}; submit with --cwd DIR, or start the worker with --keep-files"
+            ),
+        })
+    }
+
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         // Text and numbers always become JSON.
         serde_json::to_vec(self).unwrap_or_default()

@@ -5,19 +5,25 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::fs::{Access, access};
 use tenure_client::{Context, Failure, Interrupt, Outcome};
 use tenure_plans::{PlanJob, PlanTask};
+use tokio::time::Instant;
 
+use super::attempt_dir::{AttemptDir, AttemptDirs, Left, step_file};
 use super::command::{Input, Launch, Ran};
+use super::directive::Directive;
 use super::form::{self, Command, Form};
 use super::guard::Guard;
+use super::live::{Live, Printed};
 use super::older::Older;
 use super::orphans::MARK;
 use super::output::{Output, StepOutput};
-use super::place::{Place, Places};
-use super::said::Said;
-use crate::output::paint::harmless;
+use super::sink::{Names, Sinks};
+use crate::output::label;
+use crate::output::paint::escape_line;
 use crate::output::remark;
+use crate::output::table::cut;
 use crate::output::times::{clock, now};
 use crate::units::show_duration;
 
@@ -30,13 +36,15 @@ const MESSAGE_LINE_MAX: usize = 300;
 /// As a shell says it: there is no such command, or it cannot be run.
 const NOT_FOUND: i32 = 127;
 const NOT_RUNNABLE: i32 = 126;
+/// How much of a name or a command is told with every line.
+const CALLED_WIDTH: usize = 40;
 
 /// Everything that all tasks of this worker share.
 #[derive(Debug)]
 pub(crate) struct Shell {
     pub(crate) guard: Guard,
     pub(crate) older: Older,
-    pub(crate) places: Places,
+    pub(crate) places: AttemptDirs,
     pub(crate) worker: String,
     /// The mark of this worker's run, by which its guard finds commands that the worker did not announce.
     pub(crate) run: String,
@@ -57,25 +65,32 @@ struct Done {
     interrupted: bool,
 }
 
+impl Done {
+    fn is_success(&self) -> bool {
+        self.output.exit_code == 0 && self.because.is_none() && !self.interrupted
+    }
+}
+
 impl Shell {
     pub(crate) async fn run(&self, context: Context) -> Outcome {
         let task = context.task();
-        self.say(&format!("task {task}: attempt {} begins", context.attempt()));
         let form = match form::parse(context.body(), self.any_line) {
             Ok(form) => form,
             // Another try would find the same body.
             Err(message) => {
-                self.say(&format!("task {task}: {}", harmless(&message)));
+                self.log(&format!("task {}: {}", label::short(task), escape_line(&message)));
                 return Outcome::fail(Failure::new(form_error(), message).last());
             }
         };
+        let called = called(&context, &form);
+        self.log(&format!("{called}: attempt {} begins", context.attempt()));
         // A command that must end has a grace period. The next attempt may have come already: it waits.
         let _alone = tokio::select! {
             biased;
             alone = self.older.gone(task) => alone,
             _ = context.interrupted() => {
-                let (outcome, sentence) = conclude(&context, &not_begun());
-                self.say(&format!("task {task}: {sentence} while an older attempt was still ending"));
+                let (outcome, sentence) = outcome_of(&context, &not_started_attempt());
+                self.log(&format!("{called}: {sentence} while an older attempt was still ending"));
                 return outcome;
             }
         };
@@ -89,45 +104,79 @@ impl Shell {
         if place.is_passing() {
             self.guard.add_place(&path);
         }
-        let done = match &form {
-            Form::Command(command) => self.command(&context, command, &place).await,
-            Form::Plan(plan) => self.plan(&context, plan, &place).await,
+        let mut live = Live::new(Instant::now());
+        let mut done = match &form {
+            Form::Command(command) => self.command(&context, command, &place, &mut live).await,
+            Form::Plan(plan) => self.plan(&context, plan, &place, &mut live).await,
         };
-        let (outcome, sentence) = conclude(&context, &done);
-        let kept = place.close(matches!(outcome, Outcome::Completed(_)));
+        live.finish(done.is_success()).into_iter().for_each(|printed| send(&context, printed));
+        let left = place.left();
+        let stays = place.stays(done.is_success(), &left);
+        done.output.kept_in = stays.then(|| path.display().to_string());
+        let Left { files, more } = left;
+        (done.output.files, done.output.more_files) = (files, more);
+        let (outcome, sentence) = outcome_of(&context, &done);
+        if !stays {
+            place.remove();
+        }
         self.guard.remove_place(&path);
-        let kept = kept.map(|path| format!("; its directory is {}", path.display())).unwrap_or_default();
+        let kept = if stays { format!("; its directory is {}", path.display()) } else { String::new() };
         let took = show_duration(Duration::from_millis(done.output.duration_ms));
-        self.say(&format!("task {task}: {} after {took}{kept}", harmless(&sentence)));
+        self.log(&format!("{called}: {} after {took}{kept}", escape_line(&sentence)));
+        if let Some(files) = done.output.files_sentence().filter(|_| !stays) {
+            self.log(&format!("{called}: {}", escape_line(&files)));
+        }
         outcome
     }
 
-    async fn command(&self, context: &Context, command: &Command, place: &Place) -> Done {
+    async fn command(
+        &self,
+        context: &Context,
+        command: &Command,
+        place: &AttemptDir,
+        live: &mut Live,
+    ) -> Done {
         let [program, args @ ..] = command.command.as_slice() else {
             return not_started("", &io::Error::other("nothing"));
         };
         let mut env = self.env(context, place);
         env.extend(command.env.iter().map(|(name, value)| (name.clone(), value.into())));
+        let cwd = directory(command, place);
+        let names = Names {
+            id: context.task().to_string(),
+            name: context.name().map(ToString::to_string).unwrap_or_default(),
+            attempt: context.attempt(),
+            index: 0,
+        };
+        let sinks = Sinks::open(command.stdout.as_deref(), command.stderr.as_deref(), &names, &cwd);
+        let sinks = match sinks {
+            Ok(sinks) => sinks,
+            Err(why) => return refused_to_run(why),
+        };
         let launch = Launch {
             program,
             args,
             env: &env,
-            cwd: command.cwd.clone().unwrap_or_else(|| place.path().to_owned()),
+            cwd: cwd.clone(),
+            sinks,
             stdin: command.stdin.clone().map_or(Input::Nothing, Input::Text),
             time_limit: command.time_limit(),
             kept_bytes: self.kept_bytes,
             passed_on: None,
             grace: self.grace,
         };
-        match self.launch(launch, context).await {
+        match self.launch(launch, context, live).await {
             Ok(ran) => Done {
-                because: ran.timed_out.then(|| "it ran longer than its time limit".to_owned()),
+                because: match ran.timed_out {
+                    true => Some("it ran longer than its time limit".to_owned()),
+                    false => ran.not_written.clone(),
+                },
                 interrupted: ran.interrupted,
-                output: output(&ran),
+                output: Output { cwd: Some(cwd.display().to_string()), ..output(&ran) },
             },
             Err(error) => match command.cwd.as_deref().filter(|cwd| !cwd.is_dir()) {
                 Some(cwd) => {
-                    not_to_be_run(format!("the directory {} cannot be used: {error}", cwd.display()))
+                    refused_to_run(format!("the directory {} cannot be used: {error}", cwd.display()))
                 }
                 None => not_started(program, &error),
             },
@@ -135,10 +184,10 @@ impl Shell {
     }
 
     /// Step by step, up to the first that fails.
-    async fn plan(&self, context: &Context, plan: &PlanJob, place: &Place) -> Done {
+    async fn plan(&self, context: &Context, plan: &PlanJob, place: &AttemptDir, live: &mut Live) -> Done {
         let env = self.env(context, place);
         let kept_bytes = self.kept_bytes.min(PLAN_KEPT_BYTES / (2 * plan.tasks.len()));
-        let passed_on = |number: u32| place.path().join(format!("step-{number}.out"));
+        let passed_on = |number: u32| place.path().join(step_file(number));
         let mut done = Done { output: Output::default(), because: None, interrupted: false };
         let mut results = Vec::new();
         let steps = plan.tasks.len();
@@ -154,10 +203,11 @@ impl Shell {
                 time_limit: step.timeout,
                 kept_bytes,
                 passed_on: plan.tasks.is_read(step.number).then(|| passed_on(step.number)),
+                sinks: Sinks::default(),
                 grace: self.grace,
             };
             let took_before = done.output.duration_ms;
-            done = match self.launch(launch, context).await {
+            done = match self.launch(launch, context, live).await {
                 Ok(ran) => {
                     results.push(step_output(step, &ran));
                     let because =
@@ -186,20 +236,20 @@ impl Shell {
         done
     }
 
-    async fn launch(&self, launch: Launch<'_>, context: &Context) -> io::Result<Ran> {
+    async fn launch(&self, launch: Launch<'_>, context: &Context, live: &mut Live) -> io::Result<Ran> {
         let interrupted = async {
             context.interrupted().await;
         };
         let tell = |said| match said {
-            Said::Progress(progress) => context.progress(progress.percent, &progress.note),
+            Directive::Progress(progress) => context.progress(progress.percent, &progress.note),
             // The command cannot learn when it is on disk; the worker sends it before any later report on the task.
-            Said::Checkpoint(text) => drop(context.save_checkpoint(text)),
+            Directive::Checkpoint(text) => drop(context.save_checkpoint(text)),
         };
-        launch.run(&self.guard, interrupted, tell).await
+        launch.run(&self.guard, interrupted, tell, live, |printed| send(context, printed)).await
     }
 
     /// What every command finds in its environment.
-    fn env(&self, context: &Context, place: &Place) -> Vec<(String, OsString)> {
+    fn env(&self, context: &Context, place: &AttemptDir) -> Vec<(String, OsString)> {
         let mut env: Vec<(String, OsString)> = Vec::new();
         let mut set = |name: &str, value: OsString| env.push((name.to_owned(), value));
         set("TENURE_TASK_ID", context.task().to_string().into());
@@ -207,6 +257,8 @@ impl Shell {
         set("TENURE_QUEUE", context.queue().to_string().into());
         set("TENURE_TASK_NAME", context.name().map(ToString::to_string).unwrap_or_default().into());
         set("TENURE_PARENT", context.parent().map(|parent| parent.to_string()).unwrap_or_default().into());
+        let after: Vec<String> = context.after().iter().map(|info| info.task.to_string()).collect();
+        set("TENURE_AFTER", after.join(" ").into());
         set("TENURE_SUBMITTER", context.submitter().map(ToString::to_string).unwrap_or_default().into());
         set("TENURE_PRIORITY", context.priority().to_string().into());
         set("TENURE_CRASHES", context.crashes().to_string().into());
@@ -224,11 +276,34 @@ impl Shell {
         env
     }
 
-    fn say(&self, text: &str) {
+    fn log(&self, text: &str) {
         if !self.quiet {
             remark(format!("{}  {text}", clock(now())));
         }
     }
+}
+
+/// Sends a piece of output to the broker.
+fn send(context: &Context, printed: Printed) {
+    context.append_log(printed.stream, printed.offset, printed.bytes);
+}
+
+/// Where a command runs: where it is told to, or where its submitter stood if this machine has that directory, or in
+/// the task's own.
+fn directory(command: &Command, place: &AttemptDir) -> PathBuf {
+    let can_be_entered = |dir: &&PathBuf| dir.is_dir() && access(*dir, Access::EXEC_OK).is_ok();
+    let chosen = command.cwd.as_ref().or(command.submitted_from.as_ref().filter(can_be_entered));
+    chosen.cloned().unwrap_or_else(|| place.path().to_owned())
+}
+
+/// How a task is spoken of: its short id, and its name or what it runs.
+fn called(context: &Context, form: &Form) -> String {
+    let what = match (context.name(), form) {
+        (Some(name), _) => name.to_string(),
+        (None, Form::Command(command)) => label::command_line(command.command.iter().map(String::as_str)),
+        (None, Form::Plan(_)) => "a plan".to_owned(),
+    };
+    format!("task {} {}", label::short(context.task()), escape_line(&cut(&what, CALLED_WIDTH)))
 }
 
 /// A checkpoint as a value in the environment. One that no command can have said is not for commands.
@@ -238,7 +313,7 @@ fn as_variable(checkpoint: &[u8]) -> Option<&str> {
 }
 
 /// The outcome for the broker, and a sentence for people.
-fn conclude(context: &Context, done: &Done) -> (Outcome, String) {
+fn outcome_of(context: &Context, done: &Done) -> (Outcome, String) {
     let Done { output, because, interrupted } = done;
     let result = output.to_bytes();
     let code = output.exit_code;
@@ -259,14 +334,14 @@ fn conclude(context: &Context, done: &Done) -> (Outcome, String) {
             None => {}
         }
     }
-    if code == 0 && because.is_none() && !interrupted {
+    if done.is_success() {
         return (Outcome::complete(result), "completed".to_owned());
     }
     let mut message = because.clone().unwrap_or_default();
     if message.is_empty() {
         message = output
             .signal
-            .map_or_else(|| format!("exit code {code}"), |signal| format!("died of signal {signal}"));
+            .map_or_else(|| format!("exit code {code}"), |signal| format!("killed by signal {signal}"));
     }
     let sentence = format!("failed, {message}");
     let last = output.stderr.lines().rev().find(|line| !line.trim().is_empty());
@@ -295,7 +370,7 @@ fn output(ran: &Ran) -> Output {
         stdout_truncated: ran.stdout.is_truncated(),
         stderr_truncated: ran.stderr.is_truncated(),
         duration_ms: u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX),
-        task_results: Vec::new(),
+        ..Output::default()
     }
 }
 
@@ -317,18 +392,18 @@ fn step_output(step: &PlanTask, ran: &Ran) -> StepOutput {
 
 fn not_started(program: &str, error: &io::Error) -> Done {
     let exit_code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUNNABLE };
-    let mut done = not_to_be_run(format!("`{program}` cannot be started: {error}"));
+    let mut done = refused_to_run(format!("`{program}` cannot be started: {error}"));
     done.output.exit_code = exit_code;
     done
 }
 
-fn not_to_be_run(because: String) -> Done {
+fn refused_to_run(because: String) -> Done {
     let output = Output { exit_code: NOT_RUNNABLE, stderr: format!("{because}\n"), ..Output::default() };
     Done { output, because: Some(because), interrupted: false }
 }
 
 /// Nothing was done for this attempt.
-fn not_begun() -> Done {
+fn not_started_attempt() -> Done {
     Done { output: Output::default(), because: None, interrupted: true }
 }
 
@@ -360,6 +435,7 @@ mod tests {
             took: Duration::from_secs(1),
             timed_out: true,
             interrupted: false,
+            not_written: None,
         };
         assert_eq!(output(&ran).exit_code, 124);
     }

@@ -36,7 +36,7 @@ pub(crate) fn run(count: u32, id: &str, global: &Global) -> Outcome {
         let (told, hears) = watch::channel(0_u32);
         let mut workers = JoinSet::new();
         for number in 1..=count {
-            let kept = Kept {
+            let kept = SupervisedWorker {
                 id: format!("{id}-{number}"),
                 options: options.clone(),
                 key: global.key.clone(),
@@ -60,14 +60,14 @@ pub(crate) fn run(count: u32, id: &str, global: &Global) -> Outcome {
 }
 
 /// One worker that is kept alive.
-struct Kept {
+struct SupervisedWorker {
     id: String,
     options: Vec<OsString>,
     key: Option<Secret>,
     told: watch::Receiver<u32>,
 }
 
-impl Kept {
+impl SupervisedWorker {
     async fn run(mut self) -> Outcome {
         let mut backoff = Backoff::default();
         loop {
@@ -80,11 +80,11 @@ impl Kept {
                 .map(Some)
                 .contains(&status.code().and_then(|code| u8::try_from(code).ok()))
             {
-                say(&format!("worker {} cannot start as it was told to: not started again", self.id));
+                log(&format!("worker {} cannot start with these options: not restarted", self.id));
                 return Ok(code(status));
             }
             let delay = backoff.next(begun.elapsed());
-            say(&format!("worker {} ended ({status}): started again in {}", self.id, show_duration(delay)));
+            log(&format!("worker {} ended ({status}): restarting in {}", self.id, show_duration(delay)));
             tokio::select! {
                 () = tokio::time::sleep(delay) => {}
                 _ = self.told.changed() => return Ok(OK),
@@ -94,7 +94,7 @@ impl Kept {
 
     fn start(&self) -> Result<Child, Failure> {
         let program = std::env::current_exe()
-            .map_err(|error| Failure::system(format!("cannot tell where this program is: {error}")))?;
+            .map_err(|error| Failure::system(format!("cannot find the path of this program: {error}")))?;
         let mut command = Command::new(program);
         // Its own process group: a terminal's signal reaches it through this process, and so only once.
         command.args(&self.options).args(["--id", &self.id]).process_group(0);
@@ -104,7 +104,7 @@ impl Kept {
         }
         let child =
             command.spawn().map_err(|error| Failure::system(format!("cannot start a worker: {error}")))?;
-        say(&format!("worker {} started, process {}", self.id, child.id().unwrap_or_default()));
+        log(&format!("worker {} started, process {}", self.id, child.id().unwrap_or_default()));
         Ok(child)
     }
 
@@ -164,7 +164,7 @@ fn code(status: ExitStatus) -> u8 {
     status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::INTERNAL)
 }
 
-fn say(text: &str) {
+fn log(text: &str) {
     remark(format!("{}  {text}", clock(now())));
 }
 

@@ -12,8 +12,8 @@ fn check(text: &str) -> crate::support::Said {
 }
 
 #[test]
-fn a_right_configuration_is_told_so() {
-    assert!(check("sync = \"50ms\"\nended_kept = 5\n").ok().contains("is right"));
+fn a_valid_configuration_is_reported() {
+    assert!(check("sync = \"50ms\"\nended_kept = 5\n").ok().contains("is valid"));
 }
 
 #[test]

@@ -11,14 +11,27 @@ use crate::support::TIMEOUT;
 const STRANGERS: usize = 300;
 
 #[test]
-fn a_crowd_of_silent_strangers_keeps_nobody_out_for_long() {
+fn silent_unauthenticated_connections_do_not_block_clients_for_long() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let (ready, log) = (directory.path().join("ready"), directory.path().join("log"));
     let program = env!("CARGO_BIN_EXE_tenure");
     let mut broker = Command::new("sh")
         .args(["-c", "ulimit -n 200; exec \"$0\" \"$@\"", program, "serve", "--native", "127.0.0.1:0"])
-        .args(["--xmessage", "off", "--resp", "off", "--mdp", "off", "--pingpong", "off", "--grpc", "off"])
+        .args([
+            "--xmessage",
+            "off",
+            "--resp",
+            "off",
+            "--mdp",
+            "off",
+            "--pingpong",
+            "off",
+            "--grpc",
+            "off",
+            "--http",
+            "off",
+        ])
         .arg("--data-dir")
         .arg(&data)
         .arg("--ready-file")

@@ -53,6 +53,7 @@ fn help_and_version_are_answers() {
         "restore",
         "journal",
         "doctor",
+        "open",
         "config",
         "completions",
     ] {
@@ -86,4 +87,12 @@ fn completions_are_made_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         assert!(run(program(&["completions", shell])).ok().contains("tenure"), "{shell}");
     }
+}
+
+#[test]
+fn the_address_for_a_browser_is_that_of_the_http_door() {
+    let print = |flags: &[&str]| run(program(&[&["open", "--print"], flags].concat()));
+    assert_eq!(print(&["--http", "127.0.0.1:8080"]).ok(), "http://127.0.0.1:8080/\n");
+    assert_eq!(print(&["--http", "0.0.0.0:8080", "-o", "json"]).json()["url"], "http://127.0.0.1:8080/");
+    print(&["--http", "off"]).fails(64, "--http");
 }

@@ -25,7 +25,7 @@ fn a_backup_is_made_while_the_broker_runs_and_brought_back() {
 }
 
 #[test]
-fn the_journal_is_verified_dumped_and_repaired_when_nobody_uses_it() {
+fn the_journal_is_verified_dumped_and_repaired_when_it_is_not_in_use() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let data_dir = data.to_str().unwrap();

@@ -10,6 +10,7 @@ mod files;
 mod keys;
 mod looking;
 mod pages;
+mod people;
 mod python;
 mod serving;
 mod steering;

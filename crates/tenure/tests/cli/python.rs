@@ -109,7 +109,7 @@ fn a_client_a_worker_and_a_watcher_in_python() {
 }
 
 #[test]
-fn peers_in_python_call_each_other_and_tell_everybody() {
+fn peers_in_python_call_each_other_and_broadcast() {
     let Some(python) = python() else { return };
     let broker = Broker::start();
     let start = |arguments: &[&str]| {

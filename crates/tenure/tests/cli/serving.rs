@@ -86,7 +86,7 @@ fn waiting_outlives_a_restart_of_the_broker() {
     broker.ended();
     let mut line = String::new();
     err.read_line(&mut line).unwrap();
-    assert!(line.contains("the broker is away"), "{line}");
+    assert!(line.contains("connection to the broker lost"), "{line}");
     let broker = Broker::start_in(dir.path(), &["--native", &address]);
     let _worker = broker.worker("w1", "q");
     let output = waiting.wait_with_output().unwrap();

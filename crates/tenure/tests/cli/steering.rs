@@ -28,7 +28,7 @@ fn a_task_is_held_released_paused_resumed_moved_cancelled_and_retried() {
 }
 
 #[test]
-fn the_reason_reaches_whoever_looks() {
+fn the_reason_is_shown_to_clients() {
     let broker = Broker::start();
     let task = broker.submit(&["-q", "q", "x"]);
     broker.tenure(&["pause", &task, "--reason", "disk is being replaced"]).ok();
@@ -93,7 +93,7 @@ fn a_paused_queue_starts_nothing_until_it_is_resumed() {
 fn a_queue_tells_of_its_backlog_from_its_thresholds_on() {
     let broker = Broker::start();
     let told = broker.tenure(&["queues", "threshold", "q", "--depth", "2", "--age", "1h"]).ok();
-    assert_eq!(told, "queue q tells of a backlog when 2 tasks are ready, or a task has been ready for 1h\n");
+    assert_eq!(told, "queue q reports a backlog when 2 tasks are ready, or a task has been ready for 1h\n");
     let first = broker.submit(&["-q", "q", "x"]);
     let second = broker.submit(&["-q", "q", "y"]);
     let queue = &broker.tenure(&["queues", "-o", "json"]).json()[0];
@@ -112,7 +112,7 @@ fn a_queue_tells_of_its_backlog_from_its_thresholds_on() {
         "{told}"
     );
     let told = broker.tenure(&["queues", "threshold", "q", "--none"]).ok();
-    assert_eq!(told, "queue q never tells of a backlog\n");
+    assert_eq!(told, "queue q reports no backlogs\n");
     let told = broker.tenure(&["queues", "threshold", "q", "--default"]).ok();
     assert_eq!(told, "queue q has the thresholds of all queues again\n");
     broker.tenure(&["queues", "threshold", "q"]).fails(64, "--depth");

@@ -21,10 +21,15 @@ fn a_body_comes_from_the_argument_a_file_or_stdin() {
 }
 
 #[test]
-fn people_read_the_id_and_why_nobody_can_take_it_yet() {
+fn people_read_the_id_and_why_no_worker_can_take_it_yet() {
     let broker = Broker::start();
-    let text = broker.tenure(&["submit", "-q", "images", "x"]).ok();
-    assert!(text.contains("no worker has ever served queue images"), "{text}");
+    let said = broker.tenure(&["submit", "-q", "images", "--name", "n", "x"]);
+    assert!(said.err.contains("no worker has ever served queue images"), "{said:?}");
+    // `id=$(tenure submit …)` is the id and nothing else.
+    assert_eq!((said.out.trim_end().len(), said.out.lines().count()), (36, 1), "{said:?}");
+    let again = broker.tenure(&["submit", "-q", "images", "--name", "n", "x"]);
+    assert_eq!(again.out, said.out);
+    assert!(again.err.contains("known already"), "{again:?}");
 }
 
 #[test]

@@ -83,13 +83,14 @@ pub(crate) fn run(mut command: Command) -> Said {
 }
 
 /// The doors that most stories do not need.
-pub(crate) const NATIVE_ONLY: [(&str, &str); 6] = [
+pub(crate) const NATIVE_ONLY: [(&str, &str); 7] = [
     ("TENURE_NATIVE", "127.0.0.1:0"),
     ("TENURE_XMESSAGE", "off"),
     ("TENURE_RESP", "off"),
     ("TENURE_MDP", "off"),
     ("TENURE_PINGPONG", "off"),
     ("TENURE_GRPC", "off"),
+    ("TENURE_HTTP", "off"),
 ];
 
 /// A running broker. It ends with the story.

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::support::{Broker, run};
 
@@ -13,10 +14,17 @@ use crate::support::{Broker, run};
 const EVIL: &str = "a\x1b[2J\x1b]0;owned\x07b\u{202e}c\u{9b}31m";
 
 /// Runs a command whose stdout and stderr are a terminal, and returns what the terminal got.
-fn on_a_terminal(mut command: Command) -> String {
+fn on_a_terminal(command: Command) -> String {
+    on_a_terminal_of(100, command)
+}
+
+/// The same, with so many columns.
+pub(crate) fn on_a_terminal_of(columns: u16, mut command: Command) -> String {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&terminal).expect("a terminal of one's own");
     unlockpt(&terminal).expect("an open terminal");
+    let size = Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&terminal, size).expect("a size");
     let name = ptsname(&terminal, Vec::new()).expect("its name");
     let side = || {
         let file = File::options().read(true).write(true).open(name.to_str().expect("text"));
@@ -72,7 +80,7 @@ fn what_is_piped_stays_as_it_is() {
 }
 
 #[test]
-fn names_with_characters_that_nobody_sees_are_refused() {
+fn names_with_invisible_characters_are_refused() {
     let broker = Broker::start();
     for hidden in ['\u{202e}', '\u{2066}', '\u{200f}', '\u{61c}', '\u{200b}', '\u{feff}'] {
         let name = format!("in{hidden}voices");

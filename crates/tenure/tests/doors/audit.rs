@@ -8,7 +8,7 @@ use serde_json::Value;
 use tenure_door_resp::testing::Reply;
 
 use crate::peers::zmtp::{Wire, greeting};
-use crate::peers::{ALL_DOORS, Grpc, MessagePack, Resp, address};
+use crate::peers::{ALL_DOORS, Grpc, MessagePack, Resp, address, http};
 use crate::support::{Broker, eventually, run, serve};
 
 const ADMIN: &str = "00112233445566778899aabbccddeeff";
@@ -85,7 +85,7 @@ fn one_act_and_each_refusal_of_a_key_are_told_at_every_door() {
     native(WRONG, &["list"]).fails(77, "key");
     told_at(dir.path(), "native", "submit");
     told(dir.path(), &[("task", said["task"].as_str().unwrap()), ("queue", "q")]);
-    told(dir.path(), &[("act", "pause-queue"), ("why", "this key does not allow to manage the broker")]);
+    told(dir.path(), &[("act", "pause-queue"), ("why", "this key may not manage the broker")]);
 
     let mut resp = Resp::connect(address(&broker, "resp"));
     let ok = Some(Reply::Simple("OK".into()));
@@ -113,6 +113,12 @@ fn one_act_and_each_refusal_of_a_key_are_told_at_every_door() {
         [Some(ADMIN), Some(LOOKER), Some(WRONG), None].map(|key| Grpc::call(&broker, key, pause, b"\n\x01q"));
     told_at(dir.path(), "grpc", "pause-queue");
     told(dir.path(), &[("door", "grpc"), ("code", "no-key")]);
+
+    for key in [Some(ADMIN), Some(LOOKER), Some(WRONG), None] {
+        http(&broker, key, "POST", "/v1/queues/q/pause", b"");
+    }
+    told_at(dir.path(), "http", "pause-queue");
+    told(dir.path(), &[("door", "http"), ("code", "no-key")]);
 
     let older = address(&broker, "xmessage");
     for key in [ADMIN, LOOKER, WRONG] {

@@ -19,10 +19,10 @@ use meter::Meter;
 const ADDRESS_SPACE_KIB: u64 = 1 << 20;
 const DESCRIPTORS: u64 = 2_048;
 
-/// How long a round of a well-behaved client may take during an attack. The goal is 200 ms; a binary without
-/// optimization gets more.
-const P99_MAX: Duration = Duration::from_millis(if cfg!(debug_assertions) { 1_000 } else { 200 });
-/// On a busy machine: how much longer than without an attack.
+/// How long a round of a well-behaved client may take during an attack.
+const P99_MAX: Duration = Duration::from_millis(200);
+/// A binary without optimization gets more, and on a busy machine so many times what it takes without an attack.
+const P99_MAX_UNOPTIMIZED: Duration = Duration::from_secs(1);
 const BUSY: u32 = 8;
 
 /// One key that may do everything, one that may read, one that may nothing.
@@ -52,7 +52,7 @@ fn a_small_broker_outlives_hostile_peers_and_serves_the_others() {
         println!("{name:45} p99 {p99:?}, {}", memory(&broker));
         let ended = broker.child.try_wait().unwrap();
         assert!(ended.is_none(), "{name}: the broker ended with {ended:?}\n{}", broker.log.so_far());
-        if p99 > P99_MAX.max(BUSY * quiet) {
+        if p99 > allowed(quiet) {
             slow.push(format!("{name}: p99 {p99:?}, without an attack {quiet:?}"));
         }
     }
@@ -60,6 +60,10 @@ fn a_small_broker_outlives_hostile_peers_and_serves_the_others() {
     let mut submit = broker.command(&["submit", "--connect-timeout", "30s", "--", "true"]);
     submit.env("TENURE_KEY", ALL);
     crate::support::run(submit).ok();
+}
+
+fn allowed(quiet: Duration) -> Duration {
+    if cfg!(debug_assertions) { P99_MAX_UNOPTIMIZED.max(BUSY * quiet) } else { P99_MAX }
 }
 
 fn small_broker(directory: &Path) -> Broker {

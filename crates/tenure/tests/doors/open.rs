@@ -10,7 +10,7 @@ use crate::support::Broker;
 #[test]
 fn all_doors_are_open_and_redis_clients_see_the_same_broker() {
     let broker = Broker::start_with(&ALL_DOORS);
-    for door in ["native", "xmessage", "resp", "mdp", "grpc"] {
+    for door in ["native", "xmessage", "resp", "mdp", "grpc", "http"] {
         TcpStream::connect(address(&broker, door)).unwrap_or_else(|error| panic!("{door}: {error}"));
     }
     for address in broker.doors["pingpong"].as_str().unwrap().split(',') {

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use tenure_door_resp::testing::Reply;
 
 use crate::peers::zmtp::Wire;
-use crate::peers::{ALL_DOORS, Grpc, HEADERS, MessagePack, Resp, address};
+use crate::peers::{ALL_DOORS, Grpc, HEADERS, HttpAnswer, MessagePack, Resp, address, http};
 use crate::support::{Broker, TIMEOUT, eventually, run};
 
 const GONE: &str = "00112233445566778899aabbccddeeff";
@@ -24,6 +24,8 @@ struct Peers {
     zmq: Wire,
     grpc_topics: Grpc,
     grpc_watch: Grpc,
+    http_events: HttpAnswer,
+    http_messages: HttpAnswer,
     older_worker: MessagePack,
     older_idle: MessagePack,
     native: std::process::Child,
@@ -66,6 +68,8 @@ impl Peers {
         let native = command.spawn().expect("the program starts");
         let (older_worker, older_idle) = (older(broker, "worker", key), older(broker, "actioner", key));
         let resp_idle = resp(broker, key);
+        let stream = |path| http(broker, Some(key), "GET", path, b"");
+        let (http_events, http_messages) = (stream("/v1/events"), stream("/v1/messages?topic=news"));
         Peers {
             resp_idle,
             resp_subscribed,
@@ -73,6 +77,8 @@ impl Peers {
             zmq,
             grpc_topics,
             grpc_watch,
+            http_events,
+            http_messages,
             older_worker,
             older_idle,
             native,
@@ -112,6 +118,7 @@ fn whatever_came_in_with_a_removed_key_ends_at_every_door() {
     for stream in [&mut gone.grpc_topics, &mut gone.grpc_watch] {
         while !stream.frame().1 {}
     }
+    assert!(gone.http_events.ends() && gone.http_messages.ends());
     eventually("the watch of the native door ends", || gone.native.try_wait().unwrap().is_some());
 
     assert_eq!(kept.resp_idle.ask("LLEN queue:q"), Some(Reply::Integer(0)));

@@ -5,6 +5,7 @@
 //! stands for fail the test.
 
 mod grpc;
+mod http;
 mod native;
 mod resp;
 mod resp_keys;
@@ -96,6 +97,7 @@ fn every_verb_of_every_door_needs_the_right_of_what_it_stands_for() {
     xmessage::examine(&broker, &mut findings);
     resp::examine(&broker, &mut findings);
     grpc::examine(&broker, &mut findings);
+    http::examine(&broker, &mut findings);
     zmq::examine(&broker, &mut findings);
     for name in what::all_names() {
         if !findings.covered.contains(name) {

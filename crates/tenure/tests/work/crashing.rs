@@ -137,7 +137,7 @@ impl Dice {
 }
 
 #[test]
-fn nothing_is_lost_and_nothing_runs_beside_itself_whoever_is_killed_and_when() {
+fn nothing_is_lost_and_no_task_runs_twice_at_once_whatever_is_killed() {
     const TASKS: usize = 40;
     const KILLS: u64 = 10;
     let seed = std::env::var("TENURE_SEED").ok().and_then(|seed| seed.parse().ok());

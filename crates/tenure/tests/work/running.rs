@@ -37,7 +37,7 @@ fn a_commands_output_and_exit_code_are_kept() {
 }
 
 #[test]
-fn what_a_command_wrote_does_not_steer_the_terminal_of_whoever_waits() {
+fn the_output_of_a_command_does_not_control_the_terminal_of_a_waiting_client() {
     let stage = Stage::new();
     let _worker = stage.worker("w", &[]);
     let task = stage.script("printf '\\033[2Jgone\\n' >&2; exit 3");
@@ -118,7 +118,7 @@ fn much_output_is_kept_by_its_ends() {
 }
 
 #[test]
-fn progress_lines_reach_whoever_watches() {
+fn progress_lines_reach_watchers() {
     let stage = Stage::new();
     let told = stage.block_on(async {
         let mut watcher = stage.client.watch(Watch::default().submitter("ada")).await.unwrap();
@@ -144,4 +144,29 @@ fn a_command_has_no_longer_than_it_may_have() {
     assert_eq!((ended.exit_code, result["signal"].as_i64()), (137, Some(9)), "{result}");
     assert!(ended.message.unwrap().contains("time limit"));
     assert_eq!(result["stdout"].as_str(), Some("here\n"));
+}
+
+#[test]
+fn a_pipeline_runs_in_order_without_a_shell_that_drives_it() {
+    let stage = Stage::new();
+    let submit = |args: &[&str]| {
+        let said = stage.broker.tenure(&[&["submit"], args].concat());
+        said.out.split_whitespace().next().unwrap_or_default().to_owned()
+    };
+    let fetch = submit(&["--name", "fetch", "--", "echo", "fetched"]);
+    let sort = submit(&["--after", "fetch", "--", "sh", "-c", "echo after $TENURE_AFTER"]);
+    let alarm = submit(&["--after", &format!("{sort}:failed"), "--", "false"]);
+    let held = submit(&["--after", &format!("{sort}:failed"), "--after-broken", "hold", "--", "true"]);
+    let waits = stage.broker.tenure(&["explain", &sort]);
+    assert!(waits.out.contains("waits for 1 task") && waits.out.contains("(fetch)"), "{waits:?}");
+    let shown = stage.broker.tenure(&["show", &sort]);
+    assert!(shown.out.contains("waiting (after 1 task)") && shown.out.contains("fetch (ready)"), "{shown:?}");
+    let _worker = stage.worker("w", &[]);
+    let (ended, result) = stage.result(sort.parse().unwrap());
+    assert_eq!((ended.state.as_str(), ended.exit_code), ("completed", 0));
+    assert_eq!(result["stdout"], format!("after {fetch}\n"));
+    let cancelled = stage.wait(alarm.parse().unwrap());
+    assert_eq!(cancelled.state.as_str(), "cancelled");
+    let shown = stage.broker.tenure(&["show", &held, "-o", "json"]);
+    assert!(shown.out.contains("dependency-broken"), "{shown:?}");
 }

@@ -31,7 +31,7 @@ fn cancelling_ends_the_whole_process_group() {
 }
 
 #[test]
-fn whoever_does_not_hear_term_is_killed_after_the_grace() {
+fn a_command_that_ignores_sigterm_is_killed_after_the_grace_period() {
     let stage = Stage::new();
     let _worker = stage.worker("w", &["--grace", "300ms"]);
     let file = stage.path("pid");

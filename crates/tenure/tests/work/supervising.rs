@@ -32,7 +32,7 @@ fn a_crashed_worker_is_started_again_and_goes_on() {
 }
 
 #[test]
-fn a_worker_that_was_told_wrongly_is_not_started_again_and_again() {
+fn a_worker_with_invalid_options_is_not_restarted() {
     let stage = Stage::new();
     let mut boss = stage.worker("boss", &["--supervise", "1", "--keep-output", "1GB"]);
     assert_eq!(boss.ended().code(), Some(64));
@@ -44,7 +44,7 @@ fn a_worker_whose_name_is_taken_says_what_it_waits_for() {
     let mut first = stage.worker("w", &[]);
     eventually("it is there", || stage.block_on(stage.client.workers()).unwrap().len() == 1);
     let _second = stage.worker("w", &[]);
-    eventually("it says so", || stage.log().contains("worker w waits: another of this name"));
+    eventually("it says so", || stage.log().contains("worker w waits: another worker of this name"));
     first.terminate();
     first.ended();
     eventually("it has the name", || stage.log().matches("worker w serves").count() == 2);

@@ -67,7 +67,7 @@ fn a_broker_that_does_not_answer_keeps_no_worker_from_its_name() {
 }
 
 #[test]
-fn a_guard_that_is_stuck_is_named_and_not_waited_for_for_ever() {
+fn a_stuck_guard_is_named_and_waited_for_a_limited_time() {
     let (_broker, address) = mute();
     let (mut worker, guard) = first(&address);
     let pid = Pid::from_raw(guard).unwrap();
@@ -79,7 +79,7 @@ fn a_guard_that_is_stuck_is_named_and_not_waited_for_for_ever() {
     kill_process(pid, Signal::KILL).unwrap();
     let err = said.fails(71, &format!("process {guard}"));
     assert!(err.contains("is not free after 3s") && err.contains("--id"), "{err}");
-    assert!(err.contains("worker w waits: another of this name is dead"), "{err}");
+    assert!(err.contains("worker w waits: another worker of this name is dead"), "{err}");
 }
 
 #[test]

@@ -47,13 +47,13 @@ pub(crate) fn check(dir: &Path, holder: Option<&str>) -> Vec<Finding> {
         Ok(time) if time <= SYNC_SLOW => Finding::good("disk sync", format!("{} each", micros(time))),
         Ok(time) => Finding::fair(
             "disk sync",
-            format!("{} each: every acknowledgement waits so long", micros(time)),
+            format!("{} each: every acknowledgement waits that long", micros(time)),
             "use a faster disk, or submit many tasks in one request",
         ),
         Err(error) => Finding::bad(
             "disk sync",
             format!("{} cannot be written: {error}", place.display()),
-            "mend its permissions, or choose another with --data-dir",
+            "fix its permissions, or choose another with --data-dir",
         ),
     });
     findings
@@ -68,7 +68,7 @@ fn nearest(dir: &Path) -> Option<PathBuf> {
 
 fn free(place: &Path) -> Finding {
     match rustix::fs::statvfs(place) {
-        Err(error) => Finding::fair("disk space", format!("cannot be told: {error}"), "look with df"),
+        Err(error) => Finding::fair("disk space", format!("unknown: {error}"), "check with df"),
         Ok(stat) => {
             let free = stat.f_bavail.saturating_mul(stat.f_frsize);
             let says = format!("{} free", show_size(free));

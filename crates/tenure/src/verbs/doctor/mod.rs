@@ -84,7 +84,7 @@ impl Doctor {
             findings.extend(broker(global).await);
             Ok(())
         })?;
-        tell(&findings, screen)
+        print_findings(&findings, screen)
     }
 
     fn configuration(&self, findings: &mut Vec<Finding>) -> Option<Loaded> {
@@ -105,7 +105,7 @@ impl Doctor {
                     findings.push(Finding::bad(
                         "configuration",
                         problem.to_string(),
-                        "mend it, then `tenure config check`",
+                        "fix it, then run `tenure config check`",
                     ));
                 }
                 None
@@ -168,7 +168,7 @@ fn holder_of(dir: &PathBuf) -> Option<String> {
     if dir.is_dir() { holder(dir) } else { None }
 }
 
-fn tell(findings: &[Finding], screen: &Screen) -> Outcome {
+fn print_findings(findings: &[Finding], screen: &Screen) -> Outcome {
     let name = |verdict| match verdict {
         Verdict::Good => ("good", Color::Green),
         Verdict::Fair => ("fair", Color::Yellow),

@@ -22,6 +22,7 @@ pub(crate) fn ports(doors: &Doors, is_running: bool) -> Vec<Finding> {
         ("resp", &doors.resp),
         ("mdp", &doors.mdp),
         ("grpc", &doors.grpc),
+        ("http", &doors.http),
     ];
     addresses.extend(single.into_iter().filter_map(|(door, address)| Some((door, address.as_deref()?))));
     if let Some((clients, workers)) = &doors.pingpong {
@@ -60,11 +61,7 @@ pub(crate) fn open_files() -> Finding {
         Some(current) if current < OPEN_FILES_LOW => {
             let most = limit.maximum.map_or("unlimited".to_owned(), |most| most.to_string());
             let advice = format!("raise it: ulimit -n {most}, or LimitNOFILE= of the service");
-            Finding::fair(
-                "open files",
-                format!("at most {current}: so many connections are possible"),
-                advice,
-            )
+            Finding::fair("open files", format!("at most {current} connections are possible"), advice)
         }
         Some(current) => Finding::good("open files", format!("at most {current}")),
         None => Finding::good("open files", "no limit"),
@@ -105,6 +102,7 @@ mod tests {
             mdp: None,
             pingpong: None,
             grpc: None,
+            http: None,
         };
         let findings = ports(&doors, false);
         assert_eq!(findings[0].verdict, Verdict::Bad);

@@ -4,17 +4,19 @@ use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::Path;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
 use tenure_client::{Client, OnLost, Refusal, TaskId, Timestamp};
 
 use super::Draft;
-use super::options::{Options, task_id};
+use super::options::{Broken, Options, after, task_id};
+use super::shell::{Shell, Surroundings};
 use crate::config::nearest;
 use crate::exit::{Failure, OK};
-use crate::output::paint::harmless;
+use crate::output::paint::escape_line;
 use crate::output::times::parse_future;
-use crate::output::{Screen, Several, json, remark};
+use crate::output::{ItemList, Screen, json, remark};
 use crate::units::parse_duration;
 use crate::verbs::connect::code_of;
 use crate::verbs::input::BYTES_MAX;
@@ -23,8 +25,15 @@ use crate::verbs::input::BYTES_MAX;
 const CHUNK: usize = 1_000;
 /// The longest line that is read.
 const LINE_BYTES_MAX: u64 = 2 * BYTES_MAX;
-const FIELDS: [&str; 19] = [
+const FIELDS: [&str; 28] = [
     "body",
+    "command",
+    "env",
+    "cwd",
+    "stdin",
+    "stdout",
+    "stderr",
+    "timeout",
     "queue",
     "name",
     "id",
@@ -32,6 +41,8 @@ const FIELDS: [&str; 19] = [
     "needs",
     "tags",
     "parent",
+    "after",
+    "after_broken",
     "hold",
     "not_before",
     "expires",
@@ -45,6 +56,17 @@ const FIELDS: [&str; 19] = [
     "cancel_timeout",
 ];
 
+/// Fields of which a shell task is made.
+const SHELL_FIELDS: [&str; 7] = ["command", "env", "cwd", "stdin", "stdout", "stderr", "timeout"];
+
+/// What holds for every line that does not say otherwise.
+#[derive(Debug)]
+pub(crate) struct Defaults<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) shell: &'a Shell,
+    pub(crate) around: Surroundings,
+}
+
 pub(crate) struct Submitted {
     pub(crate) tasks: Vec<TaskId>,
     pub(crate) code: u8,
@@ -54,9 +76,9 @@ pub(crate) struct Submitted {
 pub(crate) async fn submit(
     client: &Client,
     file: &Path,
-    options: &Options,
+    defaults: &Defaults<'_>,
     screen: &Screen,
-    told: &mut Several<'_>,
+    told: &mut ItemList<'_>,
 ) -> Result<Submitted, Failure> {
     let mut lines = open(file)?;
     let progress = progress();
@@ -66,7 +88,7 @@ pub(crate) async fn submit(
     loop {
         let mut chunk = Vec::new();
         let is_last =
-            fill(&mut *lines, file, options, screen.now, &mut number, &mut chunk).inspect_err(|_| {
+            fill(&mut *lines, file, defaults, screen.now, &mut number, &mut chunk).inspect_err(|_| {
                 progress.finish_and_clear();
                 if !all.tasks.is_empty() {
                     remark(format!("{} tasks of the lines before were submitted", all.tasks.len()));
@@ -83,7 +105,7 @@ pub(crate) async fn submit(
                 Err(refusal) => {
                     refused += 1;
                     all.code = code_of(&refusal.code);
-                    tell(&refusal, file, number, screen, told)?;
+                    report_refusal(&refusal, file, number, screen, told)?;
                 }
             }
         }
@@ -99,15 +121,15 @@ pub(crate) async fn submit(
     Ok(all)
 }
 
-fn tell(
+fn report_refusal(
     refusal: &Refusal,
     file: &Path,
     line: usize,
     screen: &Screen,
-    told: &mut Several<'_>,
+    told: &mut ItemList<'_>,
 ) -> Result<(), Failure> {
     if screen.is_table() {
-        remark(format!("{}:{line}: refused: {}", file.display(), harmless(&refusal.to_string())));
+        remark(format!("{}:{line}: refused: {}", file.display(), escape_line(&refusal.to_string())));
         return Ok(());
     }
     let value =
@@ -140,7 +162,7 @@ fn open(file: &Path) -> Result<Box<dyn BufRead>, Failure> {
 fn fill(
     lines: &mut dyn BufRead,
     file: &Path,
-    options: &Options,
+    defaults: &Defaults<'_>,
     now: u64,
     number: &mut usize,
     chunk: &mut Vec<(usize, Draft)>,
@@ -165,18 +187,28 @@ fn fill(
         let value: Value = serde_json::from_slice(&line)
             .map_err(|error| wrong(*number, &format!("is not JSON: {error}")))?;
         let Value::Object(fields) = value else { return Err(wrong(*number, "is not a JSON object")) };
-        chunk.push((*number, task(&fields, options, now).map_err(|why| wrong(*number, &why))?));
+        chunk.push((*number, task(&renamed(fields), defaults, now).map_err(|why| wrong(*number, &why))?));
     }
     Ok(false)
 }
 
 /// One line's task: what it does not say comes from the command line.
-fn task(fields: &Map<String, Value>, options: &Options, now: u64) -> Result<Draft, String> {
+fn task(fields: &Map<String, Value>, defaults: &Defaults<'_>, now: u64) -> Result<Draft, String> {
+    let Defaults { options, shell, around } = defaults;
     let queue = match fields.get("queue") {
         None => options.queue.as_str(),
         Some(queue) => queue.as_str().ok_or("queue: is not a text")?,
     };
     let mut task = options.submission_to(queue, now).map_err(|failure| failure.message)?;
+    if fields.contains_key("command") {
+        if fields.contains_key("body") {
+            return Err("body: a task has a body or a command, not both".to_owned());
+        }
+        let form = shell.form_of(fields, around)?;
+        task = task.body(form.to_bytes().map_err(|failure| failure.message)?);
+    } else if let Some(field) = SHELL_FIELDS.iter().find(|field| fields.contains_key(**field)) {
+        return Err(format!("{field}: is for a command; add \"command\", or put it into the body"));
+    }
     for (field, value) in fields {
         let wrong = |what: &str| format!("{field}: is not {what}");
         let text = || value.as_str().ok_or_else(|| wrong("a text"));
@@ -185,7 +217,10 @@ fn task(fields: &Map<String, Value>, options: &Options, now: u64) -> Result<Draf
             number.ok_or_else(|| wrong("a count from 0 to 65535"))
         };
         let names = || {
-            let list = value.as_array().ok_or_else(|| wrong("a list of texts"))?;
+            let list = match value {
+                Value::Array(list) => list.as_slice(),
+                one => std::slice::from_ref(one),
+            };
             list.iter()
                 .map(|name| name.as_str().ok_or_else(|| wrong("a list of texts")))
                 .collect::<Result<Vec<_>, _>>()
@@ -200,9 +235,21 @@ fn task(fields: &Map<String, Value>, options: &Options, now: u64) -> Result<Draf
                 other => task.body(other.to_string()),
             },
             "queue" => task,
+            field if SHELL_FIELDS.contains(&field) => task,
             "name" => task.name(text()?),
             "id" => task.id(id()?),
             "parent" => task.parent(id()?),
+            "after" => {
+                let one = || {
+                    value.as_str().map(|text| vec![text]).ok_or_else(|| wrong("a task or a list of tasks"))
+                };
+                let tasks = if value.is_array() { names() } else { one() }?;
+                tasks.into_iter().fold(task, |task, text| task.after(after(text)))
+            }
+            "after_broken" => {
+                let policy = Broken::from_str(text()?, false).map_err(|_| wrong("cancel, run or hold"))?;
+                task.on_broken(policy.policy())
+            }
             "priority" => {
                 let number = value.as_i64().and_then(|number| i32::try_from(number).ok());
                 task.priority(number.ok_or_else(|| wrong("a whole number"))?)
@@ -212,12 +259,10 @@ fn task(fields: &Map<String, Value>, options: &Options, now: u64) -> Result<Draf
             "hold" => task.hold(value.as_bool().ok_or_else(|| wrong("true or false"))?),
             "not_before" => task.not_before(time()?),
             "expires" => task.expires_at(time()?),
-            "on_lost" => task.on_lost(match text()? {
-                "requeue" => OnLost::Requeue,
-                "pause" => OnLost::Pause,
-                "fail" => OnLost::Fail,
-                _ => return Err(wrong("requeue, pause or fail")),
-            }),
+            "on_lost" => match OnLost::from(text()?) {
+                OnLost::Other(_) => return Err(wrong("requeue, pause or fail")),
+                policy => task.on_lost(policy),
+            },
             "crash_budget" => task.crash_budget(count()?),
             "retries" => task.retries(count()?),
             "backoff" => task.backoff(span()?, longest(fields)?),
@@ -231,6 +276,19 @@ fn task(fields: &Map<String, Value>, options: &Options, now: u64) -> Result<Draf
         };
     }
     Ok(task)
+}
+
+/// The fields under the names of this file: flags are written with dashes, and some in the singular.
+fn renamed(fields: Map<String, Value>) -> Map<String, Value> {
+    let rename = |(field, value): (String, Value)| {
+        let field = match field.replace('-', "_").as_str() {
+            "need" => "needs".to_owned(),
+            "tag" => "tags".to_owned(),
+            other => other.to_owned(),
+        };
+        (field, value)
+    };
+    fields.into_iter().map(rename).collect()
 }
 
 fn longest(fields: &Map<String, Value>) -> Result<Duration, String> {

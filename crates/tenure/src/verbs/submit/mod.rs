@@ -1,5 +1,6 @@
 //! `tenure submit`: submits tasks.
 
+pub(crate) mod job;
 mod lines;
 mod options;
 mod shell;
@@ -15,35 +16,40 @@ use tenure_client::{Accepted, Client, Submission, TaskId};
 use super::input::{read_file, read_stdin};
 use super::{follow, wait};
 use crate::exit::{Failure, OK, Outcome, STILL_GOING};
-use crate::output::paint::harmless;
-use crate::output::{Format, Screen, Several, json, remark};
+use crate::output::paint::escape_line;
+use crate::output::{Format, ItemList, Screen, json, remark};
 use crate::units::parse_duration;
 use options::Options;
-use shell::Shell;
+use shell::{Shell, Surroundings};
 
 /// Submit tasks
 #[derive(Args, Debug)]
 #[command(after_help = "\
-What follows -- is a command for `tenure work`: start one first, in another terminal. Anything
-else is a body for your own workers. The answer, and with it the promise, comes when the task is
-on disk.
+What follows -- is a command for `tenure work`: start one first, in another terminal. It runs in this
+directory if the worker has it (--cwd). Anything else is a body for your own workers. The id is the
+answer, on stdout, and with it the promise: it comes when the task is on disk.
+
+A job file holds what is repeated: `tenure submit job.toml` with the words of the flags (command =
+[\"./simulate\"], name = \"sim/7\", retries = 3), or a script with lines such as #TENURE --retries 3. Flags
+of the command line win.
 
 Examples:
   tenure submit --wait -- echo hello                  follow it, exit with its exit code
   tenure submit --name report-7 --retries 3 -- sh -c 'date; sleep 1'
+  tenure submit -e HOME -e LEVEL=3 --stdout 'out-%{attempt}.txt' -- env
   tenure submit --not-before 2h --on-lost pause --tag licence -- sleep 60
   tenure submit --queue images '{\"scan\": 7}'
   tenure submit --queue images --file /etc/hosts --name scan-7
   date | tenure submit --queue images -
   echo '{\"body\": {\"scan\": 8}, \"priority\": 5}' | tenure submit --queue images --jsonl -")]
 pub(crate) struct Submit {
-    /// Task body; - reads stdin
-    #[arg(value_name = "BODY", conflicts_with_all = ["file", "jsonl", "command"])]
+    /// Task body, or a job file (job.toml, a script with #TENURE lines); - reads stdin
+    #[arg(value_name = "BODY", conflicts_with_all = ["file", "jsonl"])]
     body: Option<String>,
     /// Read the body from a file
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["jsonl", "command"])]
     file: Option<PathBuf>,
-    /// Submit many tasks: one JSON object per line, with `body` and any option below; - reads stdin
+    /// Submit many tasks: one JSON object per line, with `command` or `body` and the words of the flags; - reads stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "name", "id"])]
     jsonl: Option<PathBuf>,
     /// Print the task's events until it ends, then exit with its exit code
@@ -59,28 +65,50 @@ pub(crate) struct Submit {
 }
 
 impl Submit {
+    /// What may be the name of a job file.
+    pub(crate) fn maybe_job(&self) -> Option<&str> {
+        self.body.as_deref().filter(|body| *body != "-")
+    }
+
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
         if let Some(file) = &self.jsonl {
-            let mut told = Several::new(screen);
-            let submitted = lines::submit(client, file, &self.options, screen, &mut told).await;
+            let mut told = ItemList::new(screen);
+            let defaults = lines::Defaults {
+                options: &self.options,
+                shell: &self.shell,
+                around: Surroundings::of_this_process(),
+            };
+            let submitted = lines::submit(client, file, &defaults, screen, &mut told).await;
             // With --wait the one document is about the ends; but what was refused must be known.
             if !self.wait || !submitted.as_ref().is_ok_and(|submitted| submitted.code == OK) {
                 told.end()?;
             }
             let submitted = submitted?;
             if self.wait && submitted.code == OK {
-                return wait::all(client, &submitted.tasks, self.timeout, screen).await;
+                let waiting = wait::all(client, &submitted.tasks, self.timeout, screen);
+                return follow::unless_interrupted(&submitted.tasks, waiting).await;
             }
             return Ok(submitted.code);
         }
-        let body = match self.shell.body()? {
+        let body = match self.shell.body(&Surroundings::of_this_process())? {
+            Some(_) if self.body.is_some() || self.file.is_some() => {
+                return Err(Failure::usage("give a body or a command after --, not both"));
+            }
             Some(body) => body,
+            None if self.shell.is_given() => {
+                return Err(Failure::usage(
+                    "--env, --cwd, --stdout and --stderr are for a command: add -- and the command",
+                ));
+            }
             None => self.body()?,
         };
         let mut submission = self.options.submission(screen.now)?.body(body);
         if !self.wait {
             let accepted = client.submit(submission).await?;
-            screen.one(|| told(&accepted), || json::accepted(&accepted))?;
+            screen.one(|| accepted.task.to_string(), || json::accepted(&accepted))?;
+            if screen.is_table() {
+                worth_knowing(&accepted).iter().for_each(remark);
+            }
             return Ok(OK);
         }
         // The watch starts before the task is submitted, so that no event is missed.
@@ -92,18 +120,20 @@ impl Submit {
         let watcher = follow::begin(client, id).await?;
         let accepted = client.submit(submission).await?;
         if screen.is_table() {
-            remark(told(&accepted));
+            remark(accepted.task.to_string());
+            worth_knowing(&accepted).iter().for_each(remark);
         } else if screen.format == Format::Jsonl {
             screen.next(String::new, || json::accepted(&accepted))?;
         }
         let following = async {
             if accepted.task == id {
-                return follow::to_the_end(client, watcher, id, screen).await;
+                return follow::follow_to_end(client, watcher, id, screen).await;
             }
             // The name was known: the task is another one, from before.
             drop(watcher);
             follow::from_here(client, accepted.task, screen).await
         };
+        let following = follow::unless_interrupted(std::slice::from_ref(&accepted.task), following);
         let ended = match self.timeout {
             None => following.await?,
             Some(timeout) => match tokio::time::timeout(timeout, following).await {
@@ -117,7 +147,7 @@ impl Submit {
                 }
             },
         };
-        follow::conclude(&ended, screen)
+        follow::print_end(&ended, screen)
     }
 
     fn body(&self) -> Result<Bytes, Failure> {
@@ -128,23 +158,23 @@ impl Submit {
             Some("-") => read_stdin(),
             Some(text) => Ok(Bytes::copy_from_slice(text.as_bytes())),
             None if std::io::stdin().is_terminal() => Err(Failure::usage(
-                "what to submit? Give a body, --file, - for stdin, or -- and a command; `tenure submit --help` has examples",
+                "nothing to submit: give a body, --file, - for stdin, or -- and a command; `tenure submit --help` has examples",
             )),
             None => Err(Failure::usage("no body: give one, or - to read it from stdin")),
         }
     }
 }
 
-/// For people: the id alone on its line is easy to copy; what is worth knowing follows.
-fn told(accepted: &Accepted) -> String {
-    let mut text = accepted.task.to_string();
+/// What people want to know besides the id. It goes to stderr, so that `id=$(tenure submit …)` is the id.
+fn worth_knowing(accepted: &Accepted) -> Vec<String> {
+    let mut remarks = Vec::new();
     if accepted.known {
-        text += &format!("  known already, {}", accepted.state.as_str());
+        remarks.push(format!("known already by its name, and {}", accepted.state.as_str()));
     }
     if let Some(why) = &accepted.unserved {
-        text += &format!("  ({})", harmless(&why.message));
+        remarks.push(format!("it waits: {}", escape_line(&why.message)));
     }
-    text
+    remarks
 }
 
 /// Keeps the builder's type out of the other files' signatures.

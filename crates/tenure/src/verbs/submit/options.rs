@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tenure_client::{OnLost, TaskId, Timestamp};
+use tenure_client::{After, OnBroken, OnLost, TaskId, Timestamp};
 
 use super::Draft;
 use crate::exit::Failure;
@@ -34,6 +34,12 @@ pub(crate) struct Options {
     /// Parent task; cancelling the parent cancels this task
     #[arg(long, value_name = "UUID")]
     parent: Option<String>,
+    /// Run after this task: its id or name, completed unless :ended or :failed follows; repeat for several
+    #[arg(long = "after", value_name = "TASK", value_delimiter = ',')]
+    after: Vec<String>,
+    /// What to do if a task of --after ends otherwise [default: cancel]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    after_broken: Option<Broken>,
     /// Hold the task until `tenure release`
     #[arg(long)]
     hold: bool,
@@ -79,6 +85,43 @@ pub(crate) enum Policy {
     Fail,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Broken {
+    /// Cancel this task
+    Cancel,
+    /// Run it anyway
+    Run,
+    /// Pause it for a human
+    Hold,
+}
+
+impl Broken {
+    pub(crate) fn policy(self) -> OnBroken {
+        match self {
+            Broken::Cancel => OnBroken::Cancel,
+            Broken::Run => OnBroken::Run,
+            Broken::Hold => OnBroken::Hold,
+        }
+    }
+}
+
+/// `ID`, `NAME` or `name:NAME`, and how the task has to end.
+pub(crate) fn after(text: &str) -> After {
+    let (task, condition) = match text.rsplit_once(':') {
+        Some((task, word @ ("completed" | "ended" | "failed"))) if task != "name" => (task, word),
+        _ => (text, "completed"),
+    };
+    let after = match task.parse::<TaskId>() {
+        Ok(id) => After::task(id),
+        Err(_) => After::name(task.strip_prefix("name:").unwrap_or(task)),
+    };
+    match condition {
+        "ended" => after.ended(),
+        "failed" => after.failed(),
+        _ => after,
+    }
+}
+
 impl Options {
     pub(crate) fn id(&self) -> Result<Option<TaskId>, Failure> {
         self.id.as_deref().map(|text| task_id("--id", text)).transpose()
@@ -106,6 +149,12 @@ impl Options {
         }
         if let Some(parent) = &self.parent {
             task = task.parent(task_id("--parent", parent)?);
+        }
+        for text in &self.after {
+            task = task.after(after(text));
+        }
+        if let Some(policy) = self.after_broken {
+            task = task.on_broken(policy.policy());
         }
         if let Some(time) = &self.not_before {
             task = task.not_before(Timestamp(parse_future(time, now).map_err(Failure::usage)?));
@@ -151,4 +200,20 @@ pub(crate) fn task_id(what: &str, text: &str) -> Result<TaskId, Failure> {
 /// No limit is written as zero.
 fn parse_duration_or_off(text: &str) -> Result<Duration, String> {
     if text == "off" { Ok(Duration::ZERO) } else { parse_duration(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_to_wait_for_is_an_id_or_a_name_with_or_without_a_condition() {
+        let id = TaskId::new();
+        assert_eq!(after(&id.to_string()), After::task(id));
+        assert_eq!(after(&format!("{id}:ended")), After::task(id).ended());
+        assert_eq!(after("build"), After::name("build"));
+        assert_eq!(after("name:build:failed"), After::name("build").failed());
+        assert_eq!(after("name:failed"), After::name("failed"));
+        assert_eq!(after("a:b"), After::name("a:b"));
+    }
 }

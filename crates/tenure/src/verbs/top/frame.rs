@@ -7,14 +7,16 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph, Row, Table};
 use tenure_client::{QueueInfo, TaskInfo, WorkerInfo};
 
-use super::Look;
-use crate::output::paint::harmless;
+use super::TopSample;
+use crate::output::label::short;
+use crate::output::paint::escape_line;
 use crate::output::times::relative;
 use crate::units::show_duration;
+use crate::verbs::labels::Labels;
 use crate::verbs::list::note;
 use crate::verbs::stats::by_state;
 
-pub(crate) fn draw(frame: &mut Frame<'_>, look: &Look) {
+pub(crate) fn draw(frame: &mut Frame<'_>, look: &TopSample) {
     let area = frame.area();
     let needed = height(look);
     // What does not fit is cut evenly, so that no part hides the others.
@@ -30,12 +32,12 @@ pub(crate) fn draw(frame: &mut Frame<'_>, look: &Look) {
     frame.render_widget(header(look), head);
     draw_queues(frame, queues, &look.queues, look.now);
     draw_workers(frame, workers, &look.workers, look.now);
-    draw_tasks(frame, tasks, &look.held, look.now);
+    draw_tasks(frame, tasks, &look.held, &look.labels, look.now);
     frame.render_widget(Paragraph::new("q quits").style(Style::new().add_modifier(Modifier::DIM)), foot);
 }
 
 /// The lines that a whole frame needs.
-pub(crate) fn height(look: &Look) -> u16 {
+pub(crate) fn height(look: &TopSample) -> u16 {
     let parts = [rows(look.queues.len()), rows(look.workers.len()), rows(look.held.len())];
     parts.into_iter().fold(4, u16::saturating_add)
 }
@@ -44,7 +46,7 @@ fn rows(count: usize) -> u16 {
     u16::try_from(count.max(1)).unwrap_or(u16::MAX).saturating_add(3)
 }
 
-fn header(look: &Look) -> Paragraph<'static> {
+fn header(look: &TopSample) -> Paragraph<'static> {
     let rate = look.rate.map(|rate| format!(", {rate:.1} tasks/s")).unwrap_or_default();
     let title = format!(
         "{}   {} workers live, {} lost{rate}",
@@ -72,9 +74,10 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, queues: &[QueueInfo], now: u64
             _ => "",
         };
         let row = Row::new([
-            harmless(&queue.queue).into_owned(),
+            escape_line(&queue.queue).into_owned(),
             queue.live_workers.to_string(),
             counts.ready.to_string(),
+            counts.waiting.to_string(),
             counts.delayed.to_string(),
             (counts.assigned + counts.running).to_string(),
             counts.paused.to_string(),
@@ -86,16 +89,18 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, queues: &[QueueInfo], now: u64
     });
     let widths = [
         Constraint::Fill(2),
-        Constraint::Length(8),
-        Constraint::Length(9),
-        Constraint::Length(9),
-        Constraint::Length(9),
-        Constraint::Length(8),
-        Constraint::Length(8),
-        Constraint::Length(12),
+        Constraint::Length(7),
+        Constraint::Length(7),
+        Constraint::Length(7),
+        Constraint::Length(7),
+        Constraint::Length(7),
+        Constraint::Length(6),
+        Constraint::Length(6),
+        Constraint::Length(10),
         Constraint::Fill(1),
     ];
-    let titles = ["queue", "workers", "ready", "delayed", "held", "paused", "failed", "next since", ""];
+    let titles =
+        ["queue", "workers", "ready", "waiting", "delayed", "held", "paused", "failed", "next since", ""];
     frame.render_widget(table("queues", rows.collect(), &widths, &titles), area);
 }
 
@@ -110,58 +115,60 @@ fn draw_workers(frame: &mut Frame<'_>, area: Rect, workers: &[WorkerInfo], now: 
         };
         let is_lost = worker.presence.as_str() == "lost";
         let row = Row::new([
-            harmless(&worker.worker).into_owned(),
+            escape_line(&worker.worker).into_owned(),
             worker.presence.as_str().to_owned(),
             format!("{}/{}", worker.held.len(), worker.slots),
             relative(worker.last_seen.0, now),
             worker.crashes.to_string(),
             worker.door.as_deref().unwrap_or_default().to_owned(),
-            harmless(&worker.queues.join(",")).into_owned(),
+            escape_line(&worker.queues.join(",")).into_owned(),
             note.to_owned(),
         ]);
         if is_lost { row.style(Style::new().fg(Color::Red)) } else { row }
     });
     let widths = [
         Constraint::Fill(2),
-        Constraint::Length(9),
-        Constraint::Length(9),
-        Constraint::Length(10),
         Constraint::Length(8),
-        Constraint::Length(9),
+        Constraint::Length(7),
+        Constraint::Length(10),
+        Constraint::Length(7),
+        Constraint::Length(8),
         Constraint::Fill(2),
-        Constraint::Length(12),
+        Constraint::Length(11),
     ];
     let titles = ["worker", "presence", "holds", "seen", "crashes", "door", "queues", ""];
     frame.render_widget(table("workers", rows.collect(), &widths, &titles), area);
 }
 
-fn draw_tasks(frame: &mut Frame<'_>, area: Rect, held: &[TaskInfo], now: u64) {
+fn draw_tasks(frame: &mut Frame<'_>, area: Rect, held: &[TaskInfo], labels: &Labels, now: u64) {
     let rows = held.iter().map(|task| {
         let holding = task.holding.as_ref();
         let since = holding.map(|holding| holding.started_at.unwrap_or(holding.since));
         let ran = since
             .map(|since| show_duration(std::time::Duration::from_secs(now.saturating_sub(since.0) / 1_000)));
         Row::new([
-            task.name.as_deref().map_or_else(|| task.id.to_string(), |name| harmless(name).into_owned()),
+            short(task.id),
+            escape_line(labels.get(task.id)).into_owned(),
             task.state.as_str().to_owned(),
-            harmless(&task.terms.queue).into_owned(),
-            holding.map(|holding| harmless(&holding.worker).into_owned()).unwrap_or_default(),
+            escape_line(&task.terms.queue).into_owned(),
+            holding.map(|holding| escape_line(&holding.worker).into_owned()).unwrap_or_default(),
             task.attempt.to_string(),
             ran.unwrap_or_default(),
-            harmless(&note(task, now)).into_owned(),
+            escape_line(&note(task, now)).into_owned(),
         ])
         .style(Style::new().fg(color(task.state.as_str())))
     });
     let widths = [
-        Constraint::Length(36),
-        Constraint::Length(9),
-        Constraint::Fill(1),
-        Constraint::Fill(1),
-        Constraint::Length(4),
         Constraint::Length(8),
+        Constraint::Fill(3),
+        Constraint::Length(8),
+        Constraint::Fill(1),
+        Constraint::Fill(1),
+        Constraint::Length(3),
+        Constraint::Length(7),
         Constraint::Fill(2),
     ];
-    let titles = ["task", "state", "queue", "worker", "try", "for", "note"];
+    let titles = ["task", "name or command", "state", "queue", "worker", "try", "for", "note"];
     frame.render_widget(table("held tasks", rows.collect(), &widths, &titles), area);
 }
 

@@ -11,6 +11,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use tenure_client::{Client, Counts, Query, QueueInfo, StateName, TaskInfo, WorkerInfo};
 
+use super::labels::Labels;
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::times::now;
 use crate::output::{Format, Screen, json};
@@ -44,20 +45,21 @@ pub(crate) struct Top {
 
 /// Everything one frame shows.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct TopSample {
     pub(crate) now: u64,
     pub(crate) broker: String,
     pub(crate) counts: Counts,
     pub(crate) queues: Vec<QueueInfo>,
     pub(crate) workers: Vec<WorkerInfo>,
     pub(crate) held: Vec<TaskInfo>,
+    pub(crate) labels: Labels,
     /// Ended tasks per second since the look before.
     pub(crate) rate: Option<f64>,
 }
 
 impl Top {
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
-        let first = look(client, None).await?;
+        let first = snapshot(client, None).await?;
         if screen.format != Format::Table {
             screen.one(String::new, || json(&first))?;
             return Ok(OK);
@@ -67,7 +69,7 @@ impl Top {
             return Ok(OK);
         }
         let mut terminal =
-            ratatui::try_init().map_err(|error| Failure::system(format!("the terminal says no: {error}")))?;
+            ratatui::try_init().map_err(|error| Failure::system(format!("terminal error: {error}")))?;
         let outcome = self.live(client, first, &mut terminal).await;
         ratatui::restore();
         outcome
@@ -76,7 +78,7 @@ impl Top {
     async fn live(
         &self,
         client: &Client,
-        mut shown: Look,
+        mut shown: TopSample,
         terminal: &mut ratatui::DefaultTerminal,
     ) -> Outcome {
         let every = self.every.max(Duration::from_millis(100));
@@ -90,7 +92,7 @@ impl Top {
                 tokio::time::sleep(KEYS_EVERY).await;
             }
             next += every;
-            shown = look(client, Some(&shown)).await?;
+            shown = snapshot(client, Some(&mut shown)).await?;
         }
     }
 }
@@ -111,12 +113,14 @@ fn wants_to_quit() -> Result<bool, Failure> {
     Ok(false)
 }
 
-async fn look(client: &Client, before: Option<&Look>) -> Result<Look, Failure> {
+async fn snapshot(client: &Client, mut before: Option<&mut TopSample>) -> Result<TopSample, Failure> {
     let counts = client.counts().await?;
     let mut queues = client.queues().await?;
     queues.sort_by_key(|queue| {
         let counts = &queue.counts;
-        std::cmp::Reverse(counts.ready + counts.assigned + counts.running + counts.delayed + counts.paused)
+        std::cmp::Reverse(
+            counts.ready + counts.assigned + counts.running + counts.waiting + counts.delayed + counts.paused,
+        )
     });
     let mut workers = client.workers().await?;
     workers.retain(|worker| worker.presence.as_str() != "gone");
@@ -129,13 +133,15 @@ async fn look(client: &Client, before: Option<&Look>) -> Result<Look, Failure> {
     {
         held.push(task?);
     }
+    let mut labels = before.as_mut().map(|before| std::mem::take(&mut before.labels)).unwrap_or_default();
+    labels.learn(client, &held).await;
     let now = now();
     let rate = before.filter(|before| now > before.now).map(|before| {
         let seconds = (now - before.now) as f64 / 1_000.0;
         ended(&counts).saturating_sub(ended(&before.counts)) as f64 / seconds
     });
     let broker = client.welcome().software.as_deref().unwrap_or("tenure").to_owned();
-    Ok(Look { now, broker, counts, queues, workers, held, rate })
+    Ok(TopSample { now, broker, counts, queues, workers, held, labels, rate })
 }
 
 fn ended(counts: &Counts) -> u64 {
@@ -143,7 +149,7 @@ fn ended(counts: &Counts) -> u64 {
 }
 
 /// One frame as plain text.
-fn print(look: &Look, screen: &Screen) -> Result<(), Failure> {
+fn print(look: &TopSample, screen: &Screen) -> Result<(), Failure> {
     let columns = u16::try_from(screen.width).unwrap_or(PRINTED_COLUMNS).min(PRINTED_COLUMNS);
     let text = frame_text(look, columns, frame::height(look).min(PRINTED_LINES_MAX))?;
     let mut out = std::io::stdout().lock();
@@ -151,7 +157,7 @@ fn print(look: &Look, screen: &Screen) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-fn frame_text(look: &Look, columns: u16, lines: u16) -> Result<String, Failure> {
+fn frame_text(look: &TopSample, columns: u16, lines: u16) -> Result<String, Failure> {
     let mut terminal = Terminal::new(TestBackend::new(columns, lines))
         .map_err(|error| Failure::internal(error.to_string()))?;
     let drawn = terminal
@@ -167,7 +173,7 @@ fn frame_text(look: &Look, columns: u16, lines: u16) -> Result<String, Failure> 
     Ok(format!("{}\n", text.trim_end()))
 }
 
-fn json(look: &Look) -> serde_json::Value {
+fn json(look: &TopSample) -> serde_json::Value {
     serde_json::json!({
         "broker": look.broker,
         "counts": json::counts(&look.counts),

@@ -50,11 +50,12 @@ pub(crate) fn all() -> Vec<Attack> {
         Attack { name: "RESP, huge lengths and unfinished bulks", begin: unfinished_bulks },
         Attack { name: "ZeroMQ, bytes that trickle", begin: trickling },
         Attack { name: "gRPC, unfinished messages", begin: unfinished_calls },
+        Attack { name: "HTTP, unfinished heads and bodies", begin: unfinished_requests },
         Attack { name: "subscribers that do not read", begin: mute_subscribers },
     ]
 }
 
-const DOORS: [&str; 5] = ["native", "xmessage", "resp", "mdp", "grpc"];
+const DOORS: [&str; 6] = ["native", "xmessage", "resp", "mdp", "grpc", "http"];
 
 fn address(broker: &Broker, door: &str) -> SocketAddr {
     broker.doors[door].as_str().unwrap().parse().unwrap()
@@ -126,7 +127,9 @@ fn wrong_keys(broker: &Broker) -> Running {
     let zmq =
         [&greeting(3, 1, "PLAIN")[..], &command("HELLO", format!("\x01u\x20{wrong}").as_bytes())].concat();
     let grpc = call("/tenure.v1.Broker/Counts", Some(wrong), &[0; 5], true);
-    for (door, bytes) in DOORS.into_iter().zip([native, older, resp, zmq, grpc]) {
+    let http = format!("GET /v1/counts HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {wrong}\r\n\r\n")
+        .into_bytes();
+    for (door, bytes) in DOORS.into_iter().zip([native, older, resp, zmq, grpc, http]) {
         let (address, stop) = (address(broker, door), Arc::clone(&running.stop));
         running.threads.push(std::thread::spawn(move || {
             let mut open = std::collections::VecDeque::new();
@@ -225,6 +228,26 @@ fn unfinished_calls(broker: &Broker) -> Running {
         let key = if number % 3 == 0 { Some(NOTHING) } else { None };
         let Some(mut stream) = connect(address(broker, "grpc")) else { continue };
         press(&mut stream, &call("/tenure.v1.Tasks/Submit", key, &message, false));
+        running.sockets.push(stream);
+    }
+    running
+}
+
+/// Heads that never end, and bodies that are announced and mostly not sent.
+fn unfinished_requests(broker: &Broker) -> Running {
+    let mut running = Running::default();
+    let head = |key: &str, length: usize| {
+        let line = "POST /v1/queues/a/tasks HTTP/1.1\r\nhost: localhost\r\n";
+        format!("{line}authorization: Bearer {key}\r\ncontent-length: {length}\r\n\r\n").into_bytes()
+    };
+    for number in 0..600 {
+        let Some(mut stream) = connect(address(broker, "http")) else { continue };
+        let bytes = match number % 3 {
+            0 => b"GET /v1/tasks HTTP/1.1\r\nhost: localhost\r\nx-more: ".to_vec(),
+            1 => [head(NOTHING, 16 << 20), vec![b'x'; 60 << 10]].concat(),
+            _ => [head(ALL, 16 << 20), vec![b'x'; 60 << 10]].concat(),
+        };
+        press(&mut stream, &bytes);
         running.sockets.push(stream);
     }
     running

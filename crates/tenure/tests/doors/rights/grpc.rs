@@ -14,7 +14,7 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
-use super::what::{HELD, TASK, What};
+use super::what::{HELD, TASK, What, log_piece};
 use super::{Findings, Holder, Row, Verdict};
 use crate::support::{Broker, TIMEOUT};
 
@@ -181,6 +181,11 @@ fn rows() -> Vec<Row<Example>> {
         row("/tenure.v1.Tasks/Body", &one(), What::read()),
         row("/tenure.v1.Tasks/Result", &one(), What::read()),
         row("/tenure.v1.Tasks/Checkpoint", &one(), What::read()),
+        row(
+            "/tenure.v1.Tasks/Logs",
+            &pb::LogsRequest { task: TASK.to_string(), after: 0 },
+            What::Hub(Request::Logs { task: TASK, after: 0 }),
+        ),
         row("/tenure.v1.Tasks/Release", &one(), What::command(Command::Release { task: TASK })),
         row("/tenure.v1.Tasks/Cancel", &steer(), What::command(Command::Cancel { task: TASK, reason: None })),
         row("/tenure.v1.Tasks/Pause", &steer(), What::command(Command::Pause { task: TASK, reason: None })),
@@ -343,8 +348,19 @@ fn conversation() -> Vec<Row<Example>> {
         ("Work: drain", Said::Drain(pb::DrainMe {}), What::command(Command::Drain)),
         ("Work: leave", Said::Leave(pb::Leave {}), What::command(Command::Leave)),
         (
-            "Work: put_aside",
-            Said::PutAside(pb::PutAside { task: task(), attempt: 1, checkpoint: "x".into() }),
+            "Work: append_log",
+            Said::AppendLog(pb::AppendLog {
+                task: task(),
+                attempt: 1,
+                stream: 1,
+                offset: 0,
+                bytes: "x".into(),
+            }),
+            What::Hub(Request::AppendLog { held: HELD, piece: log_piece() }),
+        ),
+        (
+            "Work: save_checkpoint",
+            Said::SaveCheckpoint(pb::SaveCheckpoint { task: task(), attempt: 1, checkpoint: "x".into() }),
             What::Hub(Request::Checkpoint { held: HELD, checkpoint: Bytes::new() }),
         ),
     ];

@@ -5,7 +5,7 @@ use tenure_hub::words::{AttemptFailure, Blob, Command, Move, Wanted};
 use tenure_hub::{Request, TopicAct};
 use tenure_wire::value::Value;
 
-use super::what::{HELD, TASK, What, broadcast, call_answer};
+use super::what::{HELD, TASK, What, broadcast, call_answer, log_piece};
 use super::{Findings, Holder, Row, Verdict};
 use crate::peers::MessagePack;
 use crate::support::Broker;
@@ -96,6 +96,7 @@ fn rows() -> Vec<(&'static str, &'static str, What)> {
         ("body", r#"{"task": TASK}"#, What::read()),
         ("result", r#"{"task": TASK}"#, What::read()),
         ("checkpoint", r#"{"task": TASK}"#, What::read()),
+        ("logs", r#"{"task": TASK}"#, What::Hub(Request::Logs { task: TASK, after: 0 })),
         ("watch", "{}", What::watch()),
         ("unwatch", r#"{"number": 9}"#, What::Hub(Request::Unwatch { watch: 9 })),
         ("wait", r#"{"tasks": [TASK], "timeout_ms": 1}"#, What::watch()),
@@ -108,9 +109,14 @@ fn rows() -> Vec<(&'static str, &'static str, What)> {
             What::command(Command::Progress { held: HELD, percent: None, note: None }),
         ),
         (
-            "put-aside",
+            "save-checkpoint",
             r#"{"task": TASK, "attempt": 1, "checkpoint": b"x"}"#,
             What::Hub(Request::Checkpoint { held: HELD, checkpoint: Bytes::new() }),
+        ),
+        (
+            "append-log",
+            r#"{"task": TASK, "attempt": 1, "stream": 1, "bytes": b"x"}"#,
+            What::Hub(Request::AppendLog { held: HELD, piece: log_piece() }),
         ),
         ("complete", r#"{"done": [[TASK, 1, b"x"]]}"#, What::complete()),
         (
@@ -143,8 +149,8 @@ fn rows() -> Vec<(&'static str, &'static str, What)> {
         ("drop-call", r#"{"number": 9}"#, What::Protocol),
         ("answer", r#"{"call": 1, "outcome": "cancelled"}"#, What::Hub(call_answer())),
         ("broadcast", r#"{"body": b"x"}"#, What::Hub(broadcast())),
-        ("hear", "{}", What::Hub(Request::HearBroadcasts { hear: true })),
-        ("unhear", "{}", What::Hub(Request::HearBroadcasts { hear: false })),
+        ("hear", "{}", What::Hub(Request::ReceiveBroadcasts { hear: true })),
+        ("unhear", "{}", What::Hub(Request::ReceiveBroadcasts { hear: false })),
         ("publish", r#"{"messages": [["news", b"x"]]}"#, What::Topic(TopicAct::Publish)),
         ("subscribe", r#"{"topics": ["news"]}"#, What::Topic(TopicAct::Subscribe)),
         ("subscribe", r#"{"topics": ["task.>"]}"#, What::Topic(TopicAct::SubscribeToEvents)),

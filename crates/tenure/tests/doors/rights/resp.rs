@@ -131,6 +131,22 @@ fn rows() -> Vec<Row<Vec<String>>> {
         ("lrange", vec!["LRANGE queue:kept 0 -1"], What::read()),
         ("queue.peek", vec!["QUEUE.PEEK kept"], What::read()),
         ("queue.stats", vec!["QUEUE.STATS"], What::read()),
+        (
+            "queue.threshold",
+            vec!["QUEUE.THRESHOLD kept DEPTH 1000"],
+            What::command(Command::SetThresholds { queue: "kept".into(), thresholds: None }),
+        ),
+        (
+            "limit.set",
+            vec!["LIMIT.SET t 7"],
+            What::command(Command::SetLimit { tag: "t".into(), limit: Some(7) }),
+        ),
+        (
+            "limit.delete",
+            vec!["LIMIT.DELETE t"],
+            What::command(Command::SetLimit { tag: "t".into(), limit: None }),
+        ),
+        ("limit.list", vec!["LIMIT.LIST"], What::read()),
         ("job.list", vec!["JOB.LIST"], What::read()),
         ("jobs.list", vec!["JOBS.LIST"], What::read()),
         ("jobs.search", vec!["JOBS.SEARCH pending"], What::read()),

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use tenure_hub::words::{Command, Held, Query, TaskId, WorkerSpec};
-use tenure_hub::{Broadcast, CallAnswer, KeyspaceAct, Request, Rights, TopicAct, Watch};
+use tenure_hub::{
+    Broadcast, CallAnswer, KeyspaceAct, LogPiece, OutputStream, Request, Rights, TopicAct, Watch,
+};
 
 /// Names for all variants of an enum. A variant that is not here does not compile.
 macro_rules! names {
@@ -132,6 +134,8 @@ names!(REQUESTS, request_name(Request) {
     Request::Fail { .. } => "fail",
     Request::Checkpoint { .. } => "checkpoint",
     Request::Confirm { .. } => "confirm",
+    Request::AppendLog { .. } => "append log",
+    Request::Logs { .. } => "logs",
     Request::Command(_) => "any command",
     Request::Query(_) => "query",
     Request::Stats => "stats",
@@ -143,7 +147,7 @@ names!(REQUESTS, request_name(Request) {
     Request::Call { .. } => "call",
     Request::GiveUpCall { .. } => "give up call",
     Request::CallAnswer { .. } => "answer a call",
-    Request::HearBroadcasts { .. } => "hear broadcasts",
+    Request::ReceiveBroadcasts { .. } => "hear broadcasts",
     Request::Broadcast(_) => "broadcast",
     Request::Backup { .. } => "backup",
     Request::Refused { .. } => "refused by the door",
@@ -199,6 +203,10 @@ names!(KEY_ACTS, key_act_name(KeyspaceAct) {
 /// A task that does not exist.
 pub(crate) const TASK: TaskId = TaskId([7; 16]);
 pub(crate) const HELD: Held = Held { task: TASK, attempt: 1 };
+
+pub(crate) fn log_piece() -> LogPiece {
+    LogPiece { stream: OutputStream::Stdout, offset: 0, bytes: Bytes::new() }
+}
 
 pub(crate) fn broadcast() -> Request {
     Request::Broadcast(Broadcast { sender: None, subject: None, correlation: None, body: Bytes::new() })

@@ -6,20 +6,20 @@ use super::progress::{self, Progress};
 const CHECKPOINT_MARKS: [&str; 2] = ["::checkpoint", "tenure:checkpoint"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum Directive {
     Progress(Progress),
     /// To be saved; empty removes the last checkpoint.
     Checkpoint(String),
 }
 
 /// What a line says to the worker, if it does.
-pub(crate) fn parse(line: &str) -> Option<Said> {
+pub(crate) fn parse(line: &str) -> Option<Directive> {
     let checkpoint = CHECKPOINT_MARKS.iter().find_map(|mark| line.trim_start().strip_prefix(mark));
     match checkpoint {
         Some(rest) if rest.is_empty() || rest.starts_with(char::is_whitespace) => {
-            Some(Said::Checkpoint(rest.trim().to_owned()))
+            Some(Directive::Checkpoint(rest.trim().to_owned()))
         }
-        _ => progress::parse(line).map(Said::Progress),
+        _ => progress::parse(line).map(Directive::Progress),
     }
 }
 
@@ -36,8 +36,8 @@ mod tests {
             ("::checkpoints 7", None),
             ("a ::checkpoint 7", None),
         ] {
-            assert_eq!(parse(line), expected.map(|text| Said::Checkpoint(text.to_owned())), "{line}");
+            assert_eq!(parse(line), expected.map(|text| Directive::Checkpoint(text.to_owned())), "{line}");
         }
-        assert!(matches!(parse("::progress 7"), Some(Said::Progress(_))));
+        assert!(matches!(parse("::progress 7"), Some(Directive::Progress(_))));
     }
 }

@@ -1,0 +1,55 @@
+//! A bar on the terminal while many tasks are waited for.
+
+use std::cell::Cell;
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+const TEMPLATE: &str = "{bar:30} {human_pos}/{human_len}  {per_sec}  {eta} left{msg}";
+/// How often the bar is drawn while nothing ends, so that its time goes on.
+const TICK: Duration = Duration::from_millis(500);
+
+/// How many of the tasks have ended, how fast, and how long the others will take.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    failed: Cell<u64>,
+}
+
+impl Progress {
+    /// A bar on stderr, if that is a terminal.
+    pub(crate) fn new(tasks: usize) -> Progress {
+        if std::io::stderr().is_terminal() {
+            Progress::on(tasks, ProgressDrawTarget::stderr())
+        } else {
+            Progress::on(tasks, ProgressDrawTarget::hidden())
+        }
+    }
+
+    fn on(tasks: usize, target: ProgressDrawTarget) -> Progress {
+        let style = ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = ProgressBar::with_draw_target(Some(tasks as u64), target).with_style(style);
+        if !bar.is_hidden() {
+            bar.enable_steady_tick(TICK);
+        }
+        Progress { bar, failed: Cell::new(0) }
+    }
+
+    /// Prints something beside the bar.
+    pub(crate) fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.bar.suspend(print)
+    }
+
+    pub(crate) fn ended(&self, well: bool) {
+        self.bar.inc(1);
+        if !well {
+            self.failed.set(self.failed.get() + 1);
+            self.bar.set_message(format!(", {} did not complete", self.failed.get()));
+        }
+    }
+
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

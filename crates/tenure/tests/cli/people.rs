@@ -1,0 +1,201 @@
+//! What people see: work instead of ids, within the width of their terminal.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use crate::support::{Broker, eventually};
+use crate::terminal::on_a_terminal_of;
+
+/// The lines of a terminal, without colours.
+fn lines(text: &str) -> Vec<String> {
+    let mut plain = String::new();
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\x1b' => drop(chars.by_ref().find(char::is_ascii_alphabetic)),
+            '\r' => {}
+            c => plain.push(c),
+        }
+    }
+    plain.lines().map(str::to_owned).collect()
+}
+
+/// A broker with long names, many states and several queues.
+fn crowded() -> (Broker, crate::support::TestWorker) {
+    let broker = Broker::start();
+    let worker = broker.worker("a-worker-with-quite-a-long-name-1", "simulations-of-the-lab");
+    let queue = "simulations-of-the-lab";
+    let failed = broker.submit(&["-q", queue, "--name", "sim/failed", "--priority", "99", "fail 4"]);
+    eventually("one has failed", || broker.state(&failed) == "failed");
+    for number in 0..3 {
+        let name = format!("sim/run-with-a-long-name-{number}");
+        broker.submit(&["-q", queue, "--name", &name, "--priority", "12", "wait"]);
+    }
+    broker.submit(&[
+        "-q",
+        "default",
+        "--",
+        "./simulate",
+        "--steps",
+        "100",
+        "--input",
+        "a file with blanks.csv",
+    ]);
+    broker.submit(&["-q", "default", "--hold", "--name", "held/back", "x"]);
+    broker.submit(&["-q", "default", "--not-before", "tomorrow 6:00", "x"]);
+    eventually("two run", || {
+        let running = broker.tenure(&["list", "--state", "running", "-o", "json"]).json();
+        running.as_array().is_some_and(|running| running.len() == 2)
+    });
+    (broker, worker)
+}
+
+#[test]
+fn tables_fit_the_terminal() {
+    let (broker, _worker) = crowded();
+    for columns in [80, 120] {
+        for args in [
+            &["list", "--all"][..],
+            &["list", "--all", "--where", "name=sim/*"],
+            &["queues"],
+            &["workers"],
+            &["limits"],
+            &["topics", "--subscriptions"],
+            &["top", "--once"],
+        ] {
+            let shown = on_a_terminal_of(columns, broker.command(args));
+            let lines = lines(&shown);
+            for line in &lines {
+                let width = line.chars().count();
+                assert!(
+                    width <= usize::from(columns),
+                    "{args:?} at {columns} is {width} wide: {line}\n{shown}"
+                );
+            }
+        }
+    }
+    let shown = lines(&on_a_terminal_of(80, broker.command(&["list", "--all"]))).join("\n");
+    for part in ["sim/", "./simu", "running", "failed"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let shown = lines(&on_a_terminal_of(80, broker.command(&["queues"]))).join("\n");
+    assert!(shown.contains("2 running"), "{shown}");
+}
+
+#[test]
+fn names_and_commands_are_shown_instead_of_ids() {
+    let (broker, _worker) = crowded();
+    let list = broker.tenure(&["list", "--all"]).ok();
+    assert!(list.contains("sim/failed") && list.contains("./simulate --steps 100"), "{list}");
+    assert!(list.contains("'a file with blanks.csv'"), "{list}");
+    let top = broker.tenure(&["top"]).ok();
+    assert!(top.contains("sim/run-with"), "{top}");
+    let watched = broker.tenure(&["watch", "--from", "1", "--kind", "failed", "-n", "1"]).ok();
+    assert!(watched.contains("sim/failed"), "{watched}");
+    let waited = broker.tenure(&["wait", "name:sim/failed", "name:sim/failed"]);
+    assert!(waited.out.contains("sim/failed") && waited.code == 4, "{waited:?}");
+}
+
+#[test]
+fn tasks_are_selected_by_name_exit_code_and_day() {
+    let (broker, _worker) = crowded();
+    let ids = |args: &[&str]| {
+        let mut all = vec!["list", "-o", "json"];
+        all.extend(args);
+        broker.tenure(&all).json().as_array().map_or(0, Vec::len)
+    };
+    assert_eq!(ids(&["--all", "--where", "name=sim/*"]), 4);
+    assert_eq!(ids(&["--where", "name=sim/*"]), 3, "those that have not ended");
+    assert_eq!(ids(&["--where", "name=sim/run*-0"]), 1);
+    assert_eq!(ids(&["--where", "exit-code=4"]), 1);
+    assert_eq!(ids(&["--where", "exit-code=5"]), 0);
+    assert_eq!(ids(&["--all", "--where", "since=yesterday"]), 7);
+    assert_eq!(ids(&["--all", "--where", "before=yesterday"]), 0);
+    let would = broker.tenure(&["cancel", "--where", "name=held/*", "--dry-run", "-o", "json"]).json();
+    assert_eq!(would["tasks"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_watch_looks_back_over_a_span_of_time() {
+    let broker = Broker::start();
+    let task = broker.submit(&["-q", "q", "x"]);
+    broker.tenure(&["cancel", &task]).ok();
+    let kinds = |args: &[&str]| -> Vec<String> {
+        let mut all = vec!["watch", "-o", "jsonl"];
+        all.extend(args);
+        let said = broker.tenure(&all);
+        assert_eq!(said.code, 0, "{said:?}");
+        said.lines().iter().map(|event| event["kind"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(kinds(&["--since", "1h", "--until", "now", "--queue", "q"]), ["submitted", "cancelled"]);
+    assert_eq!(kinds(&["--since", "1h", "--until", "30m"]), [""; 0]);
+    assert_eq!(kinds(&["--since", "now", "--until", "now"]), [""; 0]);
+    let text = broker.tenure(&["watch", "--since", "yesterday", "--until", "now"]).ok();
+    let year = text.split('-').next().unwrap_or_default();
+    assert!(year.len() == 4 && year.parse::<u32>().is_ok(), "lines have a date: {text}");
+    broker.tenure(&["watch", "--since", "whenever"]).fails(64, "point in time");
+}
+
+#[test]
+fn who_stops_waiting_hears_that_the_task_goes_on() {
+    let broker = Broker::start();
+    let _worker = broker.worker("w", "q");
+    let mut command = broker.command(&["submit", "-q", "q", "--name", "n", "--wait", "wait"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("started") {
+        line.clear();
+        assert_ne!(err.read_line(&mut line).unwrap(), 0, "it says that the task has started");
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let rest: String = err.lines().map_while(Result::ok).collect();
+    assert!(rest.contains("goes on") && rest.contains("tenure wait"), "{rest}");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let shown = broker.tenure(&["show", "name:n", "--no-timeline", "-o", "json"]).json();
+    assert_eq!(shown["state"], "running");
+}
+
+#[test]
+fn waiting_for_many_shows_a_bar_on_a_terminal() {
+    let broker = Broker::start();
+    let _worker = broker.worker("w", "q");
+    let file = broker.dir.join("tasks.jsonl");
+    std::fs::write(&file, "{\"body\": \"a\"}\n{\"body\": \"fail 3\"}\n{\"body\": \"b\"}\n").unwrap();
+    let file = file.to_str().unwrap();
+    let shown = on_a_terminal_of(80, broker.command(&["submit", "-q", "q", "--wait", "--jsonl", file]));
+    let shown = lines(&shown).join("\n");
+    assert!(shown.contains("/3") && shown.contains("1 did not complete"), "{shown}");
+    assert_eq!(shown.matches("completed").count(), 2, "{shown}");
+}
+
+#[test]
+fn a_report_says_what_happened() {
+    let (broker, _worker) = crowded();
+    let report = broker.tenure(&["report", "-o", "json"]).json();
+    assert_eq!((report["submitted"].as_u64(), report["ended"]["failed"].as_u64()), (Some(7), Some(1)));
+    assert_eq!(report["failures"][0]["name"], "sim/failed");
+    assert_eq!(
+        (report["failures"][0]["exit_code"].as_i64(), report["failures"][0]["count"].as_u64()),
+        (Some(4), Some(1))
+    );
+    assert_eq!(report["workers"][0]["attempts"], 1);
+    let page = broker.dir.join("report.html");
+    for columns in [80, 120] {
+        let command = broker.command(&["report", "--since", "1h", "--html", page.to_str().unwrap()]);
+        let shown = lines(&on_a_terminal_of(columns, command));
+        assert!(shown.iter().all(|line| line.chars().count() <= usize::from(columns)), "{shown:#?}");
+        let shown = shown.join("\n");
+        for part in ["7 tasks submitted, 1 failed", "failures by message", "sim/failed", "machine use"] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+    }
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(
+        page.starts_with("<!doctype html>") && page.contains("<svg") && page.contains("sim/failed"),
+        "{page}"
+    );
+    assert!(!page.contains("http") && !page.contains("<script"), "it needs nothing else: {page}");
+    assert_eq!(broker.tenure(&["report", "--queue", "none", "-o", "json"]).json()["submitted"], 0);
+    broker.tenure(&["report", "--since", "now"]).fails(64, "--since must be before");
+}

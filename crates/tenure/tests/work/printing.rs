@@ -1,0 +1,90 @@
+//! What commands print is seen while they run, and after they crashed.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::stage::{Stage, eventually, shell, touch};
+
+/// Prints, waits for a file, and goes on.
+fn script(stage: &Stage, rest: &str) -> String {
+    format!(
+        "echo first; echo oops >&2; while [ ! -e {} ]; do sleep 0.02; done; {rest}",
+        stage.path("go").display()
+    )
+}
+
+#[test]
+fn output_is_followed_while_the_command_runs() {
+    let stage = Stage::new();
+    let _worker = stage.worker("w", &[]);
+    let task = stage.script(&script(&stage, "echo second; exit 3")).to_string();
+    let mut follower = stage.broker.command(&["logs", "-f", &task]);
+    let mut follower = follower.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "first");
+    let so_far = stage.broker.tenure(&["logs", &task]);
+    assert_eq!((so_far.code, so_far.out.as_str()), (83, "first\n"), "{so_far:?}");
+    assert!(so_far.err.contains("oops"), "{so_far:?}");
+    touch(&stage.path("go"));
+    assert_eq!(lines.next().unwrap().unwrap(), "second");
+    assert!(lines.next().is_none());
+    assert_eq!(follower.wait().unwrap().code(), Some(3));
+    let chunks = stage.broker.tenure(&["logs", "-f", &task, "-o", "jsonl"]).lines();
+    assert_eq!((chunks[0]["stream"].as_str(), chunks[0]["text"].as_str()), (Some("stdout"), Some("first\n")));
+}
+
+#[test]
+fn a_short_command_is_followed_too() {
+    let stage = Stage::new();
+    let _worker = stage.worker("w", &[]);
+    let task = stage.script("echo hello").to_string();
+    let said = stage.broker.tenure(&["logs", "-f", &task]);
+    assert_eq!((said.code, said.out.as_str()), (0, "hello\n"), "{said:?}");
+}
+
+#[test]
+fn what_a_crashed_attempt_printed_is_there_afterwards() {
+    let mut stage = Stage::new();
+    let mut worker = stage.worker("w1", &[]);
+    let task = stage.script(&script(&stage, "echo second"));
+    let id = task.to_string();
+    eventually("it is printed", || stage.broker.tenure(&["logs", &id]).out == "first\n");
+    worker.kill();
+    stage.restart_broker(Duration::ZERO);
+    touch(&stage.path("go"));
+    let _other = stage.worker("w2", &[]);
+    stage.wait(task);
+    let said = stage.broker.tenure(&["logs", &id]);
+    assert_eq!(said.out, "first\nsecond\n", "{said:?}");
+    assert!(said.err.contains("--attempt shows 1"), "{said:?}");
+    let crashed = stage.broker.tenure(&["logs", &id, "--attempt", "1"]);
+    assert_eq!((crashed.out.as_str(), crashed.err.as_str()), ("first\n", "oops\n"));
+    let all = stage.broker.tenure(&["logs", &id, "-o", "json"]).json();
+    assert_eq!(all["attempts"][0]["stdout"], "first\n");
+    assert_eq!(all["output"]["stdout"], "first\nsecond\n");
+}
+
+#[test]
+fn the_output_of_a_retried_attempt_is_kept() {
+    let stage = Stage::new();
+    let _worker = stage.worker("w", &[]);
+    let failing = shell("echo attempt $TENURE_ATTEMPT; exit $((TENURE_ATTEMPT < 3))");
+    let task = stage.submit(failing.retries(5).backoff(Duration::from_millis(1), Duration::from_millis(1)));
+    stage.wait(task);
+    for attempt in ["1", "2"] {
+        let said = stage.broker.tenure(&["logs", &task.to_string(), "--attempt", attempt]);
+        assert_eq!(said.out, format!("attempt {attempt}\n"), "{said:?}");
+    }
+}
+
+#[test]
+fn holes_in_much_output_are_told() {
+    let stage = Stage::new();
+    let _worker = stage.worker("w", &[]);
+    let task = stage.script("sleep 1.2; seq 1 200000; sleep 0.7; exit 1").to_string();
+    let said = stage.broker.tenure(&["logs", "-f", &task]);
+    assert_eq!(said.code, 1);
+    assert!(said.out.ends_with("\n200000\n"), "{}", said.out.len());
+    assert!(said.err.contains("bytes are not kept"), "{}", said.err);
+}
