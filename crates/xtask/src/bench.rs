@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the benchmarks of one crate, or of all that have some.
+//! `cargo xtask bench`: the benchmarks of one crate, of all that have some, or of the Python SDK.
 
 use std::process::ExitCode;
 
@@ -8,6 +8,10 @@ use clap::Args;
 use crate::members::{Member, members};
 use crate::place::Place;
 use crate::process::{cargo, run};
+use crate::python;
+
+/// The name of the Python SDK among the crates.
+const PYTHON: &str = "python";
 
 /// Benchmarks, by the name of the crate's folder: `engine`, `store`, `topics`, …
 ///
@@ -17,6 +21,7 @@ use crate::process::{cargo, run};
 ///     cargo xtask bench
 ///     cargo xtask bench engine
 ///     cargo xtask bench engine -- submit    what comes after `--` goes to the benchmark
+///     cargo xtask bench python              the Python SDK: figures, floors, and Celery beside them
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Bench {
@@ -30,6 +35,9 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
+        if self.crates == [PYTHON] {
+            return python::bench(place, &self.arguments);
+        }
         let all = members(&place.root)?;
         for package in choose(&all, &self.crates)? {
             let mut command = cargo(&place.root);

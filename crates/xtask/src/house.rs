@@ -5,13 +5,17 @@
 
 mod architecture;
 mod arrows;
+mod dependencies;
 mod length;
 mod links;
 mod markdown;
 mod opening;
+mod pictures;
 mod places;
 mod purity;
 mod rust_paths;
+mod summary;
+mod toolchain;
 mod tree;
 mod type_names;
 
@@ -34,7 +38,11 @@ use tree::Tree;
 /// - crates depend on each other only along the arrows of the architecture
 /// - the engine and the topics know no clock, disk, network, runtime, randomness or logging
 /// - a type name belongs to one crate, unless docs/glossary.md lists it as shared
-/// - every file and function that ARCHITECTURE.md names exists
+/// - every file and function that ARCHITECTURE.md or a decision in force names exists
+/// - every dependency that a manifest names is used
+/// - the toolchain file and `rust-version` name the same version of Rust
+/// - SUMMARY.md lists every page
+/// - the pictures in docs/pictures are drawn from their texts, and show every crate
 ///
 /// They have no exceptions. A rule that is wrong is changed, in crates/xtask/src/house.
 #[derive(Args)]
@@ -65,7 +73,7 @@ impl fmt::Display for Breach {
 
 type Rule = fn(&Tree) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 8] = [
+const RULES: [(&str, Rule); 12] = [
     ("opening", opening::breaches),
     ("length", length::breaches),
     ("places", places::breaches),
@@ -74,6 +82,10 @@ const RULES: [(&str, Rule); 8] = [
     ("purity", purity::breaches),
     ("type names", type_names::breaches),
     ("architecture", architecture::breaches),
+    ("dependencies", dependencies::breaches),
+    ("toolchain", toolchain::breaches),
+    ("pictures", pictures::breaches),
+    ("summary", summary::breaches),
 ];
 
 /// Prints every breach of every rule; an error if there is any.

@@ -1,18 +1,21 @@
 //! `cargo xtask <verb>`: the tasks of a contributor.
 //!
-//! One file per verb: [`check`], [`test`], [`sim`], [`bench`], [`house`], [`python`] and [`third_party`]. They share
-//! [`steps`] (named, timed pieces of work that say how to repeat them), [`process`] (child processes) and [`place`]
-//! (the
-//! folders).
+//! One file per verb: [`check`], [`test`], [`sim`], [`bench`], [`dist`], [`features`], [`house`], [`pictures`],
+//! [`python`], [`site`] and [`third_party`]. They share [`steps`] (named, timed pieces of work that say how to repeat them),
+//! [`process`] (child processes) and [`place`] (the folders).
 
 mod bench;
 mod check;
+mod dist;
+mod features;
 mod house;
 mod members;
+mod pictures;
 mod place;
 mod process;
 mod python;
 mod sim;
+mod site;
 mod steps;
 mod tally;
 mod test;
@@ -41,8 +44,12 @@ enum Verb {
     Test(test::Test),
     Sim(sim::Sim),
     Bench(bench::Bench),
+    Dist(dist::Dist),
+    Features(features::Features),
     House(house::House),
+    Pictures(pictures::Pictures),
     Python(python::Python),
+    Site(site::Site),
     ThirdParty(third_party::Prepare),
 }
 
@@ -53,8 +60,12 @@ fn main() -> ExitCode {
         Verb::Test(test) => test.run(&place),
         Verb::Sim(sim) => sim.run(&place),
         Verb::Bench(bench) => bench.run(&place),
+        Verb::Dist(dist) => dist.run(&place),
+        Verb::Features(features) => features.run(&place),
         Verb::House(house) => house.run(&place),
+        Verb::Pictures(pictures) => pictures.run(&place),
         Verb::Python(python) => python.run(&place),
+        Verb::Site(site) => site.run(&place),
         Verb::ThirdParty(third_party) => third_party.run(&place),
     });
     match outcome {

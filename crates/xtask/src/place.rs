@@ -20,7 +20,7 @@ impl Place {
             env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
         let root =
             Path::new(&manifest).ancestors().nth(2).context("xtask does not lie in crates/xtask")?.to_owned();
-        let exe = env::current_exe().context("cannot tell where this program lies")?;
+        let exe = env::current_exe().context("cannot find the path of this program")?;
         let built = exe.parent().context("this program lies in no folder")?.to_owned();
         Ok(Self { root, built })
     }

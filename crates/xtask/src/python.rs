@@ -21,6 +21,10 @@ const REQUIREMENTS: &str = concat!(
 );
 /// From the folder of the SDK.
 const AIIDA_TESTS: &str = "tests/aiida";
+/// The versions of aiida-core before the pinned one. A few stories run with the newest release of each.
+const EARLIER_AIIDA: [(&str, &str); 3] =
+    [("2.6", "python: aiida-core 2.6"), ("2.7", "python: aiida-core 2.7"), ("2.8", "python: aiida-core 2.8")];
+const EARLIER_TESTS: [&str; 2] = ["tests/aiida/test_broker.py", "tests/aiida/test_faults.py"];
 
 /// The Python SDK: build the wheel, install it, check its types and style, run its tests
 ///
@@ -29,7 +33,7 @@ const AIIDA_TESTS: &str = "tests/aiida";
 ///
 ///     cargo xtask python                     what `cargo xtask test` runs
 ///     cargo xtask python --long              the tests that take long as well
-///     cargo xtask python --aiida             all tests with a real AiiDA, and no others
+///     cargo xtask python --aiida             all tests with a real AiiDA, and a few with earlier versions of it
 ///     cargo xtask python -- -k fork -x       arguments for pytest
 ///     cargo xtask python --wheel             only the wheel, for release, into target/python/wheels
 #[derive(Args)]
@@ -89,9 +93,7 @@ impl Python {
         let Some(python) = python else { return Counts::default() };
         let installed = steps.run("python: wheel", REPEAT, || {
             let wheel = build(place, &sdk, &python, "dev")?;
-            run(program(&python, &sdk)
-                .args(["-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall"])
-                .arg(wheel))
+            install(&python, &sdk, &wheel)
         });
         if !installed {
             return Counts::default();
@@ -118,6 +120,12 @@ impl Python {
             pytest.args(&self.pytest).envs(third_party.variables());
             stream(&mut pytest, &mut counts)
         });
+        if self.aiida && self.pytest.is_empty() {
+            for (version, step) in EARLIER_AIIDA {
+                steps
+                    .run(step, "cargo xtask test aiida", || earlier_aiida(place, &sdk, version, &mut counts));
+            }
+        }
         counts
     }
 }
@@ -129,12 +137,55 @@ pub(crate) struct Counts {
     pub(crate) failed: u64,
 }
 
+/// Runs a few stories with an earlier version of aiida-core, in an environment of its own.
+fn earlier_aiida(place: &Place, sdk: &Path, version: &str, counts: &mut Counts) -> Result<()> {
+    let folder = place.python().join(format!("aiida-{version}"));
+    let packages = format!("aiida-core=={version}.*\nmsgpack\npytest\npytest-timeout\n");
+    let python = environment(&folder, &packages)?;
+    install(&python, sdk, &only_wheel(place)?)?;
+    let mut own = Counts::default();
+    let mut pytest = program(&python, sdk);
+    pytest.args(["-m", "pytest", "--color=no"]).args(EARLIER_TESTS);
+    let passed = stream(&mut pytest, &mut own);
+    counts.add(&own);
+    passed
+}
+
+/// `cargo xtask bench python`: the figures of a release build.
+pub(crate) fn bench(place: &Place, arguments: &[String]) -> Result<ExitCode> {
+    let mut steps = Steps::default();
+    let third_party = third_party::prepare(&mut steps, place);
+    steps.run("python: figures", "cargo xtask bench python", || {
+        let sdk = place.root.join("sdk").join("python");
+        let python = environment(&place.python(), REQUIREMENTS)?;
+        install(&python, &sdk, &build(place, &sdk, &python, "release")?)?;
+        run(program(&python, &sdk)
+            .arg("benches/figures.py")
+            .args(arguments)
+            .envs(third_party.variables())
+            .env("TENURE_BINARY", place.broker_of("release")))
+    });
+    Ok(steps.report())
+}
+
+fn install(python: &Path, sdk: &Path, wheel: &Path) -> Result<()> {
+    run(program(python, sdk)
+        .args(["-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall"])
+        .arg(wheel))
+}
+
 /// Builds the wheel with the broker in it. For the dev profile, what is there from the build of the workspace is used.
 fn build(place: &Place, sdk: &Path, python: &Path, profile: &str) -> Result<PathBuf> {
     run(cargo(&place.root).args(["build", "--quiet", "--package", "tenure", "--profile", profile]))?;
     let scripts = sdk.join("tenure.data").join("scripts");
     fs::create_dir_all(&scripts).with_context(|| format!("cannot make {}", scripts.display()))?;
-    fs::copy(place.broker_of(profile), scripts.join("tenure")).context("cannot copy the broker")?;
+    let (broker, inside) = (place.broker_of(profile), scripts.join("tenure"));
+    if profile == "dev" {
+        fs::copy(broker, inside).context("cannot copy the broker")?;
+    } else {
+        // Two thirds of the size are line tables, which are of no use without the sources.
+        run(program("strip", sdk).args(["--strip-debug", "-o"]).arg(&inside).arg(&broker))?;
+    }
     let wheels = place.python().join("wheels");
     if wheels.exists() {
         fs::remove_dir_all(&wheels).with_context(|| format!("cannot empty {}", wheels.display()))?;
@@ -144,11 +195,26 @@ fn build(place: &Place, sdk: &Path, python: &Path, profile: &str) -> Result<Path
     if profile == "dev" {
         // Compressing a temporary wheel takes longer than writing it.
         maturin.args(["--compression-method", "stored"]);
+    } else {
+        maturin.arg("--strip");
     }
     run(maturin.arg("--out").arg(&wheels))?;
+    only_wheel(place)
+}
+
+/// The wheel that was built last.
+fn only_wheel(place: &Place) -> Result<PathBuf> {
+    let wheels = place.python().join("wheels");
     let mut found = fs::read_dir(&wheels).with_context(|| format!("no wheel in {}", wheels.display()))?;
     let wheel = found.next().context("maturin has made no wheel")?;
     Ok(wheel.context("cannot list the wheels")?.path())
+}
+
+impl Counts {
+    fn add(&mut self, more: &Counts) {
+        self.passed += more.passed;
+        self.failed += more.failed;
+    }
 }
 
 /// Runs pytest, passing its output through and counting in it.

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_names_are_kept() {
+    fn the_kept_names_are_limited() {
         let output: String = (0..100).map(|n| format!("test t{n} ... FAILED\n")).collect();
         assert_eq!(tally(&output).failed_names.len(), NAMES_MAX);
     }

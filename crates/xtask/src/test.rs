@@ -13,16 +13,16 @@ use crate::sim::Sim;
 use crate::steps::Steps;
 use crate::tally::Tally;
 use crate::third_party::{self, ThirdParty};
-use crate::{check, members};
+use crate::{check, features, members};
 
-/// Everything: check, the third-party clients, the build, all tests, the Python SDK, a short simulation
+/// Everything: check, all features, the third-party clients, the build, all tests, the Python SDK, a short simulation
 ///
 /// The third-party clients are programs that others wrote (redis-cli, redis-py, ioredis, node-redis, pyzmq,
 /// grpcio). They are installed once beside the build, and the tests find them by
 /// TENURE_THIRD_PARTY_PYTHON and TENURE_THIRD_PARTY_NODE_PATH. TENURE_BINARY is the built broker.
 ///
 ///     cargo xtask test              all of it; what the continuous integration runs
-///     cargo xtask test --quick      without strangers, Python SDK and simulation
+///     cargo xtask test --quick      without features, third-party clients, Python SDK and simulation
 ///     cargo xtask test torn_tail    only the tests with this in their name, and nothing else
 ///     cargo xtask test aiida        the Python SDK with a real AiiDA: every fault, many workchains
 ///
@@ -31,7 +31,7 @@ use crate::{check, members};
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Test {
-    /// Leave out the third-party clients, the Python SDK and the simulation
+    /// Leave out the features, the third-party clients, the Python SDK and the simulation
     #[arg(long)]
     quick: bool,
     /// Run only the tests whose name contains one of these
@@ -48,6 +48,9 @@ impl Test {
         let everything = self.filters.is_empty();
         if everything {
             check::take(&mut steps, place);
+        }
+        if everything && !self.quick {
+            features::take(&mut steps, place);
         }
         let third_party =
             if self.quick { ThirdParty::default() } else { third_party::prepare(&mut steps, place) };

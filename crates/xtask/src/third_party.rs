@@ -5,6 +5,7 @@
 //! grpcio and msgpack, in versions pinned in `crates/xtask/third_party/`, installed once beside the build.
 
 mod apt;
+mod browser;
 mod node;
 mod python;
 mod redis;
@@ -46,6 +47,7 @@ impl Prepare {
 pub(crate) struct ThirdParty {
     python: Option<PathBuf>,
     node_path: Option<PathBuf>,
+    browser: Option<PathBuf>,
 }
 
 impl ThirdParty {
@@ -57,6 +59,9 @@ impl ThirdParty {
         }
         if let Some(node_path) = &self.node_path {
             variables.push(("TENURE_THIRD_PARTY_NODE_PATH", node_path.clone().into_os_string()));
+        }
+        if let Some(browser) = &self.browser {
+            variables.push(("TENURE_THIRD_PARTY_BROWSER", browser.clone().into_os_string()));
         }
         variables
     }
@@ -75,6 +80,10 @@ pub(crate) fn prepare(steps: &mut Steps, place: &Place) -> ThirdParty {
         third_party.node_path = Some(node::prepare(&place.third_party().join("node"))?);
         Ok(())
     });
+    steps.run("third-party clients: browser", REPEAT, || {
+        third_party.browser = Some(browser::prepare()?);
+        Ok(())
+    });
     third_party
 }
 
@@ -85,7 +94,7 @@ mod tests {
     #[test]
     fn tests_are_told_only_of_the_clients_that_are_there() {
         assert!(ThirdParty::default().variables().is_empty());
-        let third_party = ThirdParty { python: Some("/venv/bin/python".into()), node_path: None };
+        let third_party = ThirdParty { python: Some("/venv/bin/python".into()), ..ThirdParty::default() };
         assert_eq!(
             third_party.variables(),
             [("TENURE_THIRD_PARTY_PYTHON", OsString::from("/venv/bin/python"))]

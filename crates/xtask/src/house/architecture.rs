@@ -1,15 +1,24 @@
-//! Rule: every file and every function that the architecture page names exists.
+//! Rule: every file and every function that the architecture page or a decision in force names exists.
 
 use super::Breach;
 use super::tree::Tree;
 
 const PAGE: &str = "ARCHITECTURE.md";
+const DECISIONS: &str = "docs/decisions/";
+const IN_FORCE: &str = "Status: accepted";
 /// Folders whose paths are checked.
-const FOLDERS: [&str; 4] = ["crates/", "sdk/", "docs/", "spec/"];
+const FOLDERS: [&str; 6] = ["crates/", "sdk/", "docs/", "spec/", "fuzz/", "packaging/"];
 
 pub(super) fn breaches(tree: &Tree) -> Vec<Breach> {
+    let is_checked =
+        |path: &str, text: &str| path == PAGE || (path.starts_with(DECISIONS) && text.contains(IN_FORCE));
+    let pages = tree.texts().filter(|(path, text)| is_checked(path, text));
+    pages.flat_map(|(path, text)| breaches_of(tree, path, text)).collect()
+}
+
+fn breaches_of(tree: &Tree, path: &str, text: &str) -> Vec<Breach> {
     let mut found = Vec::new();
-    for (index, line) in tree.text(PAGE).unwrap_or_default().lines().enumerate() {
+    for (index, line) in text.lines().enumerate() {
         // Code stands between the first and the second backtick, the third and the fourth, and so on.
         for name in line.split('`').skip(1).step_by(2) {
             let what = if is_path(name) && !tree.has(name.trim_end_matches('/')) {
@@ -21,7 +30,7 @@ pub(super) fn breaches(tree: &Tree) -> Vec<Breach> {
             } else {
                 continue;
             };
-            found.push(Breach { path: PAGE.to_owned(), line: index + 1, what });
+            found.push(Breach { path: path.to_owned(), line: index + 1, what });
         }
     }
     found
@@ -72,6 +81,16 @@ mod tests {
     fn what_is_there_may_be_named() {
         let page = "`crates/a/src/core.rs`: `Core::take`, in `crates/a/src/` of `crates/*`; `cargo test`, `Why::NoWorker`";
         assert_eq!(what(page), [""; 0]);
+    }
+
+    #[test]
+    fn decisions_in_force_are_checked_and_others_are_not() {
+        let page = |status: &str| format!("Status: {status}\n`crates/gone.rs`");
+        let (accepted, superseded) = (page("accepted"), page("superseded by 0002"));
+        let tree =
+            Tree::of(&[("docs/decisions/0001-a.md", &accepted), ("docs/decisions/0003-b.md", &superseded)]);
+        let paths: Vec<String> = breaches(&tree).into_iter().map(|breach| breach.path).collect();
+        assert_eq!(paths, ["docs/decisions/0001-a.md"]);
     }
 
     #[test]
