@@ -16,7 +16,7 @@ use crate::error;
 use crate::operation::run;
 use crate::owned::Owned;
 use crate::port::Via;
-use crate::streams::{Ear, Listener, Listing, StateChange, Subscriber, Watcher};
+use crate::streams::{BroadcastReceiver, Listener, Listing, StateChange, Subscriber, Watcher};
 use crate::submission::{bytes, read, task_id};
 use crate::value::Value;
 
@@ -524,7 +524,7 @@ impl Client {
     }
 
     #[pyo3(signature = (subject, sender, via=None))]
-    fn hear(
+    fn receive_broadcasts(
         &self,
         py: Python<'_>,
         subject: Option<String>,
@@ -533,7 +533,9 @@ impl Client {
     ) -> Answer {
         let client = self.get()?.clone();
         let hear = Hear { subject: subject.map(Into::into), sender: sender.map(Into::into) };
-        run(py, via, async move { Ok(Value::object(Ear::new(client.hear(hear).await?))) })
+        run(py, via, async move {
+            Ok(Value::object(BroadcastReceiver::new(client.receive_broadcasts(hear).await?)))
+        })
     }
 }
 

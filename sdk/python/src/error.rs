@@ -21,7 +21,7 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
         Error::Refused(refusal) => refused(py, refusal),
         Error::Unreachable { .. } => make(py, "unreachable", &message, None, None),
         Error::UnknownOutcome { .. } => make(py, "unknown-outcome", &message, None, None),
-        Error::Lost { .. } => make(py, "lost", &message, None, None),
+        Error::Lost { .. } | Error::NotListening { .. } => make(py, "lost", &message, None, None),
         Error::Protocol { .. } => make(py, "protocol", &message, None, None),
         Error::BadAddress { .. } => make(py, "bad-address", &message, None, None),
         Error::TooLarge { .. } => make(py, "too-large", &message, None, None),

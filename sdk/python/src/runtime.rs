@@ -39,10 +39,12 @@ pub(crate) fn handle(_py: Python<'_>) -> PyResult<Handle> {
     Ok(handle)
 }
 
-/// Is called in a child right after `fork`: what the parent left behind is forgotten, not dropped.
+/// Is called in a child right after `fork`: what the parent left behind is forgotten, not dropped. Returns the parent's
+/// sockets, which the child closes.
 #[pyfunction]
-pub(crate) fn forked() {
+pub(crate) fn forked() -> Vec<i32> {
     let mut started = RUNTIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     std::mem::forget(started.take());
     crate::exit::forked();
+    tenure_client::take_inherited_sockets()
 }

@@ -9,7 +9,7 @@ use std::task::Poll;
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use tenure_client::{ConnectionState, Error, Heard, Received, Watched};
+use tenure_client::{ConnectionState, Error, Received, ReceivedBroadcast, Watched};
 use tokio::sync::{Mutex, mpsc, watch};
 
 use crate::operation::{run, within};
@@ -410,16 +410,16 @@ fn answered_already() -> Error {
 
 /// Broadcasts that a program hears.
 #[pyclass(frozen, module = "tenure._native")]
-pub(crate) struct Ear(Shared<tenure_client::BroadcastReceiver>);
+pub(crate) struct BroadcastReceiver(Shared<tenure_client::BroadcastReceiver>);
 
-impl Ear {
-    pub(crate) fn new(ear: tenure_client::BroadcastReceiver) -> Ear {
-        Ear(shared(ear))
+impl BroadcastReceiver {
+    pub(crate) fn new(receiver: tenure_client::BroadcastReceiver) -> BroadcastReceiver {
+        BroadcastReceiver(shared(receiver))
     }
 }
 
 #[pymethods]
-impl Ear {
+impl BroadcastReceiver {
     /// `[(subject, body, sender, correlation), or how many were missed]`; empty when the time is up, nothing at the
     /// end.
     #[pyo3(signature = (timeout_ms, via=None))]
@@ -427,15 +427,15 @@ impl Ear {
         let stream = Arc::clone(self.0.get()?);
         run(py, via, async move {
             let mut slot = stream.slot.lock().await;
-            let Some(ear) = slot.as_mut() else { return Ok(Value::None) };
-            let first = match stream.until(timeout_ms, ear.next()).await {
+            let Some(receiver) = slot.as_mut() else { return Ok(Value::None) };
+            let first = match stream.until(timeout_ms, receiver.next()).await {
                 Come::Here(first) => first,
                 Come::TimeUp => return Ok(Value::List(Vec::new())),
                 Come::Closed => return Ok(Value::None),
             };
             let mut batch = vec![heard(first)];
             while batch.len() < BATCH_MAX
-                && let Some(Some(next)) = at_once(ear.next()).await
+                && let Some(Some(next)) = at_once(receiver.next()).await
             {
                 batch.push(heard(next));
             }
@@ -448,14 +448,14 @@ impl Ear {
     }
 }
 
-fn heard(heard: Heard) -> Value {
+fn heard(heard: ReceivedBroadcast) -> Value {
     match heard {
-        Heard::Broadcast(said) => Value::Tuple(vec![
+        ReceivedBroadcast::Broadcast(said) => Value::Tuple(vec![
             Value::maybe_text(said.subject),
             Value::Bytes(said.body),
             Value::maybe_text(said.sender),
             Value::maybe_text(said.correlation),
         ]),
-        Heard::Missed(count) => Value::Unsigned(count),
+        ReceivedBroadcast::Missed(count) => Value::Unsigned(count),
     }
 }

@@ -9,7 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use tenure_client::{Context, Failure, Finish, Interrupt, OnClose, Outcome, WorkerBuilder, WorkerHandle};
+use tenure_client::{
+    Context, Failure, Finish, Interrupt, LeaseClock, OnClose, Outcome, WorkerBuilder, WorkerHandle,
+};
 use tokio::sync::{Mutex, mpsc};
 
 use crate::error;
@@ -67,6 +69,13 @@ pub(crate) fn start_worker(
             "tasks_die" => {
                 builder.on_close(if value.extract()? { OnClose::TasksDie } else { OnClose::MayStillRun })
             }
+            "die_with_lease" => builder.die_with_lease(match value.extract::<String>()?.as_str() {
+                "monotonic" => LeaseClock::Monotonic,
+                "boottime" => LeaseClock::Boottime,
+                other => {
+                    return Err(error::bad_setting("die_with_lease", &format!("knows no clock `{other}`")));
+                }
+            }),
             "software" => builder.software(&value.extract::<String>()?),
             "version" => builder.version(&value.extract::<String>()?),
             unknown => return Err(error::bad_setting("the worker", &format!("knows no `{unknown}`"))),
@@ -298,9 +307,9 @@ impl Task {
         Ok(self.get()?.checkpoint().map(|checkpoint| PyBytes::new(py, checkpoint)))
     }
 
-    /// Puts a checkpoint aside; the answer comes when it is on the broker's disk.
+    /// Saves a checkpoint; the answer comes when it is on the broker's disk.
     #[pyo3(signature = (checkpoint, via=None))]
-    fn put_aside(
+    fn save_checkpoint(
         &self,
         py: Python<'_>,
         checkpoint: &Bound<'_, PyBytes>,

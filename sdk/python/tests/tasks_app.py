@@ -72,7 +72,7 @@ def count_up() -> int:
     """Goes on where the last attempt stopped."""
     context = tenure.current_context()
     done = int(context.checkpoint or b"0")
-    context.put_aside(str(done + 1))
+    context.save_checkpoint(str(done + 1))
     if done < 2:
         raise RuntimeError(f"not yet: {done}")
     return done

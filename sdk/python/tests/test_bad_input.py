@@ -39,7 +39,7 @@ def test_nobody_at_the_address() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with pytest.raises(tenure.Unreachable, match="is `tenure serve` running there") as unreachable:
-        tenure.SyncClient(f"127.0.0.1:{port}", patience=0.2).ping()
+        tenure.SyncClient(f"127.0.0.1:{port}", connect_timeout=0.2).ping()
     assert unreachable.value.transient and isinstance(unreachable.value, ConnectionError)
 
 
@@ -61,7 +61,7 @@ def _serve_once(answer: bytes) -> str:
 def test_something_that_is_no_broker() -> None:
     address = _serve_once(b"HTTP/1.1 400 Bad Request\r\n\r\n")
     with pytest.raises(tenure.WrongVersion, match="check the address"):
-        tenure.SyncClient(address, patience=1).ping()
+        tenure.SyncClient(address, connect_timeout=1).ping()
 
 
 def test_a_broker_of_another_version() -> None:
@@ -71,11 +71,11 @@ def test_a_broker_of_another_version() -> None:
     body = msgpack.packb([1, "refused", refusal])
     address = _serve_once(struct.pack(">I", len(body)) + body)
     with pytest.raises(tenure.WrongVersion):
-        tenure.SyncClient(address, patience=1).ping()
+        tenure.SyncClient(address, connect_timeout=1).ping()
 
 
 def test_a_body_that_is_too_large(client: tenure.SyncClient) -> None:
-    with pytest.raises(tenure.BodyTooLarge, match="the broker takes at most"):
+    with pytest.raises(tenure.BodyTooLarge, match="the broker accepts at most"):
         client.submit("large", b"x" * (17 << 20))
     assert client.ping() > 0
 

@@ -81,7 +81,7 @@ def test_a_batch_tells_of_each_task(app_broker: Broker) -> None:
 
 def test_an_app_can_be_pointed_elsewhere() -> None:
     other = tenure.App("127.0.0.1:1")
-    other.configure(patience=0.1)
+    other.configure(connect_timeout=0.1)
     with pytest.raises(tenure.BadSetting, match="no setting 'adress'"):
         other.configure(adress="x")
     with pytest.raises(tenure.Unreachable):

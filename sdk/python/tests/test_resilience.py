@@ -12,6 +12,8 @@ import sys
 import textwrap
 import threading
 import time
+from pathlib import Path
+from typing import Optional
 
 import pytest
 import tenure
@@ -96,6 +98,96 @@ def test_a_worker_that_was_frozen_past_its_lease_is_fenced(tenure_broker: Broker
         frozen.stdout.close()
 
 
+STEPS = """
+    import os, sys, time, tenure
+    def work(context):
+        with open(sys.argv[2], "a", buffering=1) as steps:
+            for _ in range(int(sys.argv[3])):
+                steps.write(f"{context.attempt} {os.getpid()}\\n")
+                time.sleep(0.001)
+        return str(context.attempt)
+    settings = {"heartbeat": 0.2, "lost_after": 1.0, "lease": 2.0, "die_with_lease": True, "tasks_die": True}
+    tenure.Worker(work, queues=["steps"], address=sys.argv[1], **settings).run()
+"""
+
+
+def start_steps(broker: Broker, path: Path, steps: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(STEPS), broker.address, str(path), str(steps)])
+
+
+@pytest.mark.parametrize("thaw_after", [None, 1.7, 1.9, 2.0, 2.5])
+def test_a_worker_that_dies_with_its_lease_makes_no_step_after_it(
+    tenure_broker: Broker, tmp_path: Path, thaw_after: Optional[float]
+) -> None:
+    """It is stopped in the middle of a step, and thawed around the moment at which another worker gets the task."""
+    path = tmp_path / "steps"
+    path.touch()
+    frozen = start_steps(tenure_broker, path, 1_000_000)
+    other: Optional[subprocess.Popen[bytes]] = None
+    try:
+        with tenure_broker.client() as client:
+            task = client.submit("steps", b"", on_lost="requeue")
+            until("it makes steps", lambda: path.stat().st_size > 100)
+            until("it runs", lambda: task.status().state == "running")
+            other = start_steps(tenure_broker, path, 1_000)
+            until("both workers are there", lambda: sum(one.presence == "live" for one in client.workers()) == 2)
+            frozen.send_signal(signal.SIGSTOP)
+            if thaw_after is not None:
+                time.sleep(thaw_after)
+                frozen.send_signal(signal.SIGCONT)
+            if thaw_after is None or thaw_after >= 2.0:
+                # The kernel kills even a process that is stopped.
+                assert frozen.wait(LONG) == -signal.SIGKILL
+            else:
+                # It may have been in time; then it dies another way.
+                time.sleep(0.5)
+                frozen.kill()
+            assert task.result(timeout=LONG) == b"2"
+    finally:
+        for worker in (frozen, other):
+            if worker is not None:
+                worker.kill()
+                worker.wait(LONG)
+    attempts = [int(line.split()[0]) for line in path.read_text().splitlines()]
+    assert attempts == sorted(attempts), "the first attempt made a step after the second had begun"
+    assert attempts.count(2) == 1_000
+
+
+def test_a_worker_that_dies_with_its_lease_lives_while_no_broker_runs(tenure_broker: Broker, tmp_path: Path) -> None:
+    path = tmp_path / "steps"
+    path.touch()
+    worker = start_steps(tenure_broker, path, 6_000)
+    try:
+        with tenure_broker.client(connect_timeout=LONG) as client:
+            task = client.submit("steps", b"", on_lost="fail")
+            until("it runs", lambda: task.status().state == "running")
+            tenure_broker.kill()
+            # Longer than the lease: nobody can have the task meanwhile.
+            time.sleep(4.0)
+            assert worker.poll() is None
+            tenure_broker.start()
+            assert task.result(timeout=LONG) == b"1"
+    finally:
+        worker.kill()
+        worker.wait(LONG)
+
+
+def test_a_worker_that_dies_with_its_lease_lives_on_without_tasks(tenure_broker: Broker, tmp_path: Path) -> None:
+    path = tmp_path / "steps"
+    path.touch()
+    worker = start_steps(tenure_broker, path, 10)
+    try:
+        with tenure_broker.client() as client:
+            assert client.submit("steps", b"").result(timeout=LONG) == b"1"
+            worker.send_signal(signal.SIGSTOP)
+            time.sleep(3.0)
+            worker.send_signal(signal.SIGCONT)
+            assert client.submit("steps", b"").result(timeout=LONG) == b"1"
+    finally:
+        worker.terminate()
+        assert worker.wait(LONG) == 0
+
+
 def test_a_worker_and_a_client_live_through_kills_of_the_broker(tenure_broker: Broker) -> None:
     running = threading.Event()
     go_on = threading.Event()
@@ -129,7 +221,7 @@ def test_named_submissions_go_through_while_the_broker_is_killed_again_and_again
 
     killer = threading.Thread(target=kill)
     ids: list[str] = []
-    with tenure_broker.client(patience=LONG) as client:
+    with tenure_broker.client(connect_timeout=LONG) as client:
         killer.start()
         while killer.is_alive() or len(ids) < 50:
             ids.append(client.submit("named", b"", name=f"n{len(ids)}").id)
@@ -138,7 +230,7 @@ def test_named_submissions_go_through_while_the_broker_is_killed_again_and_again
 
 
 def test_listeners_and_ears_are_there_again_after_a_restart(tenure_broker: Broker) -> None:
-    with tenure_broker.client() as client, client.listen(["me"]) as calls, client.hear() as heard:
+    with tenure_broker.client() as client, client.listen(["me"]) as calls, client.receive_broadcasts() as heard:
 
         def answer() -> None:
             for call in calls:
@@ -195,6 +287,34 @@ def test_a_forked_child_has_a_connection_of_its_own(tenure_broker: Broker, round
         assert client.identity() == mine
         seen = [watch.next(LONG) for _ in range(4)]
         assert all(isinstance(event, tenure.Event) and event.kind == "submitted" for event in seen)
+
+
+def test_a_forked_child_closes_the_connections_of_its_parent(tenure_broker: Broker) -> None:
+    """The broker notices a killed parent at once, although its child lives."""
+    code = """
+        import os, sys, time, tenure
+        settings = {"lease": 600, "lost_after": 300, "heartbeat": 60}
+        worker = tenure.Worker(lambda context: None, queues=["q"], address=sys.argv[1], **settings)
+        worker.start()
+        child = os.fork()
+        if child == 0:
+            time.sleep(600)
+        print(child, flush=True)
+        time.sleep(600)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), tenure_broker.address]
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    try:
+        with tenure_broker.client() as client:
+            assert [one.presence for one in client.workers()] == ["live"]
+            parent.kill()
+            until("the broker has noticed", lambda: [one.presence for one in client.workers()] != ["live"])
+    finally:
+        os.kill(child, signal.SIGKILL)
+        parent.wait(LONG)
+        parent.stdout.close()
 
 
 def test_a_stream_of_the_parent_says_so_in_the_child(tenure_broker: Broker) -> None:

@@ -38,7 +38,7 @@ def test_a_call_is_answered_or_fails_and_nobody_is_told_at_once(client: SyncClie
     assert failed.value.body == b"cannot"
     with pytest.raises(tenure.CallCancelled):
         client.call("calculator", "give up", timeout=LONG)
-    with pytest.raises(tenure.NobodyThere):
+    with pytest.raises(tenure.NoListener):
         client.call("nobody", "hello")
     listener.close()
     thread.join(LONG)
@@ -49,7 +49,7 @@ def test_a_call_is_answered_or_fails_and_nobody_is_told_at_once(client: SyncClie
 def _is_nobody_there(client: SyncClient, address: str) -> bool:
     try:
         client.call(address, b"", timeout=0.2)
-    except tenure.NobodyThere:
+    except tenure.NoListener:
         return True
     except tenure.TenureError:
         return False
@@ -62,7 +62,7 @@ def test_a_call_that_is_not_answered_in_time_is_too_late(client: SyncClient) -> 
 
 
 def test_broadcasts_are_heard_by_subject_and_by_the_sender_itself(client: SyncClient) -> None:
-    with client.hear(subject="weather") as weather, client.hear() as everything:
+    with client.receive_broadcasts(subject="weather") as weather, client.receive_broadcasts() as everything:
         assert client.broadcast("storm", subject="news", sender="ada") == 1
         assert client.broadcast("rain", subject="weather", sender="ada", correlation="7") == 1
         heard = weather.next(LONG)
@@ -162,9 +162,9 @@ def test_the_same_for_programs_that_await(shared_broker: Broker) -> None:
             assert answers == [str(n).encode() * 2 for n in range(100)]
             listener.close()
             await asyncio.wait_for(serving, LONG)
-            async with await client.hear("async-news") as ear:
+            async with await client.receive_broadcasts("async-news") as receiver:
                 assert await client.broadcast("x", subject="async-news") == 1
-                assert isinstance(await ear.__anext__(), tenure.Broadcast)
+                assert isinstance(await receiver.__anext__(), tenure.Broadcast)
             async with await client.subscribe(["async-topic"]) as topic:
                 await client.publish("async-topic", "1")
                 assert (await topic.__anext__()).payload == b"1"
@@ -191,7 +191,7 @@ def test_nothing_is_lost_if_a_wait_is_cancelled(shared_broker: Broker) -> None:
     async def main() -> None:
         async with shared_broker.async_client() as client:
             messages = await client.subscribe(["hurried"])
-            heard = await client.hear("hurried")
+            heard = await client.receive_broadcasts("hurried")
 
             async def send() -> None:
                 for number in range(200):

@@ -22,7 +22,7 @@ from .errors import (
     ConnectionLost,
     Forked,
     NameTaken,
-    NobodyThere,
+    NoListener,
     Refused,
     ResultNotEncodable,
     ResultTimeout,
@@ -59,7 +59,16 @@ from .records import (
     Why,
     WorkerInfo,
 )
-from .streams import Ear, Listener, Stream, SyncEar, SyncListener, SyncStream, SyncWatch, Watch
+from .streams import (
+    BroadcastReceiver,
+    Listener,
+    Stream,
+    SyncBroadcastReceiver,
+    SyncListener,
+    SyncStream,
+    SyncWatch,
+    Watch,
+)
 from .submission import Submission
 from .subscription import ConnectionState, GapRecoveryMode, ReconnectionPolicy, Subscription, SyncSubscription
 from .sync_client import SyncClient
@@ -74,6 +83,7 @@ __all__ = [
     "Batch",
     "BodyTooLarge",
     "Broadcast",
+    "BroadcastReceiver",
     "Busy",
     "Call",
     "CallCancelled",
@@ -86,7 +96,6 @@ __all__ = [
     "ConnectionState",
     "Context",
     "Counts",
-    "Ear",
     "Ended",
     "Event",
     "EventGap",
@@ -102,7 +111,7 @@ __all__ = [
     "Missed",
     "NameTaken",
     "NewMessage",
-    "NobodyThere",
+    "NoListener",
     "Published",
     "QueueInfo",
     "ReconnectionPolicy",
@@ -114,9 +123,9 @@ __all__ = [
     "Stream",
     "Submission",
     "Subscription",
+    "SyncBroadcastReceiver",
     "SyncCall",
     "SyncClient",
-    "SyncEar",
     "SyncListener",
     "SyncStream",
     "SyncSubscription",

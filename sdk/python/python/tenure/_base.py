@@ -20,14 +20,14 @@ class ClientBase:
         namespace: Optional[str] = None,
         key: Optional[str] = None,
         identity: Optional[str] = None,
-        patience: Span = 30.0,
+        connect_timeout: Span = 30.0,
         reconnection_policy: Optional[ReconnectionPolicy] = None,
         gap_recovery_mode: GapRecoveryMode = GapRecoveryMode.NONE,
     ) -> None:
-        """``patience`` is how long a request waits for a connection; ``identity`` the name under which this client's
-        submissions can be watched; the last two are for subscriptions.
+        """``connect_timeout`` is how long a request waits for a connection; ``identity`` the name under which this
+        client's submissions can be watched; the last two are for subscriptions.
         """
-        self._settings = settings(address, namespace, key, identity, patience)
+        self._settings = settings(address, namespace, key, identity, connect_timeout)
         self._native: Optional[_native.Client] = None
         self._generation = _process.generation()
         self._closed = False

@@ -53,11 +53,13 @@ class RemoteTask:
     def progress(self, percent: Optional[int], note: str) -> None:
         self._frames.send("progress", self.id, self.attempt, percent, note)
 
-    def put_aside(self, checkpoint: bytes, via: Any = None) -> None:
-        self._frames.send("aside", self.id, self.attempt, checkpoint)
+    def save_checkpoint(self, checkpoint: bytes, via: Any = None) -> None:
+        self._frames.send("checkpoint", self.id, self.attempt, checkpoint)
         refused = self._answers.get()
         if via is not None:
-            raise Fail("a task in a process puts checkpoints aside with put_aside, not with put_aside_async")
+            raise Fail(
+                "a task in a process pool saves checkpoints with save_checkpoint, not with save_checkpoint_async"
+            )
         if refused is not None:
             raise StaleAttempt(refused)
 
@@ -129,7 +131,7 @@ class Child:
                 held = self._held.get((told[0], told[1]))
                 if held is None:
                     continue
-                if kind in ("aside", "terms"):
+                if kind in ("checkpoint", "terms"):
                     held.answered(told[2])
                 elif kind == "interrupt":
                     held.told_interrupt(told[2], told[3])

@@ -227,13 +227,13 @@ class ChildProcess:
             task.progress(*told)
         elif kind == "terms":
             self._frames.send("terms", *key, task.terms())
-        elif kind == "aside":
+        elif kind == "checkpoint":
             refused = None
             try:
-                task.put_aside(told[0])
+                task.save_checkpoint(told[0])
             except TenureError as error:
                 refused = str(error)
-            self._frames.send("aside", *key, refused)
+            self._frames.send("checkpoint", *key, refused)
 
     def _gone(self) -> None:
         status = self._process.wait()

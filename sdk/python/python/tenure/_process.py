@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 
@@ -23,7 +24,10 @@ def _forked() -> None:
     global _generation, lock
     _generation += 1
     lock = threading.Lock()
-    _native.forked()
+    # The broker notices the end of the parent by its connections: a child must not keep them open.
+    for descriptor in _native.forked():
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
 
 
 os.register_at_fork(after_in_child=_forked)

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Optional
 
 from . import _native
+from .errors import BadSetting
 from .submission import Span, span_millis
 
 #: How this package names itself to the broker.
 SOFTWARE = f"tenure {_native.__version__} (Python)"
+#: A key file is read this far.
+KEY_CHARS_MAX = 4_096
 #: Where a broker listens by default.
 DEFAULT_ADDRESS = "127.0.0.1:7171"
 
@@ -29,9 +32,38 @@ class Settings:
         """Connects: the native client, or through a port."""
         return _native.connect(self.address, self.namespace, self.key, self.identity, self.patience_ms, SOFTWARE, via)
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the broker runs on this machine."""
+        return all(_is_local(one.strip()) for one in self.address.split(","))
+
     def __repr__(self) -> str:
         # A key never shows.
         return f"{self.address!r}" + (f", namespace={self.namespace!r}" if self.namespace else "")
+
+
+def key_of_environment() -> Optional[str]:
+    """The key in TENURE_KEY, or in the file that TENURE_KEY_FILE names."""
+    key = os.environ.get("TENURE_KEY")
+    file = os.environ.get("TENURE_KEY_FILE")
+    return key or (key_of_file(file) if file else None)
+
+
+def key_of_file(path: str) -> str:
+    """The first line of a file."""
+    try:
+        with open(os.path.expanduser(path)) as file:
+            key = file.readline(KEY_CHARS_MAX).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSetting(f"the key file cannot be read: {error}") from error
+    if not key:
+        raise BadSetting(f"the first line of the key file {path} is empty: it should hold the key")
+    return key
+
+
+def _is_local(address: str) -> bool:
+    host = address[len("tls://") :] if address.startswith("tls://") else address
+    return host.startswith(("unix:", "127.", "localhost", "[::1]"))
 
 
 def settings(
@@ -39,13 +71,15 @@ def settings(
     namespace: Optional[str],
     key: Optional[str],
     identity: Optional[str],
-    patience: Span,
+    connect_timeout: Span,
 ) -> Settings:
-    """What was said, with the environment for what was not: TENURE_BROKER, TENURE_NAMESPACE and TENURE_KEY."""
+    """What was said, with the environment for what was not: TENURE_BROKER, TENURE_NAMESPACE, and TENURE_KEY or
+    TENURE_KEY_FILE.
+    """
     return Settings(
         address or os.environ.get("TENURE_BROKER") or DEFAULT_ADDRESS,
         namespace or os.environ.get("TENURE_NAMESPACE") or None,
-        key or os.environ.get("TENURE_KEY") or None,
+        key or key_of_environment(),
         identity,
-        span_millis(patience),
+        span_millis(connect_timeout),
     )

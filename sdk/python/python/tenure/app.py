@@ -58,19 +58,24 @@ class App:
         namespace: Optional[str] = None,
         key: Optional[str] = None,
         queue: str = DEFAULT_QUEUE,
-        patience: Span = 30.0,
+        connect_timeout: Span = 30.0,
     ) -> None:
         """``queue`` is the one of tasks that name none. Where the broker is may be left to the environment, see
         :class:`SyncClient`.
         """
-        self._settings: dict[str, Any] = {"address": address, "namespace": namespace, "key": key, "patience": patience}
+        self._settings: dict[str, Any] = {
+            "address": address,
+            "namespace": namespace,
+            "key": key,
+            "connect_timeout": connect_timeout,
+        }
         self._queue = queue
         self._client: Optional[SyncClient] = None
         self._async_client: Optional[tuple[Any, Client]] = None
         self.tasks: dict[str, Task[..., Any]] = {}
 
     def configure(self, **settings: Any) -> None:
-        """Changes where the broker is: ``address``, ``namespace``, ``key`` or ``patience``."""
+        """Changes where the broker is: ``address``, ``namespace``, ``key`` or ``connect_timeout``."""
         unknown = settings.keys() - self._settings.keys()
         if unknown:
             raise BadSetting(f"an app has no setting {unknown.pop()!r}: it has {', '.join(self._settings)}")

@@ -26,7 +26,7 @@ from .records import (
     read_list,
     to_millis,
 )
-from .streams import Ear, Listener, Stream, Watch, heard, watched
+from .streams import BroadcastReceiver, Listener, Stream, Watch, heard, watched
 from .submission import Body, Span, Submission, When
 from .subscription import (
     GapRecoveryMode,
@@ -43,7 +43,7 @@ class Client(ClientBase):
     """A client of the broker, for asyncio (and uvloop).
 
     It connects when it is first used, and comes back by itself when the connection is lost: requests wait meanwhile, as
-    long as ``patience`` lasts. After a ``fork`` the child gets a connection of its own.
+    long as ``connect_timeout`` lasts. After a ``fork`` the child gets a connection of its own.
 
     Without arguments it takes TENURE_BROKER, TENURE_NAMESPACE and TENURE_KEY from the environment.
 
@@ -159,7 +159,7 @@ class Client(ClientBase):
         return await self._do(_verbs.fetch(task, "result"))
 
     async def checkpoint(self, task: str) -> bytes:
-        """How far a worker got with a task, as it put it aside; empty if there is no checkpoint."""
+        """Returns the last checkpoint of a task; empty if there is none."""
         return await self._do(_verbs.fetch(task, "checkpoint"))
 
     async def queues(self) -> list[QueueInfo]:
@@ -191,7 +191,7 @@ class Client(ClientBase):
         await self._do(_verbs.steer("cancel", task, reason))
 
     async def pause(self, task: str, reason: Optional[str] = None) -> None:
-        """Puts a task aside until it is resumed."""
+        """Pauses a task until it is resumed."""
         await self._do(_verbs.steer("pause", task, reason))
 
     async def resume(self, task: str) -> None:
@@ -225,8 +225,8 @@ class Client(ClientBase):
         await self._do(_verbs.steer_named("resume-queue", queue))
 
     async def set_thresholds(self, queue: str, depth: Optional[int] = None, age: Optional[Span] = None) -> None:
-        """Sets from where on a queue has a backlog: so many tasks ready, or one ready for this long. Events tell when
-        it has one. Without either, the thresholds of all queues hold.
+        """Sets the thresholds of a queue's backlog: a number of ready tasks, or how long one has been ready. Events
+        tell when it has one. Without either, the thresholds of all queues hold.
         """
         await self._do(_verbs.set_thresholds(queue, depth, age))
 
@@ -256,7 +256,7 @@ class Client(ClientBase):
         return Stream(native, watched)
 
     async def call(self, to: str, body: Body = b"", timeout: Optional[Span] = None) -> bytes:
-        """Asks whoever listens at an address. Raises :class:`NobodyThere` at once if nobody does, and
+        """Calls the program that listens at an address. Raises :class:`NoListener` at once if none does, and
         :class:`CallFailed` if the receiver answers with an error.
         """
         return await self._do(_verbs.call(to, body, timeout))
@@ -278,9 +278,11 @@ class Client(ClientBase):
         """Tells everybody in the namespace who hears this subject. Answers how many that were."""
         return await self._do(_verbs.broadcast(body, subject, sender, correlation))
 
-    async def hear(self, subject: Optional[str] = None, sender: Optional[str] = None) -> Ear:
+    async def receive_broadcasts(
+        self, subject: Optional[str] = None, sender: Optional[str] = None
+    ) -> BroadcastReceiver:
         """Hears broadcasts from now on, through reconnects, until it is closed."""
-        native = await self._ask(lambda client, via: client.hear(subject, sender, via))
+        native = await self._ask(lambda client, via: client.receive_broadcasts(subject, sender, via))
         return Stream(native, heard)
 
     async def publish(

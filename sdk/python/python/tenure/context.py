@@ -133,20 +133,20 @@ class Context:
 
     @property
     def checkpoint(self) -> Optional[bytes]:
-        """How far an earlier attempt got, as it put it aside: go on from there."""
+        """The last checkpoint of an earlier attempt, or None. Resume the work from it."""
         return self._native.checkpoint
 
-    def put_aside(self, checkpoint: Body) -> None:
-        """Puts aside how far the work is, and returns when that is on the broker's disk. The next attempt finds it."""
-        self._native.put_aside(to_bytes(checkpoint))
+    def save_checkpoint(self, checkpoint: Body) -> None:
+        """Saves a checkpoint, and returns when it is on the broker's disk. The next attempt resumes from it."""
+        self._native.save_checkpoint(to_bytes(checkpoint))
 
-    async def put_aside_async(self, checkpoint: Body) -> None:
-        """The same for handlers that await."""
+    async def save_checkpoint_async(self, checkpoint: Body) -> None:
+        """Like :meth:`save_checkpoint`, for handlers that await."""
         said = to_bytes(checkpoint)
-        await _loop.ask(lambda via: self._native.put_aside(said, via))
+        await _loop.ask(lambda via: self._native.save_checkpoint(said, via))
 
     def progress(self, percent: Optional[float] = None, note: str = "") -> None:
-        """Tells how far the work is. Never waits; what comes faster than it can be sent is passed over."""
+        """Reports progress. Never waits: reports that come faster than they can be sent are dropped."""
         self._native.progress(None if percent is None else max(0, min(100, int(percent))), note)
 
     @property

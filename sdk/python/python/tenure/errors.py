@@ -76,7 +76,7 @@ class UnknownTask(Refused, LookupError):
     """No task has this id or name: it never existed, or it ended long ago and was forgotten."""
 
 
-class NobodyThere(Refused, LookupError):
+class NoListener(Refused, LookupError):
     """No program listens at the address of a call, or has subscribed to the topic of a request."""
 
 
@@ -195,8 +195,8 @@ _CODES: dict[str, type[TenureError]] = {
     "draining": Busy,
     "too-slow": Busy,
     "not-allowed": WrongKey,
-    "nobody-there": NobodyThere,
-    "no-responders": NobodyThere,
+    "nobody-there": NoListener,
+    "no-responders": NoListener,
     "too-late": TooLate,
     "bad-version": WrongVersion,
     "too-long": BodyTooLarge,

@@ -90,7 +90,7 @@ class TaskHandle(_Handle[T]):
         await self._client.cancel(self.id, reason)
 
     async def pause(self, reason: Optional[str] = None) -> None:
-        """Puts the task aside until it is resumed."""
+        """Pauses the task until it is resumed."""
         await self._client.pause(self.id, reason)
 
     async def resume(self) -> None:
@@ -137,7 +137,7 @@ class SyncTaskHandle(_Handle[T]):
         self._client.cancel(self.id, reason)
 
     def pause(self, reason: Optional[str] = None) -> None:
-        """Puts the task aside until it is resumed."""
+        """Pauses the task until it is resumed."""
         self._client.pause(self.id, reason)
 
     def resume(self) -> None:

@@ -187,7 +187,7 @@ class TaskInfo:
     checkpoint: Optional[dict[str, Any]] = None
     until: Optional[datetime] = _time()
     holding: Optional[Holding] = _record(Holding)
-    aside: Optional[dict[str, Any]] = None
+    pause: Optional[dict[str, Any]] = None
     end: Optional[End] = _record(End)
 
     @property

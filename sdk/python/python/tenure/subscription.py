@@ -25,7 +25,7 @@ class ReconnectionPolicy:
     more.
     """
 
-    #: How many tries may fail in a row before the subscription is given up; 0 for any number.
+    #: How many tries may fail in a row before subscription ended: reconnecting failed; 0 for any number.
     max_retries: int = 0
     initial_delay_ms: int = 1_000
     max_delay_ms: int = 30_000

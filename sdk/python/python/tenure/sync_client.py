@@ -27,7 +27,7 @@ from .records import (
     read_list,
     to_millis,
 )
-from .streams import SyncEar, SyncListener, SyncStream, SyncWatch, heard, watched
+from .streams import SyncBroadcastReceiver, SyncListener, SyncStream, SyncWatch, heard, watched
 from .submission import Body, Span, Submission, When
 from .subscription import (
     GapRecoveryMode,
@@ -44,8 +44,8 @@ class SyncClient(ClientBase):
     """A client of the broker, for programs without an event loop. Threads may share one.
 
     It connects when it is first used, and comes back by itself when the connection is lost: requests wait meanwhile, as
-    long as ``patience`` lasts. A thread that waits does not hold the interpreter's lock. After a ``fork`` the child
-    gets a connection of its own.
+    long as ``connect_timeout`` lasts. A thread that waits does not hold the interpreter's lock. After a ``fork`` the
+    child gets a connection of its own.
 
     Without arguments it takes TENURE_BROKER, TENURE_NAMESPACE and TENURE_KEY from the environment.
 
@@ -163,7 +163,7 @@ class SyncClient(ClientBase):
         return self._do(_verbs.fetch(task, "result"))
 
     def checkpoint(self, task: str) -> bytes:
-        """How far a worker got with a task, as it put it aside; empty if there is no checkpoint."""
+        """Returns the last checkpoint of a task; empty if there is none."""
         return self._do(_verbs.fetch(task, "checkpoint"))
 
     def queues(self) -> list[QueueInfo]:
@@ -195,7 +195,7 @@ class SyncClient(ClientBase):
         self._do(_verbs.steer("cancel", task, reason))
 
     def pause(self, task: str, reason: Optional[str] = None) -> None:
-        """Puts a task aside until it is resumed."""
+        """Pauses a task until it is resumed."""
         self._do(_verbs.steer("pause", task, reason))
 
     def resume(self, task: str) -> None:
@@ -229,8 +229,8 @@ class SyncClient(ClientBase):
         self._do(_verbs.steer_named("resume-queue", queue))
 
     def set_thresholds(self, queue: str, depth: Optional[int] = None, age: Optional[Span] = None) -> None:
-        """Sets from where on a queue has a backlog: so many tasks ready, or one ready for this long. Events tell when
-        it has one. Without either, the thresholds of all queues hold.
+        """Sets the thresholds of a queue's backlog: a number of ready tasks, or how long one has been ready. Events
+        tell when it has one. Without either, the thresholds of all queues hold.
         """
         self._do(_verbs.set_thresholds(queue, depth, age))
 
@@ -260,7 +260,7 @@ class SyncClient(ClientBase):
         return SyncStream(native, watched)
 
     def call(self, to: str, body: Body = b"", timeout: Optional[Span] = None) -> bytes:
-        """Asks whoever listens at an address. Raises :class:`NobodyThere` at once if nobody does, and
+        """Calls the program that listens at an address. Raises :class:`NoListener` at once if none does, and
         :class:`CallFailed` if the receiver answers with an error.
         """
         return self._do(_verbs.call(to, body, timeout))
@@ -282,9 +282,9 @@ class SyncClient(ClientBase):
         """Tells everybody in the namespace who hears this subject. Answers how many that were."""
         return self._do(_verbs.broadcast(body, subject, sender, correlation))
 
-    def hear(self, subject: Optional[str] = None, sender: Optional[str] = None) -> SyncEar:
+    def receive_broadcasts(self, subject: Optional[str] = None, sender: Optional[str] = None) -> SyncBroadcastReceiver:
         """Hears broadcasts from now on, through reconnects, until it is closed."""
-        native = self._ask(lambda client, via: client.hear(subject, sender, via))
+        native = self._ask(lambda client, via: client.receive_broadcasts(subject, sender, via))
         return SyncStream(native, heard)
 
     def publish(

@@ -33,7 +33,7 @@ except ImportError:  # Only the fixture needs it.
 
 #: How long a broker may take to open its doors on a busy machine.
 START_SECONDS = 60.0
-_CLOSED = {"xmessage": "off", "resp": "off", "mdp": "off", "pingpong": "off", "grpc": "off"}
+_CLOSED = {"xmessage": "off", "resp": "off", "mdp": "off", "pingpong": "off", "grpc": "off", "http": "off"}
 
 
 class Broker:

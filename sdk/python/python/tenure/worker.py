@@ -58,19 +58,23 @@ class Worker:
         lost_after: Optional[Span] = None,
         lease: Optional[Span] = None,
         stop_grace: Optional[Span] = None,
-        patience: Span = 30.0,
+        connect_timeout: Span = 30.0,
         tasks_die: bool = False,
+        die_with_lease: bool = False,
         version: Optional[str] = None,
         pool: Optional[Pool] = None,
     ) -> None:
         """``slots`` says how many tasks it takes at once; ``lease`` how long after its last sign of life its attempts
-        are believed; ``tasks_die`` that a closed connection means that its tasks are dead.
+        are believed; ``tasks_die`` that a closed connection means that its tasks are dead. With ``die_with_lease`` the
+        kernel kills this process when its lease ends while tasks run in it, even if it is stopped at that moment, so no
+        side effect of a task happens after another worker has got it. It is for tasks that run in this process; the
+        lease should not be longer than the broker's ``restart_grace`` (60 s).
         """
         if isinstance(queues, str):
             raise BadSetting(f"queues is the text {queues!r}: give a list of names")
         if slots < 1:
             raise BadSetting(f"slots is {slots}: a worker takes at least one task at a time")
-        peer = settings(address, namespace, key, None, patience)
+        peer = settings(address, namespace, key, None, connect_timeout)
         self._settings: dict[str, Any] = {
             "address": peer.address,
             "namespace": peer.namespace,
@@ -85,6 +89,7 @@ class Worker:
             "stop_grace_ms": maybe_millis(stop_grace),
             "patience_ms": peer.patience_ms,
             "tasks_die": tasks_die,
+            "die_with_lease": ("monotonic" if peer.is_local else "boottime") if die_with_lease else None,
             "software": SOFTWARE,
             "version": version,
         }

@@ -7,6 +7,9 @@ import signal
 from typing import Any
 
 from installation import Installation, until
+from tenure.aiida._config import BrokerConfig
+
+LEASE = BrokerConfig().lease
 
 
 def sleeper(aiida: Installation, seconds: int, depth: int = 1) -> Any:
@@ -23,7 +26,12 @@ def test_f1_a_killed_worker_loses_nothing(daemon: Installation) -> None:
     daemon.submitted_job(child)
     job = child.get_job_id()
     pid = daemon.holder(node)
-    os.kill(pid, signal.SIGKILL)
+    task = next(task.info.id for task in daemon.broker.iterate_tasks() if task.body["args"]["pid"] == node.pk)
+    with daemon.broker.client() as client, client.watch(task=task) as events:
+        os.kill(pid, signal.SIGKILL)
+        # The submitter is told at once, not when the lease ends.
+        told = events.next(LEASE / 2)
+        assert told.kind == "holder-lost", told
     assert daemon.ends(node).is_finished_ok
     assert node.outputs.result.value == 3
     # The next worker has gone on with the job; it has not submitted another.

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Optional
 
+from .._settings import key_of_environment, key_of_file
 from ..errors import BadSetting
 
 #: The name of the entry point, and of the backend in a profile.
@@ -22,7 +21,7 @@ class BrokerConfig:
 
     #: Where the broker is. Without it, the broker of this AiiDA installation is used, and started if it is not running.
     address: Optional[str] = None
-    #: The broker's key, if it wants one; or a file that holds it. TENURE_KEY is used without either.
+    #: The broker's key, if it wants one; or a file that holds it. TENURE_KEY or TENURE_KEY_FILE is used without either.
     key: Optional[str] = None
     key_file: Optional[str] = None
     #: Separates the profiles of one broker. Without it: ``aiida-`` and the profile's uuid.
@@ -70,8 +69,5 @@ class BrokerConfig:
         if self.key is not None:
             return self.key
         if self.key_file is not None:
-            try:
-                return Path(self.key_file).read_text().strip()
-            except OSError as error:
-                raise BadSetting(f"the key file cannot be read: {error}") from error
-        return os.environ.get("TENURE_KEY")
+            return key_of_file(self.key_file)
+        return key_of_environment()

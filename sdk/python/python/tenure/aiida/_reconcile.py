@@ -23,7 +23,7 @@ YOUNG = timedelta(seconds=30)
 class Difference:
     """What does not fit together."""
 
-    #: Active processes without a task that nobody runs: no worker will ever continue them.
+    #: Active processes without a task that no worker runs: none will ever continue them.
     lost: list[int] = field(default_factory=list)
     #: Active processes without a task that a program runs by itself (``run``), or that are too young to tell.
     elsewhere: list[int] = field(default_factory=list)
@@ -76,7 +76,7 @@ def compare(broker: TenureBroker, tasks: list[ListedTask], ask: bool = True) -> 
     for pk, changed in sorted(active.items()):
         if pk in counts:
             continue
-        if now - changed < YOUNG or (ask and _somebody_runs(broker, pk)):
+        if now - changed < YOUNG or (ask and _is_running_elsewhere(broker, pk)):
             difference.elsewhere.append(pk)
         else:
             difference.lost.append(pk)
@@ -108,7 +108,7 @@ def report(broker: TenureBroker) -> None:
         log.warning("%s; `tenure-aiida reconcile --fix` mends this", difference)
 
 
-def _somebody_runs(broker: TenureBroker, pk: int) -> bool:
+def _is_running_elsewhere(broker: TenureBroker, pk: int) -> bool:
     try:
         broker.get_communicator().rpc_send(pk, {"intent": "status"})
     except kiwipy.UnroutableError:

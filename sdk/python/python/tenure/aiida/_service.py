@@ -27,7 +27,7 @@ SOCKET_PATH_MAX = 100
 #: How long the broker may take to open its socket: it reads its journal first.
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
-_CLOSED = ("native", "xmessage", "resp", "mdp", "pingpong", "grpc")
+_CLOSED = ("native", "xmessage", "resp", "mdp", "pingpong", "grpc", "http")
 
 
 class BrokerNotStarted(TenureError):
@@ -70,7 +70,7 @@ class Service:
         return pid if str(self.directory / "data").encode() in command else None
 
     def was_stopped(self) -> bool:
-        """Whether somebody asked the broker to stop. Then only a new command starts it."""
+        """Whether a user asked the broker to stop. Then only a new command starts it."""
         return self._stopped_path.exists()
 
     def ensure(self) -> bool:

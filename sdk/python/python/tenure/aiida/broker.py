@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
 import sys
 import threading
 import weakref
@@ -15,6 +13,7 @@ from typing import Any, Callable, Optional
 
 from aiida.brokers import Broker
 
+from .._settings import settings
 from ..errors import TenureError
 from ..kiwi import Communicator
 from ..kiwi._link import unpack
@@ -22,14 +21,14 @@ from ..records import TaskInfo
 from ..sync_client import SyncClient
 from ._config import BrokerConfig
 from ._service import Service
-from ._terms import CALCULATIONS, WORKCHAINS, key_of, terms_of
+from ._terms import CALCULATIONS, WORKCHAINS, key_of, pk_of, terms_of
 
 log = logging.getLogger("tenure.aiida")
 
 #: The states of a task that has not ended.
 ACTIVE = ("created", "delayed", "ready", "assigned", "running", "paused")
-#: How long a fenced worker may take to end by itself.
-FENCE_SECONDS = 2.0
+#: The reason with which AiiDA removes a task whose process goes on or has ended.
+REMOVED = "removed by AiiDA"
 #: How often a program looks whether the broker that it started is still there.
 WATCH_SECONDS = 1.0
 
@@ -47,7 +46,7 @@ class TenureBroker(Broker):  # type: ignore[misc]
     def __str__(self) -> str:
         where = f"Tenure @ {self.address} (namespace {self.namespace})"
         try:
-            with self.client(patience=2.0) as client:
+            with self.client(connect_timeout=2.0) as client:
                 counts = client.counts()
         except TenureError as error:
             return f"{where} <not reachable: {error}>"
@@ -74,12 +73,13 @@ class TenureBroker(Broker):  # type: ignore[misc]
     @property
     def is_local(self) -> bool:
         """Whether the broker runs on this machine: then a closed connection means that a worker has died."""
-        address = self.address
-        return address.startswith(("unix:", "127.", "localhost", "[::1]"))
+        return settings(self.address, None, None, None, 0.0).is_local
 
-    def client(self, patience: float = 10.0) -> SyncClient:
+    def client(self, connect_timeout: float = 10.0) -> SyncClient:
         """A client in the profile's namespace. The broker is not started for it."""
-        return SyncClient(self.address, namespace=self.namespace, key=self._config.secret(), patience=patience)
+        return SyncClient(
+            self.address, namespace=self.namespace, key=self._config.secret(), connect_timeout=connect_timeout
+        )
 
     def get_communicator(self) -> Communicator:
         """The communicator of this program. The broker is started if none answers."""
@@ -108,7 +108,7 @@ class TenureBroker(Broker):  # type: ignore[misc]
     def probe_service_status(self) -> dict[str, Any]:
         """What the broker tells of itself. Never raises."""
         try:
-            with self.client(patience=5.0) as client:
+            with self.client(connect_timeout=5.0) as client:
                 counts = client.counts()
         except Exception as error:
             return {"connected": False, "error": f"{type(error).__name__}: {error}"}
@@ -143,6 +143,8 @@ class TenureBroker(Broker):  # type: ignore[misc]
         options = {"lease": config.lease, "tasks_die": self.is_local, "version": f"aiida-core {__version__}"}
         options["heartbeat"] = min(5.0, config.lease / 4)
         options["lost_after"] = config.lease / 2
+        # AiiDA has no lock of its own: a worker whose lease is over must not make another step.
+        options["die_with_lease"] = is_daemon_worker()
         communicator = _ProfileCommunicator(
             self.address,
             namespace=self.namespace,
@@ -151,10 +153,11 @@ class TenureBroker(Broker):  # type: ignore[misc]
             task_queue=CALCULATIONS,
             task_prefetch_count=get_config_option("daemon.worker_process_slots"),
             more_task_queues={WORKCHAINS: config.workchain_slots},
-            timeout=get_config_option("broker.task_timeout"),
+            timeout=task_timeout(),
             task_terms=lambda body: terms_of(body, config),
             task_key=key_of,
             on_fenced=fence,
+            on_cancel=lambda task, body, reason: kill(self, task, body, reason),
             worker_options=options,
         )
         communicator.broker = weakref.ref(self)
@@ -205,7 +208,7 @@ class ListedTask:
         """Removes the task."""
         try:
             with self._broker.client() as client:
-                client.cancel(self.info.id, "removed by AiiDA")
+                client.cancel(self.info.id, REMOVED)
         except TenureError as error:
             log.warning("a task could not be removed", extra={"task": self.info.id, "error": str(error)})
 
@@ -215,6 +218,17 @@ class _Outcome:
 
     def set_result(self, _: Any) -> None:
         self.is_set = True
+
+
+def task_timeout() -> float:
+    """How long a request may take. Versions before 2.9 have the option under another name."""
+    from aiida.common.exceptions import ConfigurationError
+    from aiida.manage.configuration import get_config_option
+
+    try:
+        return float(get_config_option("broker.task_timeout"))
+    except ConfigurationError:
+        return float(get_config_option("rmq.task_timeout"))
 
 
 def service_directory() -> Path:
@@ -230,24 +244,34 @@ def is_daemon_worker() -> bool:
 
 
 def fence(task: str, body: Any, reason: str) -> None:
-    """The broker has given a process of this program to another worker.
-
-    AiiDA has no lock of its own, so the whole worker ends: its other processes go back to the queue, and go on from
-    their checkpoints elsewhere. Circus starts a new worker.
+    """The broker has given a process of this program to another worker. A worker of the daemon does not get here: it is
+    dead by then (``die_with_lease``), and circus has started a new one.
     """
-    if is_daemon_worker():
-        log.critical("another worker has a process of this one: this worker ends", extra={"task": task})
-        os.kill(os.getpid(), signal.SIGTERM)
-        # AiiDA hears the signal between two steps of a process that waits. One that never waits would go on.
-        overdue = threading.Timer(FENCE_SECONDS, os.kill, (os.getpid(), signal.SIGKILL))
-        overdue.daemon = True
-        overdue.start()
-    else:
-        log.error("another worker has a process of this program", extra={"task": task, "reason": reason})
+    log.error("another worker has a process of this program", extra={"task": task, "reason": reason})
+
+
+def kill(broker: TenureBroker, task: str, body: Any, reason: str) -> bool:
+    """Somebody cancels the task of a process that runs here: the process is killed, as ``verdi process kill`` does."""
+    pk = pk_of(body)
+    if pk is None or reason == REMOVED:
+        return False
+
+    def tell() -> None:
+        from plumpy.process_comms import RemoteProcessThreadController
+
+        try:
+            RemoteProcessThreadController(broker.get_communicator()).kill_process(pk)
+        except Exception as error:
+            log.error("a process could not be killed", extra={"pk": pk, "task": task, "error": str(error)})
+
+    log.warning("the task of a process is cancelled: the process is killed", extra={"pk": pk, "reason": reason})
+    # The call is answered on the thread that would wait for it.
+    threading.Thread(target=tell, name="tenure-aiida-kill", daemon=True).start()
+    return True
 
 
 def watch(service: Service, communicator: Communicator, closed: threading.Event) -> None:
-    """Starts the broker again if it disappears while a program uses it, unless somebody stopped it."""
+    """Starts the broker again if it disappears while a program uses it, unless a user stopped it."""
     found = weakref.ref(communicator)
 
     def look() -> None:

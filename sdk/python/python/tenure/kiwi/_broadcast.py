@@ -34,7 +34,7 @@ class Broadcasts:
         self._link = link
         self._subject = short_name(link.scope)
         self._subscribers: dict[Any, Callable[..., Any]] = {}
-        self._ear: Optional[_native.Ear] = None
+        self._receiver: Optional[_native.BroadcastReceiver] = None
         self._hearing = threading.Event()
         self._asked = False
         self._lock = threading.Lock()
@@ -91,8 +91,8 @@ class Broadcasts:
                 self._changed.wait_for(lambda: not self._unsent, seconds)
         with self._lock:
             self._subscribers.clear()
-            ear, self._ear = self._ear, None
-        _close(ear)
+            receiver, self._receiver = self._receiver, None
+        _close(receiver)
 
     def stop(self) -> None:
         """Ends the thread, after the communicator was closed."""
@@ -140,34 +140,36 @@ class Broadcasts:
 
     def _hear(self) -> None:
         if not self._link.closed:
-            self._link.dispatcher.ask(lambda via: self._link.client.hear(self._subject, None, via), self._heard)
+            self._link.dispatcher.ask(
+                lambda via: self._link.client.receive_broadcasts(self._subject, None, via), self._heard
+            )
 
-    def _heard(self, ear: Any, error: Optional[BaseException]) -> None:
+    def _heard(self, receiver: Any, error: Optional[BaseException]) -> None:
         if error is not None:
             if not isinstance(error, Closed):
                 self._link.dispatcher.later(AGAIN_SECONDS, self._hear)
             return
         with self._lock:
-            self._ear = ear
+            self._receiver = receiver
         self._hearing.set()
-        self._take(ear)
+        self._take(receiver)
 
     def _rest(self) -> None:
         with self._lock:
-            if self._subscribers or self._ear is None:
+            if self._subscribers or self._receiver is None:
                 return
-            ear, self._ear, self._asked = self._ear, None, False
+            receiver, self._receiver, self._asked = self._receiver, None, False
             self._hearing.clear()
-        _close(ear)
+        _close(receiver)
 
-    def _take(self, ear: _native.Ear) -> None:
+    def _take(self, receiver: _native.BroadcastReceiver) -> None:
         def came(batch: Any, error: Optional[BaseException]) -> None:
             if error is None and batch is not None:
-                self._link.dispatcher.call(self._handle, ear, batch)
+                self._link.dispatcher.call(self._handle, receiver, batch)
 
-        self._link.dispatcher.ask(lambda via: ear.next(None, via), came)
+        self._link.dispatcher.ask(lambda via: receiver.next(None, via), came)
 
-    def _handle(self, ear: _native.Ear, batch: list[Any]) -> None:
+    def _handle(self, receiver: _native.BroadcastReceiver, batch: list[Any]) -> None:
         try:
             for one in batch:
                 if isinstance(one, int):
@@ -175,8 +177,8 @@ class Broadcasts:
                     continue
                 self._deliver(one[1])
         finally:
-            if self._ear is ear:
-                self._take(ear)
+            if self._receiver is receiver:
+                self._take(receiver)
 
     def _deliver(self, data: bytes) -> None:
         try:
@@ -202,8 +204,8 @@ class _Unsent:
         self.sent = threading.Event()
 
 
-def _close(ear: Optional[_native.Ear]) -> None:
-    if ear is not None:
+def _close(receiver: Optional[_native.BroadcastReceiver]) -> None:
+    if receiver is not None:
         # The interpreter may exit: the broker notices by itself.
         with contextlib.suppress(TenureError):
-            ear.close()
+            receiver.close()

@@ -39,7 +39,7 @@ class Address:
         self._link.wait(self._known)
 
     def close(self) -> None:
-        """Takes no calls any more: who calls after this finds nobody there."""
+        """Takes no more calls: later callers get :class:`NoListener`."""
         with self._lock:
             self._gone = True
             listener, self._listener = self._listener, None

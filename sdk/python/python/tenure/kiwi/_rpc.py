@@ -18,7 +18,7 @@ from typing import Any, Callable, Optional
 import kiwipy
 
 from .. import _native
-from ..errors import Closed, NobodyThere, TenureError
+from ..errors import Closed, NoListener, TenureError
 from ._chain import PENDING_AFTER, Chain, End, Mirror
 from ._link import Link, pack, run, unpack
 from ._listen import Address
@@ -90,7 +90,7 @@ class Rpc:
         def answered(value: Any, error: Optional[BaseException]) -> None:
             if not arrived.done():
                 if error is None and value[0] == "cancelled":
-                    error = NobodyThere("its subscriber has just gone")
+                    error = NoListener("its subscriber has just left")
                 if error is None:
                     arrived.set_result(None)
                 else:
@@ -104,7 +104,7 @@ class Rpc:
             # The broker has not refused it.
             if not connected:
                 raise kiwipy.UnroutableError(f"the broker does not answer: no call to {recipient!r}") from None
-        except NobodyThere as error:
+        except NoListener as error:
             raise kiwipy.UnroutableError(f"no subscriber has the identifier {recipient!r}") from error
         except Closed as error:
             raise kiwipy.CommunicatorClosed() from error
@@ -121,7 +121,7 @@ class Rpc:
             self._subscribers.clear()
         for address in addresses:
             address.close()
-        # Not before: who asks for a result until then shall hear that nobody is there.
+        # Not before: a caller that asks for a result until then must learn that no program listens.
         self._tickets.clear()
 
     def _answered(self, mirror: Mirror, value: Any, error: Optional[BaseException]) -> None:
@@ -131,7 +131,7 @@ class Rpc:
     def _take_answer(self, mirror: Mirror, value: Any, error: Optional[BaseException]) -> None:
         if error is not None:
             gone = f"the receiver of the call has disappeared: {error}"
-            failure = kiwipy.UnroutableError(gone) if isinstance(error, NobodyThere) else kiwipy.DeliveryFailed(gone)
+            failure = kiwipy.UnroutableError(gone) if isinstance(error, NoListener) else kiwipy.DeliveryFailed(gone)
             mirror.finish(mirror.depth, End("exception", failure))
             return
         outcome, body = value
@@ -214,7 +214,7 @@ class _Ticket:
 
     @property
     def open(self) -> bool:
-        """Whether somebody still has to hear the end."""
+        """Whether a caller still waits for the end."""
         return self._end is None or self._call is not None
 
     def follow(self, result: Any) -> None:
@@ -271,7 +271,7 @@ class _Ticket:
 
 
 def answer(link: Link, call: _native.Call, told: dict[str, Any]) -> None:
-    """Answers a call. If nobody waits any more, that is all right."""
+    """Answers a call. It is no error if no caller waits any more."""
     try:
         body = pack(told)
     except TenureError as error:

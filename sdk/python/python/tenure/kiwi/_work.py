@@ -23,7 +23,7 @@ log = logging.getLogger("tenure.kiwi")
 
 #: A task that every subscriber rejects waits this long before it goes back, and twice as long each time.
 REJECTED_FIRST, REJECTED_MAX = 0.2, 10.0
-#: So many rejected tasks are remembered.
+#: How many rejected tasks are remembered.
 REJECTED_KEPT = 1_024
 #: How long a worker that the broker does not take waits before it tries again.
 AGAIN_SECONDS = 1.0
@@ -38,19 +38,29 @@ Subscriber = Callable[..., Any]
 Key = Callable[[Any], Optional[Hashable]]
 #: Is called when the broker has given up an attempt that may still run here: with the task, its body and the reason.
 OnFenced = Callable[[str, Any, str], None]
+#: Is called when a client cancels a task that runs here: with the task, its body and the reason. Returns whether the
+#: work was told to end; then the task ends as cancelled when the work has ended.
+OnCancel = Callable[[str, Any, str], bool]
 
 
 class Work:
     """The worker of a communicator for some queues: it is known to the broker while there are subscribers."""
 
     def __init__(
-        self, link: Link, queues: dict[str, int], worker_options: dict[str, Any], key: Key, on_fenced: OnFenced
+        self,
+        link: Link,
+        queues: dict[str, int],
+        worker_options: dict[str, Any],
+        key: Key,
+        on_fenced: OnFenced,
+        on_cancel: OnCancel,
     ) -> None:
         self._link = link
         self._queues = queues
         self._options = worker_options
         self._key = key
         self._on_fenced = on_fenced
+        self._on_cancel = on_cancel
         self._subscribers: dict[Any, Subscriber] = {}
         self._running: dict[Hashable, _Running] = {}
         self._workers: list[Worker] = []
@@ -118,7 +128,7 @@ class Work:
                 address=settings.address,
                 namespace=settings.namespace,
                 key=settings.key,
-                patience=self._link.timeout,
+                connect_timeout=self._link.timeout,
                 pool=_Taking(self),
                 **self._options,
             )
@@ -158,6 +168,8 @@ class Work:
                 task, attempt, kind, reason = told
                 if kind == "stop":
                     self._link.dispatcher.call(self._fenced, task, attempt, reason or "")
+                elif kind == "cancel":
+                    self._link.dispatcher.call(self._cancelled, task, attempt, reason or "")
                 self.hear_interrupts(native)
 
         self._link.dispatcher.ask(lambda via: native.next_interrupt(None, via), came)
@@ -168,6 +180,14 @@ class Work:
         for one in held:
             log.error("the broker has given up an attempt of this worker", extra={"task": task, "reason": reason})
             self._on_fenced(task, one.body, reason)
+
+    def _cancelled(self, task: str, attempt: int, reason: str) -> None:
+        with self._lock:
+            held = next((one for one in self._running.values() if one.holds(task, attempt)), None)
+        if held is None or held.leave(task, attempt):
+            return
+        if self._on_cancel(task, held.body, reason):
+            held.cancelling = True
 
     def _begin(self, task: _native.Task) -> None:
         try:
@@ -192,7 +212,7 @@ class Work:
                 running = self._running[key] = _Running(self, key, body, subscribers)
                 running.attach(task, told.get("reply"))
         if running is None:
-            task.give_back("nobody subscribes any more")
+            task.give_back("the program has no task subscriber any more")
         else:
             running.next_subscriber()
 
@@ -238,6 +258,8 @@ class _Running:
         self._told_depth = 0
         self._chain: Optional[Chain] = None
         self._over = False
+        #: The work was told to end, because its task is cancelled.
+        self.cancelling = False
 
     def tasks(self) -> list[str]:
         """The ids of its tasks."""
@@ -252,6 +274,21 @@ class _Running:
             again = len(self._tasks) > 1
         if again:
             log.warning("a task came again while its work runs here: it shares the result", extra={"task": task.id})
+        return True
+
+    def holds(self, task: str, attempt: int) -> bool:
+        """Whether this attempt is one of these."""
+        return any(one.id == task and one.attempt == attempt for one, _ in self._tasks)
+
+    def leave(self, task: str, attempt: int) -> bool:
+        """Ends a cancelled task if others wait for the same work, which then goes on for them."""
+        with self._lock:
+            if len(self._tasks) < 2:
+                return False
+            gone = [one for one in self._tasks if one[0].id == task and one[0].attempt == attempt]
+            self._tasks = [one for one in self._tasks if one not in gone]
+        for one, _ in gone:
+            one.confirm_cancelled(b"")
         return True
 
     def forget(self, task: str, attempt: int) -> bool:
@@ -291,7 +328,7 @@ class _Running:
         if end is None:
             depth = chain.depth
             self._link.dispatcher.later(PENDING_AFTER, lambda: self._tell_pending(chain, depth))
-        elif end.kind == "cancelled":
+        elif end.kind == "cancelled" and not self.cancelling:
             self._work.put_back(self, "cancelled by the subscriber")
         elif end.kind == "exception" and isinstance(end.value, kiwipy.TaskRejected):
             self._link.dispatcher.call(self.next_subscriber)
@@ -304,7 +341,9 @@ class _Running:
             told = b""
             if reply is not None:
                 told = pack({"depth": depth, "end": self._link.encode_end(end)})
-            if end.kind == "exception":
+            if self.cancelling and end.kind != "result":
+                task.confirm_cancelled(told)
+            elif end.kind == "exception":
                 message = f"{type(end.value).__name__}: {end.value}"[:MESSAGE_CHARS_MAX]
                 task.fail(EXIT_EXCEPTED, message, told, True, False)
             else:

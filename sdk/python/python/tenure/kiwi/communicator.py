@@ -19,7 +19,7 @@ from ._broadcast import Broadcasts
 from ._link import Decoder, Encoder, Link, short_name
 from ._rpc import Rpc
 from ._send import Sending, Terms
-from ._work import Key, OnFenced, Work
+from ._work import Key, OnCancel, OnFenced, Work
 from .queue import TaskQueue
 
 log = logging.getLogger("tenure.kiwi")
@@ -62,6 +62,7 @@ class Communicator(kiwipy.Communicator):  # type: ignore[misc]
         task_terms: Optional[Terms] = None,
         task_key: Optional[Key] = None,
         on_fenced: Optional[OnFenced] = None,
+        on_cancel: Optional[OnCancel] = None,
         worker_options: Optional[Mapping[str, Any]] = None,
     ) -> None:
         """Connects.
@@ -71,11 +72,13 @@ class Communicator(kiwipy.Communicator):  # type: ignore[misc]
         the body of a task and returns what the submission says beside it (see :class:`tenure.Submission`), such as its
         queue or priority. Tasks with the same ``task_key`` are the same work: one that comes while it runs here shares
         its result. ``on_fenced`` is called with the task, its body and the reason when the broker has given up an
-        attempt that may still run here. ``worker_options`` go to :class:`tenure.Worker`.
+        attempt that may still run here. ``on_cancel`` is called with the same when somebody cancels a task that runs
+        here, and returns whether it ends the work. ``worker_options`` go to :class:`tenure.Worker`.
         """
         self._link = Link(settings(address, namespace, key, None, timeout), scope, timeout, encoder, decoder, self)
         self._task_key: Key = task_key or _no_key
         self._on_fenced: OnFenced = on_fenced or _ignore
+        self._on_cancel: OnCancel = on_cancel or _refuse
         self._worker_options = dict(worker_options or {})
         self._rpc = Rpc(self._link)
         self._broadcasts = Broadcasts(self._link)
@@ -176,7 +179,7 @@ class Communicator(kiwipy.Communicator):  # type: ignore[misc]
 
     def _make_queue(self, name: str, slots: int, more: Mapping[str, int]) -> TaskQueue:
         queues = {short_name(name): slots, **{short_name(other): count for other, count in more.items()}}
-        work = Work(self._link, queues, self._worker_options, self._task_key, self._on_fenced)
+        work = Work(self._link, queues, self._worker_options, self._task_key, self._on_fenced, self._on_cancel)
         self._works.append(work)
         return TaskQueue(self._link, name, work, self._sending)
 
@@ -191,3 +194,7 @@ def _no_key(body: Any) -> Optional[Hashable]:
 
 def _ignore(task: str, body: Any, reason: str) -> None:
     return None
+
+
+def _refuse(task: str, body: Any, reason: str) -> bool:
+    return False
