@@ -20,7 +20,7 @@ def render(frames: int, seconds_per_frame: float = 0.01) -> str:
         context.sleep(seconds_per_frame)  # raises if the task is cancelled or paused
         context.progress(100 * frame / frames, f"frame {frame}")
         if frame % 20 == 0:
-            context.put_aside(str(frame))
+            context.save_checkpoint(str(frame))
     return f"{frames} frames in attempt {context.attempt}"
 
 

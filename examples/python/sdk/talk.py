@@ -28,9 +28,9 @@ def main() -> None:
             print(failed)
         try:
             client.call("examples-nobody", "hello")
-        except tenure.NobodyThere:
+        except tenure.NoListener:
             print("nobody there")
-        with client.hear(subject="examples-news") as heard:
+        with client.receive_broadcasts(subject="examples-news") as heard:
             client.broadcast("it rains", subject="examples-news", sender="weather station")
             news = heard.next(timeout=5)
             assert isinstance(news, tenure.Broadcast)
