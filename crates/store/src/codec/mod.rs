@@ -7,6 +7,7 @@
 
 mod dictionary;
 mod event;
+mod fields;
 mod page;
 mod put;
 mod record;

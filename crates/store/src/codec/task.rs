@@ -9,6 +9,7 @@ use tenure_engine::{
 
 use super::Base;
 use super::dictionary::Dictionary;
+use super::fields::take_fields;
 use super::page::RecordPage;
 use super::put;
 use super::take::{Malformed, Take};
@@ -296,6 +297,8 @@ const HAS_CHECKPOINT: u8 = 16;
 const HAS_AFTER: u8 = 32;
 /// There are no extras besides the dependencies.
 const ONLY_AFTER: u8 = 64;
+/// Optional fields follow, with their length.
+const HAS_FIELDS: u8 = 128;
 
 fn encode_extras(
     out: &mut Vec<u8>,
@@ -314,6 +317,9 @@ fn encode_extras(
     head |= if extras.not_before.is_some() { HAS_NOT_BEFORE } else { 0 };
     head |= if extras.expires_at.is_some() { HAS_EXPIRY } else { 0 };
     head |= if extras.checkpoint.is_some() { HAS_CHECKPOINT } else { 0 };
+    let mut fields = Vec::new();
+    encode_optional_extras(&mut fields, extras);
+    head |= if fields.is_empty() { 0 } else { HAS_FIELDS };
     out.push(head);
     // A task's name is unique, so the dictionary would not save anything.
     if let Some(name) = &extras.name {
@@ -337,6 +343,16 @@ fn encode_extras(
     if !after.is_empty() {
         encode_after(out, after);
     }
+    if !fields.is_empty() {
+        put::measured(out, |out| out.extend_from_slice(&fields));
+    }
+}
+
+/// The extras that few tasks have. No field is defined yet.
+fn encode_optional_extras(_out: &mut Vec<u8>, _extras: &Extras) {}
+
+fn take_optional_extra(_tag: u8, _take: &mut Take<'_>, _extras: &mut Extras) -> Result<(), Malformed> {
+    Err(Malformed("an unknown field of a task"))
 }
 
 fn encode_after(out: &mut Vec<u8>, after: &[Dependency]) {
@@ -407,5 +423,9 @@ fn take_extras(
         extras.checkpoint = Some(Checkpoint { attempt, at, blob: take.blob(&page.base)? });
     }
     let after = if head & HAS_AFTER == 0 { Vec::new() } else { take_after(take)? };
+    if head & HAS_FIELDS != 0 {
+        let mut fields = Take::new(take.measured()?);
+        take_fields(&mut fields, |tag, take| take_optional_extra(tag, take, &mut extras))?;
+    }
     Ok((Some(Box::new(extras)), after))
 }

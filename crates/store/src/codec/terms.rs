@@ -4,6 +4,7 @@
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{Name, OnBroken, Terms};
 
+use super::fields::{encode_field, take_fields};
 use super::put;
 use super::take::{Malformed, Take};
 
@@ -29,11 +30,11 @@ pub(super) fn encode_terms(out: &mut Vec<u8>, terms: &Terms) {
     put::maybe_span(out, terms.accept_timeout);
     put::maybe_span(out, terms.run_limit);
     // Terms from versions without the later fields end here, and so do terms that use none of them.
-    if terms.crash_backoff.is_some()
-        || terms.abandon_after.is_some()
-        || terms.on_broken != OnBroken::default()
-    {
+    let mut fields = Vec::new();
+    encode_optional_terms(&mut fields, terms);
+    if terms.crash_backoff.is_some() || terms.abandon_after.is_some() || !fields.is_empty() {
         encode_later_terms(out, terms);
+        out.extend_from_slice(&fields);
     } else if let Some(timeout) = terms.cancel_timeout {
         put::span(out, timeout);
     }
@@ -49,14 +50,36 @@ fn encode_later_terms(out: &mut Vec<u8>, terms: &Terms) {
     put::maybe_span(out, terms.crash_backoff.map(|backoff| backoff.first));
     put::maybe_span(out, terms.crash_backoff.map(|backoff| backoff.max));
     put::maybe_span(out, terms.abandon_after);
-    // Later terms of earlier versions end here.
+}
+
+const ON_BROKEN: u8 = 1;
+
+/// Behind the later terms. Terms of version 1 have none of these.
+fn encode_optional_terms(out: &mut Vec<u8>, terms: &Terms) {
     if terms.on_broken != OnBroken::default() {
-        out.push(match terms.on_broken {
-            OnBroken::Cancel => 0,
-            OnBroken::Run => 1,
-            OnBroken::Hold => 2,
+        encode_field(out, ON_BROKEN, |out| {
+            out.push(match terms.on_broken {
+                OnBroken::Cancel => 0,
+                OnBroken::Run => 1,
+                OnBroken::Hold => 2,
+            });
         });
     }
+}
+
+fn decode_optional_term(tag: u8, take: &mut Take<'_>, terms: &mut Terms) -> Result<(), Malformed> {
+    match tag {
+        ON_BROKEN => {
+            terms.on_broken = match take.byte()? {
+                0 => OnBroken::Cancel,
+                1 => OnBroken::Run,
+                2 => OnBroken::Hold,
+                _ => return Err(Malformed("an unknown policy for a broken dependency")),
+            };
+        }
+        _ => return Err(Malformed("an unknown field of a task's terms")),
+    }
+    Ok(())
 }
 
 fn decode_later_terms(take: &mut Take<'_>, terms: &mut Terms) -> Result<(), Malformed> {
@@ -70,15 +93,7 @@ fn decode_later_terms(take: &mut Take<'_>, terms: &mut Terms) -> Result<(), Malf
     let (first, max) = (take.maybe_span()?, take.maybe_span()?);
     terms.crash_backoff = first.zip(max).map(|(first, max)| Backoff { first, max });
     terms.abandon_after = take.maybe_span()?;
-    if !take.is_empty() {
-        terms.on_broken = match take.byte()? {
-            0 => OnBroken::Cancel,
-            1 => OnBroken::Run,
-            2 => OnBroken::Hold,
-            _ => return Err(Malformed("an unknown policy for a broken dependency")),
-        };
-    }
-    Ok(())
+    take_fields(take, |tag, take| decode_optional_term(tag, take, terms))
 }
 
 pub(crate) fn decode_terms(bytes: &[u8]) -> Result<Terms, Malformed> {
