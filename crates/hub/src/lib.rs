@@ -31,6 +31,7 @@ mod outbox;
 mod principal;
 mod queries;
 mod queue_flow;
+mod refusal;
 mod request;
 mod rights;
 mod runtime;
@@ -52,6 +53,7 @@ pub use listen::{ListenError, listen};
 pub use mailbox::{Mailbox, UnreadBytes};
 pub use principal::Principal;
 pub use queue_flow::QueueFlow;
+pub use refusal::HubRefusal;
 pub use request::{
     Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch, fresh_id,
 };

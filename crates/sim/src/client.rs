@@ -8,7 +8,7 @@ use tenure_hub::words::{
     Accepted, After, AfterTask, Command, Condition, EventFilter, Move, Name, NewTask, OnBroken, OnLost,
     Refusal, Reply, TaskId, Thresholds, Timestamp,
 };
-use tenure_hub::{Ask, Delivery, Request, Response, Submission, Watch};
+use tenure_hub::{Ask, Delivery, HubRefusal, Request, Response, Submission, Watch};
 
 use crate::promises::PromiseChecker;
 use crate::random::Random;
@@ -154,7 +154,7 @@ impl Client {
         }
     }
 
-    fn answered(&mut self, token: u64, reply: Result<Response, Refusal>, promises: &mut PromiseChecker) {
+    fn answered(&mut self, token: u64, reply: Result<Response, HubRefusal>, promises: &mut PromiseChecker) {
         let Some(submission) = self.unanswered.remove(&token) else { return };
         let Ok(Response::Command(Reply::Submitted(each))) = reply else { return };
         match &each[0] {

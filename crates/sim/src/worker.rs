@@ -9,7 +9,7 @@ use tenure_hub::words::{
     AttemptFailure, Blob, Command, Held, Name, Notice, OnClose, Refusal, Reply, TaskId, Timestamp, Wanted,
     WorkerSpec,
 };
-use tenure_hub::{Ask, Delivery, Done, Request, Response};
+use tenure_hub::{Ask, Delivery, Done, HubRefusal, Request, Response};
 
 use crate::client::CAPABILITIES;
 use crate::promises::PromiseChecker;
@@ -204,7 +204,7 @@ impl Worker {
     fn answered(
         &mut self,
         token: u64,
-        reply: Result<Response, Refusal>,
+        reply: Result<Response, HubRefusal>,
         promises: &mut PromiseChecker,
     ) -> Vec<Ask> {
         if let Some((registering, held)) = self.registering.clone()
@@ -225,7 +225,7 @@ impl Worker {
         {
             promises.checkpoint_taken(task, size);
         }
-        if let Err(Refusal::NotAWorker) = reply {
+        if let Err(HubRefusal::Engine(Refusal::NotAWorker)) = reply {
             // The broker has dropped the worker: it registers again.
             return self.connected();
         }
@@ -234,7 +234,7 @@ impl Worker {
 
     fn registered(
         &mut self,
-        reply: Result<Response, Refusal>,
+        reply: Result<Response, HubRefusal>,
         presented: &[Held],
         promises: &mut PromiseChecker,
     ) -> Vec<Ask> {

@@ -8,7 +8,7 @@ use tenure_hub::words::{
     AttemptFailure, Blob, Command, Counts, Held, ListQuery, Name, NewTask, OnClose, OnLost, Query, Refusal,
     StateName, TaskId, TaskInfo, TaskState, Wanted, WorkerAbout, WorkerInfo, WorkerSpec,
 };
-use tenure_hub::{Done, Request, Submission, fresh_id};
+use tenure_hub::{Done, HubRefusal, Request, Submission, fresh_id};
 
 use super::XmessageSettings;
 use super::codec::{Operation, XMessageId, XMessageIntroduction, XMessageState, XMessageTaskOptions};
@@ -35,7 +35,7 @@ pub(super) fn submission(
     task: TaskId,
     options: XMessageTaskOptions,
     defaults: &XmessageSettings,
-) -> Result<Submission, Refusal> {
+) -> Result<Submission, HubRefusal> {
     let XMessageTaskOptions { record_id, task_type, priority, tags, on_lost } = options;
     let new = NewTask {
         hold: true,
@@ -145,7 +145,7 @@ pub(super) fn operation(wanted: Wanted, task: TaskId) -> Operation {
 }
 
 /// A refusal as text: its stable code, and the sentence.
-pub(super) fn refusal(no: &Refusal) -> String {
+pub(super) fn refusal(no: &HubRefusal) -> String {
     format!("{}: {no}", no.code())
 }
 
