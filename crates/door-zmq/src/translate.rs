@@ -91,6 +91,8 @@ pub(crate) fn simple_worker(worker: &Name, service: &str, settings: &Settings) -
         lease: lost_after,
         on_close: OnClose::TasksDie,
         starts_on_assign: true,
+        // It computes one job at a time.
+        light_slots: 0,
         about: about("mdp", None),
         ..WorkerSpec::new(worker.clone(), vec![service.into()], 1)
     }
@@ -114,6 +116,8 @@ pub(crate) fn plugin_worker(
         held,
         // Some choose a new identity with each connection.
         inherits_crashes: true,
+        // It computes as many jobs as it has threads.
+        light_slots: 0,
         about: about("mdp", Some(&registration.name)),
         ..WorkerSpec::new(worker.clone(), queues.collect(), registration.threads)
     }
@@ -140,6 +144,7 @@ pub(crate) fn ping_pong_worker(worker: &Name, settings: &PingPongSettings) -> Wo
         lease: lost_after,
         on_close: OnClose::TasksDie,
         starts_on_assign: true,
+        light_slots: 0,
         about: about("pingpong", None),
         ..WorkerSpec::new(worker.clone(), vec![settings.queue.clone()], 1)
     }

@@ -67,9 +67,10 @@ pub use task_logs::{KeptPiece, LogPiece, OutputStream, PrintedPage, TaskLogSaver
 pub mod words {
     pub use tenure_engine::command::{
         Accepted, Answer, AttemptFailure, Command, Completion, Counts, Cursor, Gauges, Held, LimitInfo,
-        ListQuery, Move, NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, TaskInfo, Unnamed,
-        WorkerAbout, WorkerInfo, WorkerSpec, WorkerStats,
+        ListQuery, Move, NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, ResourceInfo,
+        TaskInfo, Unnamed, WorkerAbout, WorkerInfo, WorkerSpec, WorkerStats,
     };
+    pub use tenure_engine::demand::{Amount, CPUS, Demand, Devices, GPUS, MEM, Quantity, Resource};
     pub use tenure_engine::dependency::{
         After, AfterTask, Condition, DependencyInfo, DependencyProgress, OnBroken,
     };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tenure_wire::task::{Assignment, Terms};
 use tenure_wire::words::OnLost;
+use tenure_wire::worker::WorkerSpec;
 use tenure_wire::{TaskId, Timestamp};
 
 use super::super::outbox::WorkerOutbox;
@@ -26,8 +27,14 @@ fn context(task: u8, on_lost: OnLost) -> Context {
         failures: 0,
         checkpoint_bytes: 0,
         after: Vec::new(),
+        cpus: Vec::new(),
+        gpus: Vec::new(),
     };
     Context::new(assignment, Arc::new(terms), Arc::new(WorkerOutbox::default()))
+}
+
+fn room(slots: u32) -> Room {
+    Room::new(&WorkerSpec::new("w", Vec::new(), slots))
 }
 
 /// Takes a task and returns it with its handler begun, if it was.
@@ -51,7 +58,7 @@ fn refusal(code: Code) -> Refusal {
 
 #[test]
 fn a_task_is_started_run_reported_and_forgotten() {
-    let (mut attempts, now) = (AttemptTable::new(1), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(room(1)), Instant::now());
     let (held, _) = assign(&mut attempts, 1);
     assert_eq!((std::mem::take(&mut attempts.starts), begun(&mut attempts)), (vec![held], vec![held]));
     assert!(complete(&mut attempts, held));
@@ -64,7 +71,7 @@ fn a_task_is_started_run_reported_and_forgotten() {
 
 #[test]
 fn a_careful_task_begins_only_when_the_broker_knows() {
-    let (mut attempts, now) = (AttemptTable::new(2), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(room(2)), Instant::now());
     let (one, two) = (context(1, OnLost::Pause), context(2, OnLost::Pause));
     attempts.assigned(one.clone());
     attempts.assigned(two.clone());
@@ -77,7 +84,7 @@ fn a_careful_task_begins_only_when_the_broker_knows() {
 
 #[test]
 fn a_careful_task_whose_start_got_lost_begins_when_the_registration_confirms_it() {
-    let (mut attempts, now) = (AttemptTable::new(1), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(room(1)), Instant::now());
     let careful = context(1, OnLost::Pause);
     attempts.assigned(careful.clone());
     attempts.disconnected();
@@ -90,7 +97,7 @@ fn a_careful_task_whose_start_got_lost_begins_when_the_registration_confirms_it(
 
 #[test]
 fn no_more_handlers_run_than_there_are_slots_even_if_some_do_not_stop() {
-    let (mut attempts, now) = (AttemptTable::new(1), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(room(1)), Instant::now());
     let (one, running) = assign(&mut attempts, 1);
     begun(&mut attempts);
     attempts.stop(now, one, StopWhy::Stale);
@@ -106,7 +113,7 @@ fn no_more_handlers_run_than_there_are_slots_even_if_some_do_not_stop() {
 
 #[test]
 fn what_has_not_begun_is_cancelled_at_once_and_what_runs_is_asked() {
-    let mut attempts = AttemptTable::new(1);
+    let mut attempts = AttemptTable::new(room(1));
     let (one, running) = assign(&mut attempts, 1);
     let (two, _) = assign(&mut attempts, 2);
     let cancel = Interrupt::Cancel { reason: Some("wrong scan".into()) };
@@ -123,7 +130,7 @@ fn what_has_not_begun_is_cancelled_at_once_and_what_runs_is_asked() {
 
 #[test]
 fn a_report_that_was_not_answered_is_sent_again_after_the_reconnect() {
-    let (mut attempts, now) = (AttemptTable::new(3), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(room(3)), Instant::now());
     let (one, _) = assign(&mut attempts, 1);
     let (two, _) = assign(&mut attempts, 2);
     let (three, running) = assign(&mut attempts, 3);
@@ -150,7 +157,7 @@ fn a_report_that_was_not_answered_is_sent_again_after_the_reconnect() {
 
 #[test]
 fn an_attempt_that_is_over_after_the_reconnect_is_stopped_and_not_reported() {
-    let (mut attempts, now) = (AttemptTable::new(1), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(room(1)), Instant::now());
     let (one, running) = assign(&mut attempts, 1);
     attempts.disconnected();
     attempts.registered(now, &[one], &[0]);
@@ -161,7 +168,7 @@ fn an_attempt_that_is_over_after_the_reconnect_is_stopped_and_not_reported() {
 
 #[test]
 fn what_waited_for_a_hand_is_forgotten_when_the_connection_is_lost() {
-    let mut attempts = AttemptTable::new(1);
+    let mut attempts = AttemptTable::new(room(1));
     let (one, _) = assign(&mut attempts, 1);
     assign(&mut attempts, 2);
     attempts.disconnected();
@@ -173,7 +180,7 @@ fn what_waited_for_a_hand_is_forgotten_when_the_connection_is_lost() {
 
 #[test]
 fn a_stale_answer_ends_a_report() {
-    let (mut attempts, now) = (AttemptTable::new(1), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(room(1)), Instant::now());
     let (one, _) = assign(&mut attempts, 1);
     complete(&mut attempts, one);
     assert_eq!(attempts.answered(now, one, Some(&refusal(Code::StaleAttempt))), Answered::Stale);
@@ -182,7 +189,7 @@ fn a_stale_answer_ends_a_report() {
 
 #[test]
 fn a_broker_without_room_is_told_again_a_little_later() {
-    let (mut attempts, now) = (AttemptTable::new(1), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(room(1)), Instant::now());
     let (one, _) = assign(&mut attempts, 1);
     complete(&mut attempts, one);
     attempts.unsent.clear();
@@ -198,7 +205,7 @@ fn a_broker_without_room_is_told_again_a_little_later() {
 
 #[test]
 fn a_report_that_the_broker_does_not_take_becomes_a_failure_and_then_nothing() {
-    let (mut attempts, now) = (AttemptTable::new(1), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(room(1)), Instant::now());
     let (one, _) = assign(&mut attempts, 1);
     complete(&mut attempts, one);
     assert_eq!(attempts.answered(now, one, Some(&refusal(Code::BadValue))), Answered::Again);
@@ -211,7 +218,7 @@ fn a_report_that_the_broker_does_not_take_becomes_a_failure_and_then_nothing() {
 
 #[test]
 fn a_leaving_worker_gives_back_what_has_not_begun_and_asks_the_rest_to_hurry() {
-    let mut attempts = AttemptTable::new(1);
+    let mut attempts = AttemptTable::new(room(1));
     let (one, running) = assign(&mut attempts, 1);
     let (two, _) = assign(&mut attempts, 2);
     attempts.leave();
@@ -228,7 +235,7 @@ fn a_leaving_worker_gives_back_what_has_not_begun_and_asks_the_rest_to_hurry() {
 
 #[test]
 fn what_does_not_end_in_time_is_reported_as_crashed_and_its_handler_is_over() {
-    let (mut attempts, now) = (AttemptTable::new(2), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(room(2)), Instant::now());
     let (one, running) = assign(&mut attempts, 1);
     let (two, _) = assign(&mut attempts, 2);
     complete(&mut attempts, two);

@@ -136,6 +136,20 @@ impl WorkerBuilder {
         self
     }
 
+    /// Sets how many tasks that weigh no slot the worker takes at once (1,000).
+    #[must_use]
+    pub fn light_slots(mut self, light_slots: u32) -> WorkerBuilder {
+        self.spec.light_slots = Some(light_slots);
+        self
+    }
+
+    /// Adds a resource that the worker has for tasks that need quantities of it.
+    #[must_use]
+    pub fn resource(mut self, name: impl Into<Name>, quantity: Quantity) -> WorkerBuilder {
+        self.spec.resources.push(Resource { name: name.into(), quantity: quantity.0 });
+        self
+    }
+
     /// Sets the interval of heartbeats (5 s).
     #[must_use]
     pub fn heartbeat(mut self, interval: Duration) -> WorkerBuilder {

@@ -126,7 +126,7 @@ impl Link {
         tally: Arc<Tally>,
     ) -> Link {
         let now = Instant::now();
-        let mut attempts = AttemptTable::new(settings.spec.slots as usize);
+        let mut attempts = AttemptTable::new(Room::new(&settings.spec));
         for Unreported { held, report } in std::mem::take(&mut settings.unreported) {
             attempts.resume(held, report);
         }

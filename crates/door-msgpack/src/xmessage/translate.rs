@@ -78,6 +78,7 @@ pub(super) fn worker_spec(
         on_close: OnClose::TasksDie,
         // A worker may start before it says Run, so a task that must not run twice counts as started on assignment.
         starts_on_assign: true,
+        light_slots: 0,
         about: WorkerAbout { door: Some("xmessage"), ..WorkerAbout::default() },
         ..WorkerSpec::new(worker, vec![QUEUE.into()], slots)
     }

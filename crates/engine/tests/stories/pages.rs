@@ -8,7 +8,7 @@ use tenure_engine::limits;
 use tenure_engine::notice::StopWhy;
 use tenure_engine::state::{EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, Wanted};
 use tenure_engine::{
-    Blob, NewTask, Refusal, Settings, StateName, TaskId, Threshold, Timestamp, Why, WorkerSpec,
+    Blob, NewTask, Quantity, Refusal, Settings, StateName, TaskId, Threshold, Timestamp, Why, WorkerSpec,
 };
 
 fn page(name: &str) -> String {
@@ -115,6 +115,19 @@ fn whys() -> Vec<Why> {
         Why::Draining { workers: 1 },
         Why::TagLimit { tag: "t".into(), limit: 1, in_use: 1 },
         Why::AllFull { workers: 1, slots: 1 },
+        Why::Short {
+            resource: "cpus".into(),
+            needed: Quantity::ONE,
+            free: Quantity::default(),
+            worker: "w".into(),
+        },
+        Why::TooLarge {
+            resource: "cpus".into(),
+            needed: Quantity::ONE,
+            total: Quantity::default(),
+            worker: "w".into(),
+        },
+        Why::Reserved { worker: "w".into(), task: TaskId::from_u128(1) },
         Why::NoWorkerAsks { workers: 1 },
         Why::AwaitingAcceptance { worker: "w".into(), since: at },
         Why::AwaitingDisk,
@@ -136,9 +149,12 @@ fn number_of_why(why: &Why) -> usize {
         Why::Draining { .. } => 10,
         Why::TagLimit { .. } => 11,
         Why::AllFull { .. } => 12,
-        Why::NoWorkerAsks { .. } => 13,
-        Why::AwaitingAcceptance { .. } => 14,
-        Why::AwaitingDisk => 15,
+        Why::NoWorkerAsks { .. } => 16,
+        Why::AwaitingAcceptance { .. } => 17,
+        Why::AwaitingDisk => 18,
+        Why::Short { .. } => 13,
+        Why::TooLarge { .. } => 14,
+        Why::Reserved { .. } => 15,
     }
 }
 
