@@ -4,8 +4,9 @@ use std::fmt;
 
 /// The resources whose single pieces the broker assigns.
 pub const CPUS: &str = "cpus";
+/// See [`CPUS`].
 pub const GPUS: &str = "gpus";
-/// Counted in bytes.
+/// Memory, counted in bytes.
 pub const MEM: &str = "mem";
 
 /// A quantity of a resource in thousandths: half a GPU is 500. Memory is counted in bytes.
@@ -36,6 +37,7 @@ impl fmt::Display for BadQuantity {
 impl std::error::Error for BadQuantity {}
 
 impl Quantity {
+    /// So many whole ones.
     pub fn whole(count: u64) -> Quantity {
         Quantity(count.saturating_mul(1000))
     }

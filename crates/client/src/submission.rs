@@ -89,7 +89,7 @@ impl Submission {
         self
     }
 
-    /// Adds a resource that the task needs. The worker must have that much free.
+    /// Sets how much of a resource the task needs. The worker must have that much free.
     ///
     /// ```
     /// use tenure_client::{Quantity, Submission};
@@ -101,7 +101,9 @@ impl Submission {
     /// ```
     #[must_use]
     pub fn resource(mut self, name: impl Into<Name>, quantity: Quantity) -> Submission {
-        self.terms.resources.push(Resource { name: name.into(), quantity: quantity.0 });
+        let name = name.into();
+        self.terms.resources.retain(|resource| resource.name != name);
+        self.terms.resources.push(Resource { name, quantity: quantity.0 });
         self
     }
 

@@ -16,6 +16,7 @@ mod outcome;
 mod pending_checkpoint;
 mod process_stats;
 mod report;
+mod room;
 mod run;
 mod signal;
 mod unreported;

@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_hub::words::{
-    Accepted, After, AfterTask, Command, Condition, EventFilter, Move, Name, NewTask, OnBroken, OnLost,
-    Refusal, Reply, TaskId, Thresholds, Timestamp,
-};
+use tenure_hub::words::{Accepted, After, AfterTask, Command, Condition, Demand, EventFilter, Move, Name, NewTask, OnBroken, OnLost, Quantity, Refusal, Reply, Resource, TaskId, Thresholds, Timestamp};
 use tenure_hub::{Ask, Delivery, HubRefusal, Request, Response, Submission, Watch};
 
 use crate::promises::PromiseChecker;
@@ -113,6 +110,9 @@ impl Client {
         if random.percent(20) {
             task.needs = vec![(*random.pick(&CAPABILITIES)).into()];
         }
+        if random.percent(40) {
+            task.demand = demand(random);
+        }
         if random.percent(15) && !self.known.is_empty() {
             task.parent = Some(*random.pick(&self.known));
         }
@@ -204,4 +204,17 @@ fn steering(task: TaskId, random: &mut Random) -> Command {
         }
         _ => Command::ResumeQueue { queue: (*random.pick(&QUEUES)).into() },
     }
+}
+
+/// What a task may occupy. A worker of the calm phase has room for each.
+fn demand(random: &mut Random) -> Demand {
+    let (slots, resources): (u32, &[(&str, u64)]) = *random.pick(&[
+        (0, &[][..]),
+        (2, &[]),
+        (1, &[("gpus", 500)]),
+        (1, &[("gpus", 1_000), ("licence", 500)]),
+        (0, &[("licence", 1_000)]),
+    ]);
+    let resource = |(name, quantity): &(&str, u64)| Resource::new(*name, Quantity(*quantity));
+    Demand { slots, resources: resources.iter().map(resource).collect() }
 }

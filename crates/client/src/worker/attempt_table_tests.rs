@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tenure_wire::task::{Assignment, Terms};
+use tenure_wire::task::{Assignment, Resource, Terms};
 use tenure_wire::words::OnLost;
 use tenure_wire::worker::WorkerSpec;
 use tenure_wire::{TaskId, Timestamp};
@@ -14,9 +14,14 @@ const RESULT_BYTES_MAX: usize = 1 << 20;
 
 fn context(task: u8, on_lost: OnLost) -> Context {
     let terms = Terms { on_lost, ..Terms::new("images") };
-    let assignment = Assignment {
-        task: TaskId([task; 16]),
-        attempt: 1,
+    let assignment = assignment(Held { task: TaskId([task; 16]), attempt: 1 });
+    Context::new(assignment, Arc::new(terms), Arc::new(WorkerOutbox::default()))
+}
+
+fn assignment(held: Held) -> Assignment {
+    Assignment {
+        task: held.task,
+        attempt: held.attempt,
         body: Bytes::new(),
         terms: 0,
         priority: 0,
@@ -29,8 +34,7 @@ fn context(task: u8, on_lost: OnLost) -> Context {
         after: Vec::new(),
         cpus: Vec::new(),
         gpus: Vec::new(),
-    };
-    Context::new(assignment, Arc::new(terms), Arc::new(WorkerOutbox::default()))
+    }
 }
 
 fn room(slots: u32) -> Room {
@@ -250,4 +254,49 @@ fn what_does_not_end_in_time_is_reported_as_crashed_and_its_handler_is_over() {
             Failure::new(1, "the worker stopped before the handler ended").crashed()
         )))
     );
+}
+
+fn needing(task: u8, slots: u32, resources: &[(&str, u64)], gpus: &[u16]) -> Context {
+    let row = |(name, quantity): &(&str, u64)| Resource { name: (*name).into(), quantity: *quantity };
+    let terms = Terms { slots, resources: resources.iter().map(row).collect(), ..Terms::new("images") };
+    let plain = context(task, OnLost::Requeue);
+    let assignment = Assignment { gpus: gpus.to_vec(), ..assignment(plain.held()) };
+    Context::new(assignment, Arc::new(terms), Arc::new(WorkerOutbox::default()))
+}
+
+#[test]
+fn a_task_waits_until_its_whole_weight_is_free_and_one_without_weight_does_not() {
+    let (mut attempts, now) = (AttemptTable::new(room(2)), Instant::now());
+    let (first, _) = assign(&mut attempts, 1);
+    begun(&mut attempts);
+    // The broker has ended it, but its handler runs on.
+    attempts.stop(now, first, StopWhy::Stale);
+    let (large, light) = (needing(2, 2, &[], &[]), needing(3, 0, &[], &[]));
+    attempts.assigned(large.clone());
+    attempts.assigned(light.clone());
+    assert_eq!(begun(&mut attempts), [light.held()]);
+    complete(&mut attempts, first);
+    assert_eq!(begun(&mut attempts), [large.held()]);
+}
+
+#[test]
+fn a_gpu_is_free_when_the_handler_that_used_it_has_returned() {
+    let mut spec = WorkerSpec::new("w", Vec::new(), 8);
+    spec.resources = vec![Resource { name: "gpus".into(), quantity: 2_000 }];
+    let (mut attempts, now) = (AttemptTable::new(Room::new(&spec)), Instant::now());
+    let whole = |task, gpu| needing(task, 1, &[("gpus", 1_000)], &[gpu]);
+    let first = whole(1, 0);
+    attempts.assigned(first.clone());
+    assert_eq!(begun(&mut attempts), [first.held()]);
+    attempts.stop(now, first.held(), StopWhy::Stale);
+    let (same, other) = (whole(2, 0), whole(3, 1));
+    attempts.assigned(same.clone());
+    attempts.assigned(other.clone());
+    assert_eq!(begun(&mut attempts), [other.held()]);
+    complete(&mut attempts, first.held());
+    assert_eq!(begun(&mut attempts), [same.held()]);
+    let halves = [4, 5].map(|task| needing(task, 1, &[("gpus", 500)], &[0]));
+    complete(&mut attempts, same.held());
+    halves.iter().for_each(|half| attempts.assigned(half.clone()));
+    assert_eq!(begun(&mut attempts), halves.map(|half| half.held()), "parts share one");
 }

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_wire::task::Resource;
 use tenure_wire::time::millis;
 use tenure_wire::words::{OnClose, Role};
 use tenure_wire::worker::WorkerSpec;
@@ -23,6 +24,7 @@ use crate::builder::CONNECT_TIMEOUT;
 use crate::dialer::random;
 use crate::error::Error;
 use crate::peer::{PeerOptions, peer_setters};
+use crate::quantity::Quantity;
 
 /// Default time for handlers to wind down.
 const STOP_GRACE: Duration = Duration::from_secs(10);

@@ -25,6 +25,7 @@ use super::lease_guard::{ClockTime, LeaseClock, LeaseGuard};
 use super::outbox::{Finished, Leaving, WorkerOutbox};
 use super::pending_checkpoint::PendingCheckpoint;
 use super::process_stats::ProcessStats;
+use super::room::Room;
 use super::run::{Finish, Runner};
 use super::signal::Interrupt;
 use super::unreported::Unreported;

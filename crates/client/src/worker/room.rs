@@ -11,13 +11,20 @@ use super::context::Context;
 #[derive(Debug)]
 pub(crate) struct Room {
     slots: u64,
+    /// The sum of what the running handlers weigh.
+    slots_used: u64,
     resources: Vec<Resource>,
     running: HashMap<Held, Context>,
 }
 
 impl Room {
     pub(crate) fn new(spec: &WorkerSpec) -> Room {
-        Room { slots: u64::from(spec.slots), resources: spec.resources.clone(), running: HashMap::new() }
+        Room {
+            slots: u64::from(spec.slots),
+            slots_used: 0,
+            resources: spec.resources.clone(),
+            running: HashMap::new(),
+        }
     }
 
     /// How many handlers run.
@@ -26,20 +33,24 @@ impl Room {
     }
 
     pub(crate) fn occupy(&mut self, context: &Context) {
+        self.slots_used += u64::from(context.terms().slots);
         self.running.insert(context.held(), context.clone());
     }
 
     pub(crate) fn vacate(&mut self, held: Held) {
-        self.running.remove(&held);
+        if let Some(context) = self.running.remove(&held) {
+            self.slots_used -= u64::from(context.terms().slots);
+        }
     }
 
     /// Whether a handler can start beside those that run.
     pub(crate) fn fits(&self, context: &Context) -> bool {
         let weight = u64::from(context.terms().slots);
-        let busy: u64 = self.running.values().map(|other| u64::from(other.terms().slots)).sum();
-        (weight == 0 || busy + weight <= self.slots)
-            && context.terms().resources.iter().all(|needed| self.has(needed))
-            && !self.running.values().any(|other| takes_whole_device_of(context, other))
+        let resources = &context.terms().resources;
+        (weight == 0 || self.slots_used + weight <= self.slots)
+            && (resources.is_empty()
+                || resources.iter().all(|needed| self.has(needed))
+                    && !self.running.values().any(|other| takes_whole_device_of(context, other)))
     }
 
     fn has(&self, needed: &Resource) -> bool {

@@ -1,10 +1,7 @@
 //! Converts the hub's replies to the wire.
 
 use bytes::Bytes;
-use tenure_hub::words::{
-    Accepted, Answer, Blob, Counts, Holding, LimitInfo, QueueInfo, Refusal, Reply, StateName, TaskInfo,
-    TaskState, WaitedFor, Why, WorkerInfo, WorkerStats,
-};
+use tenure_hub::words::{Accepted, Answer, Blob, Counts, Devices, Holding, LimitInfo, QueueInfo, Refusal, Reply, ResourceInfo, StateName, TaskInfo, TaskState, WaitedFor, Why, WorkerInfo, WorkerStats};
 use tenure_hub::{Response, Stats};
 use tenure_wire::queue::StateCounts;
 use tenure_wire::reply::{
