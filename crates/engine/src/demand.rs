@@ -48,7 +48,8 @@ impl Quantity {
         };
         let number = number.trim();
         let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
-        let are_digits = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let are_digits =
+            |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         if !are_digits(whole) || !are_digits(decimals) || decimals.len() > 3 {
             return None;
         }
@@ -171,7 +172,10 @@ pub(crate) fn check_declared(resources: &[Resource]) -> Result<(), Refusal> {
             return Ok(());
         }
         if !resource.quantity.is_whole() {
-            return Err(Refusal::BadValue { what: "resource", why: "is a part of a cpu or gpu: declare whole ones" });
+            return Err(Refusal::BadValue {
+                what: "resource",
+                why: "is a part of a cpu or gpu: declare whole ones",
+            });
         }
         if resource.quantity > Quantity::whole(DEVICES_MAX as u64) {
             return Err(Refusal::TooMany { what: "cpus or gpus", limit: DEVICES_MAX });
@@ -190,7 +194,10 @@ fn check_resources(
     for resource in resources {
         name::check("resource", &resource.name)?;
         if [SLOTS, LIGHT_SLOTS].contains(&&*resource.name) {
-            return Err(Refusal::BadValue { what: "resource", why: "is called like the slots: choose another name" });
+            return Err(Refusal::BadValue {
+                what: "resource",
+                why: "is called like the slots: choose another name",
+            });
         }
         if resource.quantity > QUANTITY_MAX {
             return Err(Refusal::BadValue { what: "resource", why: "is above the largest quantity, 10^15" });
@@ -242,7 +249,8 @@ mod tests {
         ] {
             assert_eq!(Quantity::parse(text), Some(Quantity(thousandths)), "{text}");
         }
-        for text in ["", "-1", "0.0005", ".5", "5.", "4 parsecs", "1e3", "99999999999999999999", "9999999TB"] {
+        for text in ["", "-1", "0.0005", ".5", "5.", "4 parsecs", "1e3", "99999999999999999999", "9999999TB"]
+        {
             assert_eq!(Quantity::parse(text), None, "{text}");
         }
     }

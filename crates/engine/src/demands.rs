@@ -40,8 +40,7 @@ impl Demands {
         let key = match self.find(namespace, demand) {
             Some(key) => key,
             None => {
-                let key =
-                    DemandKey(self.slab.insert(Shared { demand: demand.clone(), namespace, users: 0 }));
+                let key = DemandKey(self.slab.insert(Shared { demand: demand.clone(), namespace, users: 0 }));
                 self.by_value.insert((namespace, demand.clone()), key);
                 *self.of_namespace.entry(namespace).or_default() += 1;
                 key

@@ -64,7 +64,11 @@ impl Supply {
             return unused;
         }
         if needed < 1000 {
-            return self.pieces().map(|(_, used)| 1000_u64.saturating_sub(u64::from(used))).max().unwrap_or(0);
+            return self
+                .pieces()
+                .map(|(_, used)| 1000_u64.saturating_sub(u64::from(used)))
+                .max()
+                .unwrap_or(0);
         }
         self.pieces().filter(|(_, used)| *used == 0).count() as u64 * 1000
     }
@@ -124,8 +128,7 @@ impl Stock {
 
     /// Whether the worker could take a task if it held nothing.
     pub(crate) fn is_large_enough(&self, demand: &Demand) -> bool {
-        let has_slots =
-            if demand.slots == 0 { self.light_slots > 0 } else { demand.slots <= self.slots };
+        let has_slots = if demand.slots == 0 { self.light_slots > 0 } else { demand.slots <= self.slots };
         let has = |resource: &Resource| {
             self.supply(&resource.name).is_some_and(|supply| resource.quantity.0 <= supply.total)
         };

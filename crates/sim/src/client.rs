@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_hub::words::{Accepted, After, AfterTask, Command, Condition, Demand, EventFilter, Move, Name, NewTask, OnBroken, OnLost, Quantity, Refusal, Reply, Resource, TaskId, Thresholds, Timestamp};
+use tenure_hub::words::{
+    Accepted, After, AfterTask, Command, Condition, Demand, EventFilter, Move, Name, NewTask, OnBroken,
+    OnLost, Quantity, Refusal, Reply, Resource, TaskId, Thresholds, Timestamp,
+};
 use tenure_hub::{Ask, Delivery, HubRefusal, Request, Response, Submission, Watch};
 
 use crate::promises::PromiseChecker;

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_hub::core::Core;
-use tenure_hub::words::{Answer, Demand, Event, Held, ListQuery, Name, Peer, PresenceName, Query, Resource, SessionId, StateName, TaskId, TaskInfo, Why, WorkerInfo};
+use tenure_hub::words::{
+    Answer, Demand, Event, Held, ListQuery, Name, Peer, PresenceName, Query, Resource, SessionId, StateName,
+    TaskId, TaskInfo, Why, WorkerInfo,
+};
 
 use crate::order::OrderChecker;
 use crate::running_attempts::RunningAttempts;

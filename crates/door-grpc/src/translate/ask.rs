@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::limits::BODY_BYTES_MAX;
-use tenure_hub::words::{After, AfterTask, AttemptFailure, Backoff, Blob, Command, Demand, EventFilter, Held, ListQuery, Move, NewTask, Quantity, Refusal, Resource, TaskId, Timestamp, Wanted, WorkerAbout, WorkerSpec, WorkerStats};
+use tenure_hub::words::{
+    After, AfterTask, AttemptFailure, Backoff, Blob, Command, Demand, EventFilter, Held, ListQuery, Move,
+    NewTask, Quantity, Refusal, Resource, TaskId, Timestamp, Wanted, WorkerAbout, WorkerSpec, WorkerStats,
+};
 use tenure_hub::{Done, LogPiece, OutputStream, Submission, fresh_id};
 
 use super::event::KINDS;

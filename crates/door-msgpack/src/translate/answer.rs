@@ -1,7 +1,10 @@
 //! Converts the hub's replies to the wire.
 
 use bytes::Bytes;
-use tenure_hub::words::{Accepted, Answer, Blob, Counts, Devices, Holding, LimitInfo, QueueInfo, Refusal, Reply, ResourceInfo, StateName, TaskInfo, TaskState, WaitedFor, Why, WorkerInfo, WorkerStats};
+use tenure_hub::words::{
+    Accepted, Answer, Blob, Counts, Devices, Holding, LimitInfo, QueueInfo, Refusal, Reply, ResourceInfo,
+    StateName, TaskInfo, TaskState, WaitedFor, Why, WorkerInfo, WorkerStats,
+};
 use tenure_hub::{Response, Stats};
 use tenure_wire::queue::StateCounts;
 use tenure_wire::reply::{
@@ -138,11 +141,9 @@ pub(super) fn reason(reason: &Why) -> why::Why {
             worker: Some(worker.clone()),
             ..blank(WhyCode::TooLarge)
         },
-        Why::Reserved { worker, task: waiting } => why::Why {
-            worker: Some(worker.clone()),
-            task: Some(task(*waiting)),
-            ..blank(WhyCode::Reserved)
-        },
+        Why::Reserved { worker, task: waiting } => {
+            why::Why { worker: Some(worker.clone()), task: Some(task(*waiting)), ..blank(WhyCode::Reserved) }
+        }
         Why::NoWorkerAsks { workers } => why::Why { workers: Some(*workers), ..blank(WhyCode::NoWorkerAsks) },
         Why::AwaitingAcceptance { worker, since } => why::Why {
             worker: Some(worker.clone()),

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use tenure_hub::limits::{BODY_BYTES_MAX, LIGHT_SLOTS_DEFAULT};
 use tenure_hub::words::{
-    After, AfterTask, AttemptFailure, Backoff, Command, Demand, EventFilter, Held, ListQuery, Move, NewTask, Quantity,
-    Refusal, Resource, TaskId, Thresholds, Unnamed, WorkerAbout, WorkerSpec, WorkerStats,
+    After, AfterTask, AttemptFailure, Backoff, Command, Demand, EventFilter, Held, ListQuery, Move, NewTask,
+    Quantity, Refusal, Resource, TaskId, Thresholds, Unnamed, WorkerAbout, WorkerSpec, WorkerStats,
 };
 use tenure_hub::{CallAnswer, Done, LogPiece, OutputStream, Submission, fresh_id};
 use tenure_wire::event::EventKind;
@@ -32,7 +32,10 @@ impl Template {
         };
         Template(Ok(NewTask {
             on_broken,
-            demand: Demand { slots: terms.slots, resources: terms.resources.into_iter().map(resource).collect() },
+            demand: Demand {
+                slots: terms.slots,
+                resources: terms.resources.into_iter().map(resource).collect(),
+            },
             needs: terms.needs,
             tags: terms.tags,
             on_lost,

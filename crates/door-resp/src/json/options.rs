@@ -94,7 +94,8 @@ fn demand(object: &mut Document) -> Result<Demand, SchemaError> {
         };
         quantity.map(|quantity| Resource::new(name, quantity))
     };
-    let why = "resources has an entry that is neither a number with at most three decimals nor a text such as 8GB";
+    let why =
+        "resources has an entry that is neither a number with at most three decimals nor a text such as 8GB";
     let resources: Option<Vec<Resource>> = entries.into_iter().map(one).collect();
     Ok(Demand { slots, resources: resources.ok_or_else(|| object.invalid(why))? })
 }

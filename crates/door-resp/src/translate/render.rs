@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tenure_hub::words::{
-    Assignment, DependencyInfo, Name, PresenceName, Resource, StateName, TaskInfo, TaskState, Timestamp, Wanted, Why,
-    WorkerInfo,
+    Assignment, DependencyInfo, Name, PresenceName, Resource, StateName, TaskInfo, TaskState, Timestamp,
+    Wanted, Why, WorkerInfo,
 };
 use tenure_plans::format_time;
 

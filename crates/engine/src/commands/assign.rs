@@ -293,8 +293,9 @@ impl Engine {
         let has_slot = worker.has_slot();
         let before = std::mem::replace(&mut worker.worker_rank, worker_rank);
         let had_slot = std::mem::replace(&mut worker.has_slot, has_slot);
-        let has_demands =
-            |class: Option<(ClassKey, _)>| class.is_some_and(|(class, _)| !self.classes.at(class).demands.is_empty());
+        let has_demands = |class: Option<(ClassKey, _)>| {
+            class.is_some_and(|(class, _)| !self.classes.at(class).demands.is_empty())
+        };
         if (before, had_slot) == (worker_rank, has_slot) && !has_demands(worker_rank) {
             return;
         }

@@ -13,7 +13,8 @@ use tenure_engine::state::{End, Holding, Intent, PauseCause, PauseInfo, Progress
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
     Blob, Checkpoint, Condition, Demand, Dependency, DependencyProgress, Devices, EdgeList, Extras, Name,
-    OnBroken, Passed, Quantity, Resource, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, Why,
+    OnBroken, Passed, Quantity, Resource, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds,
+    Timestamp, Why,
 };
 
 use super::settings::Setting;
@@ -81,7 +82,8 @@ pub(crate) fn terms() -> BoxedStrategy<Terms> {
 }
 
 fn demand() -> BoxedStrategy<Demand> {
-    let resource = (name(), any::<u64>()).prop_map(|(name, quantity)| Resource::new(name, Quantity(quantity)));
+    let resource =
+        (name(), any::<u64>()).prop_map(|(name, quantity)| Resource::new(name, Quantity(quantity)));
     let own = (any::<u32>(), vec(resource, 0..3)).prop_map(|(slots, resources)| Demand { slots, resources });
     prop_oneof![Just(Demand::default()), own].boxed()
 }
@@ -148,7 +150,16 @@ pub(crate) fn state() -> BoxedStrategy<TaskState> {
 fn extras() -> BoxedStrategy<Box<Extras>> {
     let checkpoint =
         (any::<u32>(), time(), blob()).prop_map(|(attempt, at, blob)| Checkpoint { attempt, at, blob });
-    (of(name()), any::<u64>(), of(id()), of(time()), of(time()), vec(name(), 0..3), of(checkpoint), of(devices()))
+    (
+        of(name()),
+        any::<u64>(),
+        of(id()),
+        of(time()),
+        of(time()),
+        vec(name(), 0..3),
+        of(checkpoint),
+        of(devices()),
+    )
         .prop_map(|(name, fingerprint, parent, not_before, expires_at, crashed_on, checkpoint, devices)| {
             let mut extras = Box::new(Extras::default());
             extras.name = name;
@@ -228,11 +239,8 @@ fn why() -> BoxedStrategy<Why> {
         (any::<u32>(), any::<u32>()).prop_map(|(workers, slots)| Why::AllFull { workers, slots }),
         any::<u32>().prop_map(|workers| Why::NoWorkerAsks { workers }),
         (name(), time()).prop_map(|(worker, since)| Why::AwaitingAcceptance { worker, since }),
-        (name(), any::<u64>(), any::<u64>(), name()).prop_map(|(resource, needed, free, worker)| Why::Short {
-            resource,
-            needed: Quantity(needed),
-            free: Quantity(free),
-            worker
+        (name(), any::<u64>(), any::<u64>(), name()).prop_map(|(resource, needed, free, worker)| {
+            Why::Short { resource, needed: Quantity(needed), free: Quantity(free), worker }
         }),
         (name(), any::<u64>(), any::<u64>(), name()).prop_map(|(resource, needed, total, worker)| {
             Why::TooLarge { resource, needed: Quantity(needed), total: Quantity(total), worker }

@@ -3,8 +3,8 @@
 
 use tenure_engine::state::{End, Holding, Intent, PauseCause, PauseInfo, Progress, Wanted};
 use tenure_engine::{
-    Checkpoint, Condition, Dependency, DependencyProgress, Devices, EdgeList, Extras, Task, TaskId, TaskState, Terms,
-    TermsKey, Timestamp,
+    Checkpoint, Condition, Dependency, DependencyProgress, Devices, EdgeList, Extras, Task, TaskId,
+    TaskState, Terms, TermsKey, Timestamp,
 };
 
 use super::Base;

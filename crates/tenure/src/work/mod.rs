@@ -198,7 +198,8 @@ impl Work {
         if self.detect {
             let found = machine::resources().into_iter();
             let is_new = |name: &str| !self.resources.all().iter().any(|(said, _)| said == name);
-            declared.extend(found.filter(|(name, _)| is_new(name)).map(|(name, found)| (name.to_owned(), found)));
+            declared
+                .extend(found.filter(|(name, _)| is_new(name)).map(|(name, found)| (name.to_owned(), found)));
         }
         declared
     }

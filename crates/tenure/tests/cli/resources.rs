@@ -33,7 +33,10 @@ fn a_command_finds_its_cpus_and_gpus_in_its_environment() {
     assert!(said.out.contains("gpus= cpus=\n"), "a task that needs no gpu sees none: {said:?}");
     let workers = broker.tenure(&["workers", "-o", "json"]).json();
     assert_eq!(workers[0]["slots"], 2, "one for each cpu");
-    assert_eq!(workers[0]["resources"], json!({"cpus": 2, "gpus": 2, "licence": 1, "mem": 4_000_000_000_u64}));
+    assert_eq!(
+        workers[0]["resources"],
+        json!({"cpus": 2, "gpus": 2, "licence": 1, "mem": 4_000_000_000_u64})
+    );
 }
 
 #[test]
@@ -41,7 +44,9 @@ fn people_read_what_is_short_and_that_no_worker_is_large_enough() {
     let broker = Broker::start();
     let _worker = work(&broker, &["--slots", "2", "--gpus", "1"]);
     let first = broker.submit(&["--gpus", "0.6", "--", "sleep", "600"]);
-    eventually("the task runs", || broker.tenure(&["show", &first, "-o", "json"]).json()["state"] == "running");
+    eventually("the task runs", || {
+        broker.tenure(&["show", &first, "-o", "json"]).json()["state"] == "running"
+    });
     let second = broker.submit(&["--gpus", "0.6", "--", "true"]);
     let said = broker.tenure(&["explain", &second]).ok();
     assert!(said.contains("needs 0.6 gpus, worker w has 0.4 free"), "{said}");

@@ -164,7 +164,8 @@ impl Mirror {
             let total = declared.map_or(0, |resource| resource.quantity.0);
             let used: u64 = held().map(|(_, terms)| terms.demand.of(&wanted.name).0).sum();
             if &*wanted.name == "gpus" && used + wanted.quantity.0 <= total {
-                let free = (0..(total / 1000) as u16).map(|gpu| 1000 - self.gpu_use(namespace, &spec.worker, gpu));
+                let free =
+                    (0..(total / 1000) as u16).map(|gpu| 1000 - self.gpu_use(namespace, &spec.worker, gpu));
                 let enough = free.filter(|free| *free >= wanted.quantity.0.min(1000)).count() as u64;
                 return enough >= wanted.quantity.0.div_ceil(1000);
             }

@@ -88,7 +88,8 @@ impl World {
         }
         for (task, terms) in self.mirror.tasks.values() {
             let count = task.devices().map_or(0, |devices| devices.gpus.len() as u64);
-            let needed = if task.state.name().is_held() { terms.demand.of("gpus").0.div_ceil(1000) } else { 0 };
+            let needed =
+                if task.state.name().is_held() { terms.demand.of("gpus").0.div_ceil(1000) } else { 0 };
             assert_eq!(count, needed, "gpus of {}", task.id);
         }
     }

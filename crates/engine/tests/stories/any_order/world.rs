@@ -9,8 +9,8 @@ use tenure_engine::event::EventData;
 use tenure_engine::state::Wanted;
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
-    After, AfterTask, Blob, Command, Condition, Demand, Event, Held, Name, NewTask, Notice, OnBroken, Peer, Refusal,
-    Quantity, Reply, Resource, SessionId, Settings, TaskId, Thresholds, Which, WorkerSpec,
+    After, AfterTask, Blob, Command, Condition, Demand, Event, Held, Name, NewTask, Notice, OnBroken, Peer,
+    Quantity, Refusal, Reply, Resource, SessionId, Settings, TaskId, Thresholds, Which, WorkerSpec,
 };
 
 use super::act::{Act, Report, Shape, Verb, Wish};

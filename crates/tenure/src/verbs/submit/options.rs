@@ -7,8 +7,8 @@ use tenure_client::{After, OnBroken, OnLost, TaskId, Timestamp};
 
 use super::Draft;
 use crate::exit::Failure;
-use crate::resource_args::ResourceArgs;
 use crate::output::times::parse_future;
+use crate::resource_args::ResourceArgs;
 use crate::units::parse_duration;
 
 #[derive(Args, Clone, Debug)]
