@@ -17,9 +17,9 @@ use tenure_wire::words::{StopWhy, Wanted};
 use tenure_wire::{Code, Refusal};
 
 use super::context::Context;
+use super::occupancy::Occupancy;
 use super::outcome::{Failure, Outcome};
 use super::report::AttemptReport;
-use super::room::Room;
 use super::signal::Interrupt;
 use super::unreported::Unreported;
 
@@ -28,7 +28,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct AttemptTable {
-    room: Room,
+    occupancy: Occupancy,
     held: HashMap<Held, Stage>,
     /// In order of arrival. Entries that are gone are skipped.
     waiting: VecDeque<Held>,
@@ -78,9 +78,9 @@ pub(crate) enum Answered {
 }
 
 impl AttemptTable {
-    pub(crate) fn new(room: Room) -> AttemptTable {
+    pub(crate) fn new(occupancy: Occupancy) -> AttemptTable {
         AttemptTable {
-            room,
+            occupancy,
             held: HashMap::new(),
             waiting: VecDeque::new(),
             over: HashMap::new(),
@@ -132,7 +132,7 @@ impl AttemptTable {
         } else if context.lacks_checkpoint() {
             self.fetches.push(held);
             self.held.insert(held, Stage::Fetching(context));
-        } else if self.room.fits(&context) {
+        } else if self.occupancy.fits(&context) {
             self.start(context);
         } else {
             // The broker's count of what is free does not include handlers that still run although their attempt is
@@ -173,7 +173,7 @@ impl AttemptTable {
                 self.over.insert(held, now);
             }
             Some(Stage::Starting(_)) => {
-                self.room.vacate(held);
+                self.occupancy.vacate(held);
                 self.fill();
             }
             // The broker's answer will say that the report came too late.
@@ -192,7 +192,7 @@ impl AttemptTable {
                 self.report(held, AttemptReport::Confirm { wanted, result: Bytes::new() });
             }
             Some(Stage::Starting(_)) => {
-                self.room.vacate(held);
+                self.occupancy.vacate(held);
                 self.report(held, AttemptReport::Confirm { wanted, result: Bytes::new() });
                 self.fill();
             }
@@ -202,7 +202,7 @@ impl AttemptTable {
 
     /// A handler has returned. Returns whether its outcome counts.
     pub(crate) fn finished(&mut self, held: Held, outcome: Option<Outcome>, result_bytes_max: usize) -> bool {
-        self.room.vacate(held);
+        self.occupancy.vacate(held);
         let counts = self.over.remove(&held).is_none();
         if counts {
             let interrupt = match self.held.get(&held) {
@@ -375,12 +375,12 @@ impl AttemptTable {
 
     /// How many handlers run.
     pub(crate) fn busy(&self) -> usize {
-        self.room.busy()
+        self.occupancy.busy()
     }
 
     fn start(&mut self, context: Context) {
         let held = context.held();
-        self.room.occupy(&context);
+        self.occupancy.occupy(&context);
         self.starts.push(held);
         if context.is_careful() {
             self.held.insert(held, Stage::Starting(context));
@@ -405,7 +405,7 @@ impl AttemptTable {
         for held in std::mem::take(&mut self.waiting) {
             // The attempt may have been stopped or cancelled meanwhile.
             let Some(Stage::Waiting(context)) = self.held.get(&held) else { continue };
-            if self.room.fits(context) {
+            if self.occupancy.fits(context) {
                 let context = context.clone();
                 self.start(context);
             } else {

@@ -37,8 +37,8 @@ fn assignment(held: Held) -> Assignment {
     }
 }
 
-fn room(slots: u32) -> Room {
-    Room::new(&WorkerSpec::new("w", Vec::new(), slots))
+fn room(slots: u32) -> Occupancy {
+    Occupancy::new(&WorkerSpec::new("w", Vec::new(), slots))
 }
 
 /// Takes a task and returns it with its handler begun, if it was.
@@ -283,7 +283,7 @@ fn a_task_waits_until_its_whole_weight_is_free_and_one_without_weight_does_not()
 fn a_gpu_is_free_when_the_handler_that_used_it_has_returned() {
     let mut spec = WorkerSpec::new("w", Vec::new(), 8);
     spec.resources = vec![Resource { name: "gpus".into(), quantity: 2_000 }];
-    let (mut attempts, now) = (AttemptTable::new(Room::new(&spec)), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(Occupancy::new(&spec)), Instant::now());
     let whole = |task, gpu| needing(task, 1, &[("gpus", 1_000)], &[gpu]);
     let first = whole(1, 0);
     attempts.assigned(first.clone());

@@ -22,10 +22,10 @@ use self::terminate::{Terminate, terminated};
 use super::attempt_table::AttemptTable;
 use super::handle::Tally;
 use super::lease_guard::{ClockTime, LeaseClock, LeaseGuard};
+use super::occupancy::Occupancy;
 use super::outbox::{Finished, Leaving, WorkerOutbox};
 use super::pending_checkpoint::PendingCheckpoint;
 use super::process_stats::ProcessStats;
-use super::room::Room;
 use super::run::{Finish, Runner};
 use super::signal::Interrupt;
 use super::unreported::Unreported;
@@ -127,7 +127,7 @@ impl Link {
         tally: Arc<Tally>,
     ) -> Link {
         let now = Instant::now();
-        let mut attempts = AttemptTable::new(Room::new(&settings.spec));
+        let mut attempts = AttemptTable::new(Occupancy::new(&settings.spec));
         for Unreported { held, report } in std::mem::take(&mut settings.unreported) {
             attempts.resume(held, report);
         }

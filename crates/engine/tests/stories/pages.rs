@@ -354,6 +354,11 @@ fn numbers_on_the_page_are_those_of_the_engine() {
         limits::WORKER_QUEUES_MAX,
         limits::WORKER_CAPABILITIES_MAX,
         limits::SLOTS_MAX as usize,
+        limits::LIGHT_SLOTS_MAX as usize,
+        limits::RESOURCES_MAX,
+        (limits::QUANTITY_MAX.0 / 1000) as usize,
+        limits::DEVICES_MAX,
+        limits::DEMANDS_MAX,
         limits::NOTE_BYTES_MAX,
         limits::REASON_BYTES_MAX,
         limits::MESSAGE_BYTES_MAX,
@@ -374,6 +379,8 @@ fn numbers_on_the_page_are_those_of_the_engine() {
     assert_eq!((settings.ended_kept, settings.ended_kept_for), (100_000, seconds(7 * 24 * 3600)));
     assert_eq!((settings.quarantine_crashes, settings.quarantine_window), (5, seconds(600)));
     assert_eq!(settings.quarantine_for, seconds(600));
+    assert_eq!((settings.reserve_after, worker.light_slots), (seconds(300), 1_000));
+    assert_eq!(limits::TASK_SLOTS_MAX, limits::SLOTS_MAX);
     assert_eq!((task.crash_budget, task.retries), (3, 0));
     assert_eq!((task.backoff.first, task.backoff.max), (seconds(1), seconds(300)));
     assert_eq!(limits::CRASHED_ON_MAX, 8);

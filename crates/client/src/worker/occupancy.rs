@@ -9,7 +9,7 @@ use tenure_wire::worker::WorkerSpec;
 use super::context::Context;
 
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct Occupancy {
     slots: u64,
     /// The sum of what the running handlers weigh.
     slots_used: u64,
@@ -17,9 +17,9 @@ pub(crate) struct Room {
     running: HashMap<Held, Context>,
 }
 
-impl Room {
-    pub(crate) fn new(spec: &WorkerSpec) -> Room {
-        Room {
+impl Occupancy {
+    pub(crate) fn new(spec: &WorkerSpec) -> Occupancy {
+        Occupancy {
             slots: u64::from(spec.slots),
             slots_used: 0,
             resources: spec.resources.clone(),
