@@ -4,6 +4,11 @@ use std::time::Duration;
 
 use tenure_wire::{Code, Refusal};
 
+use crate::worker::Interrupt;
+
+/// Start of the message of an interrupted wait.
+pub(crate) const INTERRUPTED_WAIT: &str = "interrupted while waiting for other tasks: ";
+
 /// Why a request has no reply, or not the expected one.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -88,6 +93,14 @@ pub enum Error {
         what: &'static str,
         /// What is wrong with it.
         why: Box<str>,
+    },
+
+    /// The handler stopped waiting for other tasks, because its own should wind down. A handler that returns this error
+    /// confirms the cancellation or the pause, or gives the task back.
+    #[error("{INTERRUPTED_WAIT}{}", interrupt.as_str())]
+    Interrupted {
+        /// Why it should wind down.
+        interrupt: Interrupt,
     },
 
     /// The program itself closed the client or the worker.

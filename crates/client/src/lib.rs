@@ -58,7 +58,7 @@ pub use verbs::{BroadcastReceiver, IncomingCall, Listener, Listing, Move, Query,
 pub use watch::{Watch, Watched, Watcher};
 pub use worker::{
     Context, Failure, Finish, Interrupt, IntoOutcome, LeaseClock, MESSAGE_BYTES_MAX, NOTE_BYTES_MAX, Outcome,
-    Receipt, Unreported, Worker, WorkerBuilder, WorkerHandle, WorkerStats,
+    Receipt, Unreported, Waiting, Worker, WorkerBuilder, WorkerHandle, WorkerStats,
 };
 
 pub use tenure_wire as wire;
@@ -67,7 +67,7 @@ pub use tenure_wire::event::{Event, EventKind};
 pub use tenure_wire::hello::Welcome;
 pub use tenure_wire::queue::{Counts, LimitInfo, QueueInfo, StateCounts, Thresholds};
 pub use tenure_wire::reply::Figure;
-pub use tenure_wire::task::{Accepted, DependencyInfo, Ended, TaskInfo, Terms};
+pub use tenure_wire::task::{Accepted, DependencyInfo, Ended, TaskInfo, Terms, WaitEnd};
 pub use tenure_wire::topic::{
     EndedWhy, GapReason, Message, MessageKind, NewMessage, Policy, Published, Recovery, Response,
     SubscriptionInfo, TopicGap, TopicInfo,

@@ -20,6 +20,7 @@ mod report;
 mod run;
 mod signal;
 mod unreported;
+mod waiting;
 
 pub use builder::{Worker, WorkerBuilder};
 pub use context::{Context, NOTE_BYTES_MAX};
@@ -31,3 +32,4 @@ pub use pending_checkpoint::Receipt;
 pub use run::Finish;
 pub use signal::Interrupt;
 pub use unreported::Unreported;
+pub use waiting::Waiting;

@@ -14,10 +14,10 @@ pub(crate) use answer::{
 };
 pub(crate) use ask::{
     SubmitTemplate, about_end, confirmed, failure, filter, given_back, held, list_query, log_piece, moved,
-    progress, saved_checkpoint, worker_spec, worker_stats,
+    progress, saved_checkpoint, suspended, worker_spec, worker_stats,
 };
 pub(crate) use event::{KINDS_OF_ENDS, event, gap};
-pub(crate) use notice::{assign, stop, wanted};
+pub(crate) use notice::{assign, continued, stop, wanted};
 pub(crate) use refusal::{no_key, refusal, status, unauthenticated, unavailable, unexpected, unknown_key};
 pub(crate) use topic::{
     answer, delivery, heartbeat, info, last_seen, publish, published, resume, resumed, subscribe,

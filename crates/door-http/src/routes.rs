@@ -122,6 +122,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Key POST "/v1/work/{worker}/tasks/{task}/{attempt}/start" => reports::start;
         Key POST "/v1/work/{worker}/tasks/{task}/{attempt}/progress" => reports::progress;
         Key POST "/v1/work/{worker}/tasks/{task}/{attempt}/checkpoint" => reports::checkpoint;
+        Key POST "/v1/work/{worker}/tasks/{task}/{attempt}/suspend" => reports::suspend;
         Key POST "/v1/work/{worker}/tasks/{task}/{attempt}/complete" => reports::complete;
         Key POST "/v1/work/{worker}/tasks/{task}/{attempt}/fail" => reports::fail;
         Key POST "/v1/work/{worker}/tasks/{task}/{attempt}/confirm" => reports::confirm;

@@ -354,6 +354,7 @@ impl Session {
             Notice::Wanted { task, attempt, wanted, reason } => {
                 translate::wanted(task, attempt, wanted, reason)
             }
+            Notice::Continue { task, attempt, ends } => translate::continued(task, attempt, &ends),
             Notice::Stop { task, attempt, why } => translate::stop(task, attempt, why),
             Notice::Drain => tenure_wire::Notice::Drain,
             Notice::Replaced { worker } => tenure_wire::Notice::Replaced(Replaced { worker }),

@@ -75,7 +75,8 @@ async fn has_held_tasks(hub: &HubHandle) -> bool {
     session.mailbox().take(&mut deliveries);
     let held = |stats: &Stats| {
         let by_state = &stats.gauges.by_state;
-        by_state[StateName::Assigned as usize] + by_state[StateName::Running as usize]
+        let of = |state: StateName| by_state[state as usize];
+        of(StateName::Assigned) + of(StateName::Running) + of(StateName::Suspended)
     };
     !matches!(
         &deliveries[..],

@@ -33,6 +33,8 @@ struct Expected {
     ready: BTreeMap<QueueKey, BTreeSet<(Timestamp, u64, Slot)>>,
     indexed: BTreeMap<StateName, BTreeSet<(u64, Slot)>>,
     held: BTreeMap<WorkerKey, BTreeSet<Slot>>,
+    suspended: BTreeMap<WorkerKey, usize>,
+    continuing: BTreeSet<(WorkerKey, Option<TagKey>, TaskRank, Slot)>,
     in_use: BTreeMap<TagKey, u32>,
     timers: BTreeSet<(Timestamp, Timer)>,
     children: BTreeMap<Slot, BTreeSet<(u64, Slot)>>,
@@ -74,7 +76,14 @@ impl Engine {
                 "held by {}",
                 worker.name()
             );
+            let suspended = expected.suspended.get(&key).copied().unwrap_or(0);
+            assert_eq!(worker.suspended, suspended, "suspended tasks of {}", worker.name());
+            let first =
+                worker.continuing.first().map(|(_, slot)| &self.terms.get(self.tasks.at(*slot).terms).demand);
+            let could = worker.is_live() && first.is_some_and(|demand| worker.stock.has_slots(demand));
+            assert!(!could, "{} has a free slot", worker.name());
         }
+        self.audit_continuing(&expected);
         assert!(expected.held.is_empty(), "held by workers that are not there");
         let timers = self.timers.all(|at, timer| still_holds(&self.tasks, at, timer));
         assert_eq!(timers, expected.timers, "timers");
@@ -130,6 +139,15 @@ impl Engine {
                     *expected.in_use.entry(*tag).or_default() += 1;
                 }
             }
+            TaskState::Suspended(suspension) => {
+                let holding = &suspension.holding;
+                expected.held.entry(holding.key).or_default().insert(slot);
+                expected.arm(holding.check_at, Timer::Held(slot));
+                *expected.suspended.entry(holding.key).or_default() += 1;
+                if suspension.open == 0 {
+                    expected.continuing.insert((holding.key, suspension.parked, self.rank_of(slot), slot));
+                }
+            }
             state => {
                 expected.indexed.entry(state.name()).or_default().insert((order(task), slot));
                 if let TaskState::Delayed { until } = state {
@@ -171,9 +189,27 @@ impl Engine {
             TaskState::Waiting { open: counted } => {
                 assert_eq!(counted, open, "open dependencies of {}", task.id);
             }
+            TaskState::Suspended(ref suspension) => {
+                assert_eq!(suspension.open, open, "{} is suspended", task.id);
+            }
             TaskState::Created | TaskState::Paused(_) => {}
             _ => assert!(open == 0, "{} does not wait, but has open dependencies", task.id),
         }
+    }
+
+    fn audit_continuing(&self, expected: &Expected) {
+        let mut found = BTreeSet::new();
+        for (key, worker) in self.workers.iter() {
+            found.extend(worker.continuing.iter().map(|(rank, slot)| (key, None, *rank, *slot)));
+        }
+        for (tag, entry) in self.tags.entries() {
+            assert!(entry.continuing.is_empty() || !entry.has_room(), "{} has room", entry.name);
+            for (rank, slot) in &entry.continuing {
+                let holding = self.tasks.at(*slot).state.holding().expect("a suspended task is held");
+                found.insert((holding.key, Some(tag), *rank, *slot));
+            }
+        }
+        assert_eq!(found, expected.continuing, "suspended tasks that could continue");
     }
 
     fn audit_worker(&self, key: WorkerKey, expected: &mut Expected) {
@@ -251,7 +287,11 @@ impl Engine {
         stock.declare(worker.stock.slots, worker.stock.light_slots, &declared);
         for slot in &worker.held {
             let task = self.tasks.at(*slot);
-            stock.occupy(&self.terms.get(task.terms).demand, task.devices());
+            let demand = &self.terms.get(task.terms).demand;
+            stock.occupy(demand, task.devices());
+            if let TaskState::Suspended(_) = task.state {
+                stock.vacate_slots(demand);
+            }
         }
         for stopping in &worker.stopping {
             stock.occupy(&stopping.terms.demand, stopping.devices.as_deref());

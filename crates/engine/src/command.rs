@@ -7,7 +7,7 @@ use crate::backlog::{Passed, Thresholds};
 use crate::blob::Blob;
 pub use crate::cursor::Cursor;
 use crate::demand::{Demand, Devices, Quantity};
-use crate::dependency::{After, DependencyInfo, OnBroken};
+use crate::dependency::{After, DependencyInfo, OnBroken, WaitOn};
 pub use crate::gauges::{Gauges, QueueGauge};
 use crate::id::{SessionId, TaskId};
 use crate::name::Name;
@@ -93,6 +93,12 @@ pub enum Command {
     Checkpoint {
         held: Held,
         checkpoint: Blob,
+    },
+    /// The attempt waits for other tasks to end and takes no slot until then. Said again, it replaces what the
+    /// attempt waits for; this is how a worker that reconnects makes sure of it.
+    Suspend {
+        held: Held,
+        on: WaitOn,
     },
     Complete(Vec<Completion>),
     Fail(AttemptFailure),
@@ -394,6 +400,8 @@ pub struct WorkerInfo {
     pub resources: Vec<ResourceInfo>,
     pub pulls: bool,
     pub held: Vec<Held>,
+    /// How many of them are suspended: these take no slot.
+    pub suspended: u32,
     /// Attempts that are over but that the worker still lists: each occupies what it did.
     pub stopping: Vec<Held>,
     pub draining: bool,

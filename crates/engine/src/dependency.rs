@@ -14,9 +14,13 @@ pub enum Condition {
     /// In any way.
     Ended,
     Failed,
+    /// In any way, and the attempt that waits for it learns which. Only a running task waits like this, with
+    /// `suspend`; a submission cannot ask for it.
+    Waited,
 }
 
 impl Condition {
+    /// What a submission can ask for.
     pub const ALL: [Condition; 3] = [Condition::Completed, Condition::Ended, Condition::Failed];
 
     pub fn as_str(self) -> &'static str {
@@ -24,6 +28,7 @@ impl Condition {
             Condition::Completed => "completed",
             Condition::Ended => "ended",
             Condition::Failed => "failed",
+            Condition::Waited => "waited",
         }
     }
 
@@ -78,21 +83,44 @@ pub enum DependencyProgress {
     /// The dependency has not ended.
     Open,
     Met,
-    /// It ended otherwise.
+    /// It ended otherwise. For [`Condition::Waited`]: it failed.
     Broken,
+    /// Only for [`Condition::Waited`]: it was cancelled.
+    Cancelled,
 }
 
 impl DependencyProgress {
-    pub const ALL: [DependencyProgress; 3] =
-        [DependencyProgress::Open, DependencyProgress::Met, DependencyProgress::Broken];
+    pub const ALL: [DependencyProgress; 4] = [
+        DependencyProgress::Open,
+        DependencyProgress::Met,
+        DependencyProgress::Broken,
+        DependencyProgress::Cancelled,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
             DependencyProgress::Open => "open",
             DependencyProgress::Met => "met",
             DependencyProgress::Broken => "broken",
+            DependencyProgress::Cancelled => "cancelled",
         }
     }
+}
+
+/// How a task ended that a suspended attempt waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitEnd {
+    pub task: TaskId,
+    /// One of the three ends.
+    pub state: StateName,
+}
+
+/// What a running task waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WaitOn {
+    Tasks(Vec<TaskId>),
+    /// Its children that have not ended, the oldest first, as many as one task may wait for.
+    Children,
 }
 
 /// One dependency of a new task.

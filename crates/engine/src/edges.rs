@@ -47,7 +47,7 @@ pub(crate) struct Edge {
 
 impl Edge {
     pub(crate) fn condition(&self) -> Condition {
-        Condition::ALL[self.own.tag()]
+        CONDITIONS[self.own.tag()]
     }
 
     pub(crate) fn progress(&self) -> DependencyProgress {
@@ -58,11 +58,17 @@ impl Edge {
         self.progress() == DependencyProgress::Open
     }
 
+    pub(crate) fn is_wait(&self) -> bool {
+        self.condition() == Condition::Waited
+    }
+
     fn is_linked(&self) -> bool {
         self.previous != UNLINKED
     }
 }
 
+const CONDITIONS: [Condition; 4] =
+    [Condition::Completed, Condition::Ended, Condition::Failed, Condition::Waited];
 const NONE: u32 = u32::MAX >> 2;
 const UNLINKED: u32 = NONE - 1;
 /// How many edges there may be, over all tasks: about 8 GB.
@@ -113,13 +119,14 @@ impl Edges {
         self.len
     }
 
-    /// Adds the edges of a task, in order. None of them is linked yet.
+    /// Adds edges of a task in front of those it has, in order. None of them is linked yet.
     pub(crate) fn add<'a>(
         &mut self,
         dependent: Slot,
         dependencies: impl DoubleEndedIterator<Item = &'a Dependency>,
+        before: EdgeList,
     ) -> EdgeList {
-        let mut own = NONE;
+        let mut own = before.0;
         for dependency in dependencies.rev() {
             let edge = Edge {
                 dependency: dependency.task,
@@ -135,8 +142,21 @@ impl Edges {
 
     /// Removes the edges of a task. They must not be linked.
     pub(crate) fn remove(&mut self, list: EdgeList) {
+        self.remove_while(list, |_| true);
+    }
+
+    /// Removes the edges of the tasks for which a suspended attempt waits: they stand before the others.
+    /// Returns what is left.
+    pub(crate) fn remove_waits(&mut self, list: EdgeList) -> EdgeList {
+        self.remove_while(list, Edge::is_wait)
+    }
+
+    fn remove_while(&mut self, list: EdgeList, is_meant: impl Fn(&Edge) -> bool) -> EdgeList {
         let mut place = list.0;
         while place != NONE {
+            if !is_meant(self.at(EdgeKey(place))) {
+                break;
+            }
             let edge = self.at_mut(EdgeKey(place));
             assert!(!edge.is_linked(), "an edge leaves its list before it goes");
             let own = edge.own.place();
@@ -144,6 +164,7 @@ impl Edges {
             self.vacate(place);
             place = own;
         }
+        EdgeList(place)
     }
 
     pub(crate) fn at(&self, key: EdgeKey) -> &Edge {
@@ -349,7 +370,7 @@ mod tests {
         let mut edges = Edges::default();
         // A chain is the dearest graph: every edge has a list of its own.
         for slot in 1..1_000_000 {
-            let list = edges.add(Slot(slot), [dependency(u128::from(slot - 1))].iter());
+            let list = edges.add(Slot(slot), [dependency(u128::from(slot - 1))].iter(), EdgeList::EMPTY);
             let (key, _) = edges.of(list).next().expect("one edge");
             edges.link(key, Slot(slot - 1));
         }
@@ -362,7 +383,7 @@ mod tests {
         let mut edges = Edges::default();
         let keys: Vec<EdgeKey> = (1..=5)
             .map(|slot| {
-                let list = edges.add(Slot(slot), [dependency(0)].iter());
+                let list = edges.add(Slot(slot), [dependency(0)].iter(), EdgeList::EMPTY);
                 let (key, _) = edges.of(list).next().expect("one edge");
                 edges.link(key, Slot(0));
                 key

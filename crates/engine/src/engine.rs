@@ -258,6 +258,9 @@ impl Engine {
             kind: &kind,
         });
         self.leave_state(slot);
+        if next.name().has_ended() {
+            self.drop_waits(slot);
+        }
         self.tasks.at_mut(slot).state = next;
         self.emit_task_record(now, slot, kind, out);
         self.enter_state(slot);
@@ -289,6 +292,14 @@ impl Engine {
                 self.overdue.remove(&slot);
                 self.release_held(worker, slot, place);
                 self.count_tags(slot, |in_use| *in_use -= 1);
+            }
+            TaskState::Suspended(suspension) => {
+                let holding = &suspension.holding;
+                let (worker, check_at, place) = (holding.key, holding.check_at, holding.place);
+                self.timers.disarm(check_at, Timer::Held(slot));
+                self.withdraw_continuing(slot);
+                self.take_slots_back(worker, slot);
+                self.release_held(worker, slot, place);
             }
             TaskState::Created
             | TaskState::Waiting { .. }
@@ -325,6 +336,16 @@ impl Engine {
                 self.timers.arm_soon(check_at, Timer::Held(slot));
                 self.hold(worker, slot);
                 self.count_tags(slot, |in_use| *in_use += 1);
+            }
+            TaskState::Suspended(suspension) => {
+                let (worker, check_at) = (suspension.holding.key, suspension.holding.check_at);
+                let is_over = suspension.open == 0;
+                self.timers.arm(check_at, Timer::Held(slot));
+                self.hold(worker, slot);
+                self.lend_slots(worker, slot);
+                if is_over {
+                    self.offer_continuing(slot);
+                }
             }
             TaskState::Created | TaskState::Waiting { .. } | TaskState::Paused(_) => {
                 self.state_index.put(&self.tasks, slot);
@@ -376,13 +397,13 @@ impl Engine {
         change(&mut self.namespaces.at_mut(queue.namespace_key).tasks[state as usize]);
     }
 
-    fn count_tags(&mut self, slot: Slot, change: impl Fn(&mut u32)) {
+    pub(crate) fn count_tags(&mut self, slot: Slot, change: impl Fn(&mut u32)) {
         let ready_queue = self.terms.ready_queue(self.tasks.at(slot).terms);
         for index in 0..self.ready_queues.at(ready_queue).tags.len() {
             let key = self.ready_queues.at(ready_queue).tags[index];
             let tag = self.tags.at_mut(key);
             change(&mut tag.in_use);
-            if !tag.parked.is_empty() && tag.has_room() {
+            if (!tag.parked.is_empty() || !tag.continuing.is_empty()) && tag.has_room() {
                 self.dirty.tags.push(key);
             }
         }

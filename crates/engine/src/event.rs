@@ -56,6 +56,15 @@ pub enum EventData {
     Checkpoint {
         bytes: u32,
     },
+    /// The attempt waits for this many tasks and takes no slot meanwhile.
+    Suspended {
+        worker: Name,
+        open: u32,
+    },
+    /// What the attempt waited for has ended, and it has a slot again.
+    Continued {
+        worker: Name,
+    },
     /// The worker returned the task unfinished.
     GivenBack {
         worker: Name,
@@ -239,6 +248,8 @@ impl EventData {
             EventData::Started { .. } => "started",
             EventData::Progress { .. } => "progress",
             EventData::Checkpoint { .. } => "checkpoint",
+            EventData::Suspended { .. } => "suspended",
+            EventData::Continued { .. } => "continued",
             EventData::GivenBack { .. } => "given-back",
             EventData::TakenBack { .. } => "taken-back",
             EventData::HolderLost { .. } => "holder-lost",
@@ -323,6 +334,8 @@ impl Event {
         match &self.kind {
             EventData::Assigned { worker }
             | EventData::Started { worker }
+            | EventData::Suspended { worker, .. }
+            | EventData::Continued { worker }
             | EventData::GivenBack { worker, .. }
             | EventData::TakenBack { worker }
             | EventData::HolderLost { worker, .. }

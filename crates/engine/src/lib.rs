@@ -61,7 +61,9 @@ pub use blob::{Blob, Which};
 pub use classes::UNSAID;
 pub use command::{Answer, Command, Held, NewTask, Peer, Query, Reply, WorkerSpec};
 pub use demand::{Demand, Devices, Quantity, Resource};
-pub use dependency::{After, AfterTask, Condition, Dependency, DependencyInfo, DependencyProgress, OnBroken};
+pub use dependency::{
+    After, AfterTask, Condition, Dependency, DependencyInfo, DependencyProgress, OnBroken, WaitEnd, WaitOn,
+};
 pub use edges::EdgeList;
 pub use engine::Engine;
 pub use event::{Event, EventFilter};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::blob::Blob;
 use crate::demand::Devices;
-use crate::dependency::DependencyInfo;
+use crate::dependency::{DependencyInfo, WaitEnd};
 use crate::id::TaskId;
 use crate::name::Name;
 use crate::state::Wanted;
@@ -18,6 +18,8 @@ pub enum Notice {
     Assign(Box<Assignment>),
     /// A client wants the task cancelled or paused. The worker stops it and confirms.
     Wanted { task: TaskId, attempt: u32, wanted: Wanted, reason: Option<Box<str>> },
+    /// What the suspended attempt waited for has ended. It has a slot again.
+    Continue { task: TaskId, attempt: u32, ends: Vec<WaitEnd> },
     /// The attempt is over, whatever the worker does: the worker drops it without a report.
     Stop { task: TaskId, attempt: u32, why: StopWhy },
     /// Take nothing new, finish what runs, leave.

@@ -88,7 +88,7 @@ impl Restore {
             return;
         }
         let engine = &mut self.engine;
-        let list = engine.edges.add(slot, after.iter());
+        let list = engine.edges.add(slot, after.iter(), EdgeList::EMPTY);
         engine.tasks.at_mut(slot).edges = list;
         if engine.state_name(slot).has_ended() {
             return;
@@ -249,8 +249,10 @@ impl Restore {
             engine.link_dependencies(*slot);
             let task = engine.tasks.at(*slot);
             let counted = engine.edges.open_count(task.edges);
-            if let TaskState::Waiting { open } = &mut engine.tasks.at_mut(*slot).state {
-                *open = counted;
+            match &mut engine.tasks.at_mut(*slot).state {
+                TaskState::Waiting { open } => *open = counted,
+                TaskState::Suspended(suspension) => suspension.open = counted,
+                _ => {}
             }
         }
         // Without open dependencies a task waits only if records were lost. A person decides.
@@ -274,9 +276,10 @@ impl Restore {
             .of(own.edges)
             .filter(|(_, edge)| edge.is_open())
             .filter_map(|(key, edge)| {
+                let lost =
+                    if edge.is_wait() { DependencyProgress::Cancelled } else { DependencyProgress::Broken };
                 let known = engine.dependency_of(own, edge).map(|slot| engine.state_name(slot));
-                let progress =
-                    known.map_or(DependencyProgress::Broken, |state| progress_of(edge.condition(), state));
+                let progress = known.map_or(lost, |state| progress_of(edge.condition(), state));
                 (progress != DependencyProgress::Open).then_some((key, progress))
             })
             .collect();
@@ -293,7 +296,9 @@ impl Restore {
             let Some(holding) = task.state.holding() else { continue };
             let (worker, started_at) = (holding.worker.clone(), holding.started_at);
             let namespace = self.engine.namespace_of(*slot).clone();
-            let run_limit = self.engine.terms.get(task.terms).run_limit;
+            let is_suspended = task.state.name() == StateName::Suspended;
+            let suspended_for = task.suspended_for();
+            let run_limit = self.engine.terms.get(task.terms).run_limit.filter(|_| !is_suspended);
             let key = self.worker_named(&namespace, &worker);
             let engine = &mut self.engine;
             if let Presence::Gone { .. } = engine.workers.at(key).presence {
@@ -305,7 +310,7 @@ impl Restore {
             let holding = engine.tasks.at_mut(*slot).state.holding_mut().expect("it is held");
             holding.key = key;
             holding.check_at = match (started_at, run_limit) {
-                (Some(started), Some(limit)) => (started + limit).max(lease_until),
+                (Some(started), Some(limit)) => (started + suspended_for + limit).max(lease_until),
                 // An unconfirmed task is settled when the worker returns or its lease ends.
                 (Some(_), None) | (None, _) => Timestamp::NEVER,
             };

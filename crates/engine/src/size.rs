@@ -8,7 +8,7 @@ use crate::event::{Event, EventData, EventSubject};
 use crate::name::Name;
 use crate::notice::Notice;
 use crate::refusal::Refusal;
-use crate::state::TaskState;
+use crate::state::{Holding, TaskState};
 use crate::terms::Terms;
 use crate::why::Why;
 
@@ -66,7 +66,7 @@ impl Why {
     fn size(&self) -> usize {
         match self {
             Why::NeedsUnmet { missing } => names(missing),
-            Why::Dependencies { some, .. } => {
+            Why::Dependencies { some, .. } | Why::Suspended { some, .. } => {
                 some.iter().map(|one| 2 * TEXT + optional(one.name.as_deref())).sum()
             }
             _ => NUMBERS,
@@ -81,11 +81,8 @@ impl TaskInfo {
             | TaskState::Waiting { .. }
             | TaskState::Delayed { .. }
             | TaskState::Ready { .. } => 0,
-            TaskState::Assigned(holding) | TaskState::Running(holding) => {
-                let note = holding.progress.as_ref().and_then(|progress| progress.note.as_deref());
-                let reason = holding.intent.as_ref().and_then(|intent| intent.reason.as_deref());
-                text(&holding.worker) + optional(note) + optional(reason)
-            }
+            TaskState::Assigned(holding) | TaskState::Running(holding) => holding.size(),
+            TaskState::Suspended(suspension) => suspension.holding.size(),
             TaskState::Paused(pause) => optional(pause.reason.as_deref()),
             TaskState::Completed(end) | TaskState::Failed(end) | TaskState::Cancelled(end) => {
                 optional(end.message.as_deref()) + optional(end.worker.as_deref())
@@ -98,6 +95,14 @@ impl TaskInfo {
             + dependencies(&self.after)
             + self.devices.as_deref().map_or(0, devices)
             + state
+    }
+}
+
+impl Holding {
+    fn size(&self) -> usize {
+        let note = self.progress.as_ref().and_then(|progress| progress.note.as_deref());
+        let reason = self.intent.as_ref().and_then(|intent| intent.reason.as_deref());
+        text(&self.worker) + optional(note) + optional(reason)
     }
 }
 
@@ -152,6 +157,8 @@ impl Event {
             | EventData::Assigned { .. }
             | EventData::Started { .. }
             | EventData::Checkpoint { .. }
+            | EventData::Suspended { .. }
+            | EventData::Continued { .. }
             | EventData::TakenBack { .. }
             | EventData::HolderLost { .. }
             | EventData::HolderReturned { .. }
@@ -191,6 +198,7 @@ impl Notice {
                         + devices(&assignment.devices)
                 }
                 Notice::Wanted { reason, .. } => optional(reason.as_deref()),
+                Notice::Continue { ends, .. } => ends.len() * 2 * TEXT,
                 Notice::Stop { .. } | Notice::Drain | Notice::Replaced { .. } => 0,
             }
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::blob::Blob;
 use crate::id::WorkerKey;
 use crate::name::Name;
+use crate::tags::TagKey;
 use crate::time::Timestamp;
 
 /// The exit codes that only the broker gives: cancelled, crash budget used up, expired before its start.
@@ -34,6 +35,8 @@ pub enum TaskState {
     /// Sent to a worker that has not confirmed yet.
     Assigned(Box<Holding>),
     Running(Box<Holding>),
+    /// Its attempt waits for other tasks to end. The worker keeps it in memory, but it takes no slot.
+    Suspended(Box<Suspension>),
     /// Paused until a client resumes it.
     Paused(Box<PauseInfo>),
     Completed(Box<End>),
@@ -82,6 +85,30 @@ impl Holding {
             told_at: Timestamp::NEVER,
             check_at: Timestamp::NEVER,
         }
+    }
+}
+
+/// A suspended attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suspension {
+    pub holding: Holding,
+    pub since: Timestamp,
+    /// The tasks it waits for that have not ended. Counted from the task's edges, never stored. At zero it
+    /// continues as soon as its worker has a free slot.
+    pub(crate) open: u32,
+    /// The tag whose limit keeps it from continuing.
+    pub(crate) parked: Option<TagKey>,
+}
+
+impl Suspension {
+    /// As read from the store: recovery counts what it waits for.
+    pub fn restored(holding: Holding, since: Timestamp) -> Suspension {
+        Suspension { holding, since, open: 0, parked: None }
+    }
+
+    /// How many of the tasks it waits for have not ended.
+    pub fn open(&self) -> u32 {
+        self.open
     }
 }
 
@@ -151,6 +178,7 @@ pub enum StateName {
     Ready,
     Assigned,
     Running,
+    Suspended,
     Paused,
     Completed,
     Failed,
@@ -158,7 +186,7 @@ pub enum StateName {
 }
 
 impl StateName {
-    pub const COUNT: usize = 10;
+    pub const COUNT: usize = 11;
     pub const ALL: [StateName; StateName::COUNT] = [
         StateName::Created,
         StateName::Waiting,
@@ -166,6 +194,7 @@ impl StateName {
         StateName::Ready,
         StateName::Assigned,
         StateName::Running,
+        StateName::Suspended,
         StateName::Paused,
         StateName::Completed,
         StateName::Failed,
@@ -180,6 +209,7 @@ impl StateName {
             StateName::Ready => "ready",
             StateName::Assigned => "assigned",
             StateName::Running => "running",
+            StateName::Suspended => "suspended",
             StateName::Paused => "paused",
             StateName::Completed => "completed",
             StateName::Failed => "failed",
@@ -196,13 +226,14 @@ impl StateName {
     }
 
     pub fn is_held(self) -> bool {
-        matches!(self, StateName::Assigned | StateName::Running)
+        matches!(self, StateName::Assigned | StateName::Running | StateName::Suspended)
     }
 
     /// The table of legal transitions. `spec/tasks.md` gives the reasons.
     pub fn may_become(self, next: StateName) -> bool {
         use StateName::{
-            Assigned, Cancelled, Completed, Created, Delayed, Failed, Paused, Ready, Running, Waiting,
+            Assigned, Cancelled, Completed, Created, Delayed, Failed, Paused, Ready, Running, Suspended,
+            Waiting,
         };
         match self {
             Created => matches!(next, Waiting | Ready | Delayed | Paused | Cancelled | Failed),
@@ -210,7 +241,10 @@ impl StateName {
             Delayed => matches!(next, Ready | Paused | Cancelled | Failed),
             Ready => matches!(next, Assigned | Paused | Cancelled | Failed),
             Assigned => matches!(next, Running | Ready | Delayed | Paused | Cancelled | Failed | Completed),
-            Running => matches!(next, Ready | Delayed | Paused | Completed | Failed | Cancelled),
+            Running => matches!(next, Suspended | Ready | Delayed | Paused | Completed | Failed | Cancelled),
+            Suspended => {
+                matches!(next, Running | Waiting | Ready | Delayed | Paused | Completed | Failed | Cancelled)
+            }
             Paused => matches!(next, Waiting | Ready | Delayed | Cancelled | Failed),
             // An ended task stays as it is until a client retries it.
             Completed | Failed | Cancelled => matches!(next, Waiting | Ready),
@@ -233,6 +267,7 @@ impl TaskState {
             TaskState::Ready { .. } => StateName::Ready,
             TaskState::Assigned(_) => StateName::Assigned,
             TaskState::Running(_) => StateName::Running,
+            TaskState::Suspended(_) => StateName::Suspended,
             TaskState::Paused(_) => StateName::Paused,
             TaskState::Completed(_) => StateName::Completed,
             TaskState::Failed(_) => StateName::Failed,
@@ -243,6 +278,7 @@ impl TaskState {
     pub fn holding(&self) -> Option<&Holding> {
         match self {
             TaskState::Assigned(holding) | TaskState::Running(holding) => Some(holding),
+            TaskState::Suspended(suspension) => Some(&suspension.holding),
             _ => None,
         }
     }
@@ -250,6 +286,7 @@ impl TaskState {
     pub(crate) fn holding_mut(&mut self) -> Option<&mut Holding> {
         match self {
             TaskState::Assigned(holding) | TaskState::Running(holding) => Some(holding),
+            TaskState::Suspended(suspension) => Some(&mut suspension.holding),
             _ => None,
         }
     }

@@ -114,13 +114,17 @@ impl Stock {
         self.resources.retain(|supply| !supply.is_idle());
     }
 
-    /// Whether the worker could take a task now.
-    pub(crate) fn fits(&self, demand: &Demand) -> bool {
-        let has_slots = match demand.slots {
+    /// Whether the worker has slots for a task now.
+    pub(crate) fn has_slots(&self, demand: &Demand) -> bool {
+        match demand.slots {
             0 => self.light_used < self.light_slots,
             slots => u64::from(self.slots_used) + u64::from(slots) <= u64::from(self.slots),
-        };
-        has_slots
+        }
+    }
+
+    /// Whether the worker could take a task now.
+    pub(crate) fn fits(&self, demand: &Demand) -> bool {
+        self.has_slots(demand)
             && demand.resources.iter().all(|resource| {
                 self.supply(&resource.name).is_some_and(|supply| supply.fits(resource.quantity.0))
             })
@@ -144,11 +148,24 @@ impl Stock {
         Devices { cpus: choose(CPUS), gpus: choose(GPUS) }
     }
 
-    pub(crate) fn occupy(&mut self, demand: &Demand, devices: Option<&Devices>) {
+    /// Occupies the slots of a task.
+    pub(crate) fn occupy_slots(&mut self, demand: &Demand) {
         match demand.slots {
             0 => self.light_used += 1,
             slots => self.slots_used += slots,
         }
+    }
+
+    /// Frees the slots of a task, and nothing else.
+    pub(crate) fn vacate_slots(&mut self, demand: &Demand) {
+        match demand.slots {
+            0 => self.light_used -= 1,
+            slots => self.slots_used -= slots,
+        }
+    }
+
+    pub(crate) fn occupy(&mut self, demand: &Demand, devices: Option<&Devices>) {
+        self.occupy_slots(demand);
         for resource in &demand.resources {
             let pieces = devices.map_or(&[][..], |devices| devices.of(&resource.name));
             let supply = self.supply_mut(&resource.name);
@@ -157,10 +174,7 @@ impl Stock {
     }
 
     pub(crate) fn vacate(&mut self, demand: &Demand, devices: Option<&Devices>) {
-        match demand.slots {
-            0 => self.light_used -= 1,
-            slots => self.slots_used -= slots,
-        }
+        self.vacate_slots(demand);
         for resource in &demand.resources {
             let pieces = devices.map_or(&[][..], |devices| devices.of(&resource.name));
             let supply = self.supply_mut(&resource.name);

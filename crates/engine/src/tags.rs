@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::id::Slot;
 use crate::name::Name;
 use crate::ranked_list::TaskRank;
 use crate::ready_queues::ReadyQueueKey;
@@ -19,6 +20,8 @@ pub(crate) struct Tag {
     /// Ready queues that wait for this tag, by the rank of their first task. While there are any, the tag has
     /// no room.
     pub(crate) parked: BTreeSet<(TaskRank, ReadyQueueKey)>,
+    /// Suspended tasks that could continue, but for this tag.
+    pub(crate) continuing: BTreeSet<(TaskRank, Slot)>,
     ready_queues: u32,
 }
 
@@ -58,6 +61,7 @@ impl Tags {
             limit: None,
             in_use: 0,
             parked: BTreeSet::new(),
+            continuing: BTreeSet::new(),
             ready_queues: 0,
         };
         let key = TagKey(self.slab.insert(tag));

@@ -1,6 +1,7 @@
 //! One task. Kept small, because a million may wait.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::blob::Blob;
 use crate::demand::Devices;
@@ -64,6 +65,8 @@ pub struct Extras {
     pub checkpoint: Option<Checkpoint>,
     /// The cpus and gpus of the current attempt. Only a held task has them.
     pub devices: Option<Box<Devices>>,
+    /// How long the current attempt has been suspended so far. That time does not count as run time.
+    pub suspended_for: Duration,
     /// By age. Rebuilt from `parent` at recovery, never stored.
     pub(crate) children: BTreeSet<(u64, Slot)>,
 }
@@ -108,6 +111,10 @@ impl Task {
 
     pub fn devices(&self) -> Option<&Devices> {
         self.extras.as_ref()?.devices.as_deref()
+    }
+
+    pub fn suspended_for(&self) -> Duration {
+        self.extras.as_ref().map_or(Duration::ZERO, |extras| extras.suspended_for)
     }
 
     pub(crate) fn extras_mut(&mut self) -> &mut Extras {

@@ -86,6 +86,16 @@ pub enum Why {
     NoWorkerAsks {
         workers: u32,
     },
+    /// Its attempt is suspended until other tasks have ended.
+    Suspended {
+        open: u32,
+        /// Some of them.
+        some: Vec<WaitedFor>,
+    },
+    /// What its attempt waited for has ended. The attempt continues when its worker has a free slot.
+    AwaitingSlot {
+        worker: Name,
+    },
     /// Sent to a worker that has not confirmed yet.
     AwaitingAcceptance {
         worker: Name,
@@ -112,7 +122,7 @@ impl fmt::Display for WaitedFor {
         }
         write!(f, ", which is {}", self.state)?;
         match self.condition {
-            Condition::Completed => Ok(()),
+            Condition::Completed | Condition::Waited => Ok(()),
             condition => write!(f, " (until {condition})"),
         }
     }
@@ -139,6 +149,8 @@ impl Why {
             Why::TooLarge { .. } => "too-large",
             Why::Reserved { .. } => "reserved",
             Why::NoWorkerAsks { .. } => "nobody-asks",
+            Why::Suspended { .. } => "suspended",
+            Why::AwaitingSlot { .. } => "awaiting-slot",
             Why::AwaitingAcceptance { .. } => "awaiting-acceptance",
             Why::AwaitingDisk => "awaiting-disk",
         }
@@ -163,12 +175,13 @@ impl fmt::Display for Why {
         match self {
             Why::NotWaiting { state } => write!(f, "it is {state}"),
             Why::Held => f.write_str("it is held back: release it"),
-            Why::Dependencies { open, some } => {
-                write!(f, "waits for {open} {}: ", if *open == 1 { "task" } else { "tasks" })?;
-                for (index, one) in some.iter().enumerate() {
-                    write!(f, "{}{one}", if index == 0 { "" } else { ", " })?;
-                }
-                if some.len() < *open as usize { f.write_str(", …") } else { Ok(()) }
+            Why::Dependencies { open, some } => write_waited_for(f, *open, some),
+            Why::Suspended { open, some } => {
+                f.write_str("it is suspended and ")?;
+                write_waited_for(f, *open, some)
+            }
+            Why::AwaitingSlot { worker } => {
+                write!(f, "what it waited for has ended; it continues when worker {worker} has a free slot")
             }
             Why::NotBefore { until } => write!(f, "not before {}", until.rfc3339()),
             Why::Paused => f.write_str("it is paused: resume it"),
@@ -218,4 +231,12 @@ impl fmt::Display for Why {
 
 fn amount(of: &str, quantity: Quantity) -> Amount<'_> {
     Amount { of, quantity }
+}
+
+fn write_waited_for(f: &mut fmt::Formatter<'_>, open: u32, some: &[WaitedFor]) -> fmt::Result {
+    write!(f, "waits for {open} {}: ", if open == 1 { "task" } else { "tasks" })?;
+    for (index, one) in some.iter().enumerate() {
+        write!(f, "{}{one}", if index == 0 { "" } else { ", " })?;
+    }
+    if some.len() < open as usize { f.write_str(", …") } else { Ok(()) }
 }

@@ -1,7 +1,7 @@
 //! The table of workers. Health is hard state and stored; presence is soft state and starts empty with the
 //! broker.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::event::LostReason;
 use crate::id::{SessionId, Slot, WorkerKey};
 use crate::name::Name;
 use crate::namespaces::NamespaceKey;
+use crate::ranked_list::TaskRank;
 use crate::record::WorkerHealth;
 use crate::slab::Slab;
 use crate::stock::Stock;
@@ -46,6 +47,10 @@ pub(crate) struct Worker {
     pub(crate) stats: Option<Box<WorkerStats>>,
     /// Unordered; each task stores its index here.
     pub(crate) held: Vec<Slot>,
+    /// How many of them are suspended: these take no slot.
+    pub(crate) suspended: usize,
+    /// Suspended tasks that continue as soon as a slot is free.
+    pub(crate) continuing: BTreeSet<(TaskRank, Slot)>,
     /// Its heartbeats list the attempts it holds.
     pub(crate) lists_held: bool,
     /// Attempts that the broker has ended with a stop notice. Each occupies what it did as long as the
@@ -119,6 +124,8 @@ impl Worker {
             about: WorkerAbout::default(),
             stats: None,
             held: Vec::new(),
+            suspended: 0,
+            continuing: BTreeSet::new(),
             lists_held: false,
             stopping: Vec::new(),
             class: None,

@@ -84,7 +84,7 @@ pub mod words {
     pub use tenure_engine::terms::{Backoff, OnLost, Terms};
     pub use tenure_engine::{
         Blob, Checkpoint, DEFAULT_NAMESPACE, Name, NotAnId, Passed, Refusal, SessionId, Settings, TaskId,
-        Threshold, Thresholds, Timestamp, UNSAID, WaitedFor, Why, is_invisible,
+        Threshold, Thresholds, Timestamp, UNSAID, WaitEnd, WaitOn, WaitedFor, Why, is_invisible,
     };
 }
 

@@ -59,7 +59,8 @@ impl QueueFlows {
     pub(crate) fn changed(&mut self, change: &StateChange<'_>) {
         let next = change.next.name();
         let ran = match change.before {
-            TaskState::Running(holding) => holding.started_at,
+            // An attempt that is suspended has not run its course.
+            TaskState::Running(holding) if next != StateName::Suspended => holding.started_at,
             _ => None,
         };
         if ran.is_none() && !next.has_ended() {
@@ -82,6 +83,7 @@ impl QueueFlows {
             | StateName::Ready
             | StateName::Assigned
             | StateName::Running
+            | StateName::Suspended
             | StateName::Paused => {}
         }
     }

@@ -182,6 +182,7 @@ fn command_needs(command: &Command) -> Needs {
         | Command::Start(_)
         | Command::Progress { .. }
         | Command::Checkpoint { .. }
+        | Command::Suspend { .. }
         | Command::Complete(_)
         | Command::Fail(_)
         | Command::Confirm { .. }

@@ -1,9 +1,12 @@
 //! Checks the order of tasks that wait for each other, from the events alone: a task is not assigned before every task
-//! that it waits for has ended, in the way it asked for.
+//! that it waits for has ended, in the way it asked for, and a suspended attempt does not continue before what it waits
+//! for has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_hub::words::{AfterTask, Condition, Event, EventData, NewTask, Next, OnBroken, StateName, TaskId};
+use tenure_hub::words::{
+    AfterTask, Condition, Event, EventData, EventSubject, Held, NewTask, Next, OnBroken, StateName, TaskId,
+};
 
 #[derive(Debug, Default)]
 pub(crate) struct OrderChecker {
@@ -12,6 +15,8 @@ pub(crate) struct OrderChecker {
     ends: BTreeMap<TaskId, BTreeSet<StateName>>,
     /// A client has retried them, so how their dependencies ended no longer matters.
     retried: BTreeSet<TaskId>,
+    /// What the workers said each attempt waits for. One that reconnects says it again.
+    waits: BTreeMap<(TaskId, u32), Vec<Vec<TaskId>>>,
 }
 
 #[derive(Debug)]
@@ -34,11 +39,27 @@ impl OrderChecker {
         self.retried.insert(task);
     }
 
+    /// A worker says that an attempt waits for these tasks.
+    pub(crate) fn suspended(&mut self, held: Held, on: Vec<TaskId>) {
+        self.waits.entry((held.task, held.attempt)).or_default().push(on);
+    }
+
+    fn continued(&self, held: Held) -> Option<String> {
+        let ended = |on: &Vec<TaskId>| on.iter().all(|task| self.ends.contains_key(task));
+        let waits = self.waits.get(&(held.task, held.attempt)).map_or(&[][..], |waits| waits);
+        let may_continue = waits.iter().any(ended);
+        (!may_continue).then(|| format!("{held:?} continues, but it waits for one of {waits:?}"))
+    }
+
     /// The next event. Returns what is wrong with it.
     pub(crate) fn heard(&mut self, event: &Event) -> Option<String> {
         let task = event.task()?;
         if let EventData::Assigned { .. } = event.kind {
             return self.assigned(task);
+        }
+        if let (EventData::Continued { .. }, EventSubject::Task { attempt, .. }) = (&event.kind, &event.about)
+        {
+            return self.continued(Held { task, attempt: *attempt });
         }
         if let Some(state) = end_of(&event.kind) {
             self.ends.entry(task).or_default().insert(state);
@@ -53,7 +74,7 @@ impl OrderChecker {
             let Some(ends) = self.ends.get(dependency) else { return false };
             match condition {
                 _ if !strict => true,
-                Condition::Ended => true,
+                Condition::Ended | Condition::Waited => true,
                 Condition::Completed => ends.contains(&StateName::Completed),
                 Condition::Failed => ends.contains(&StateName::Failed),
             }

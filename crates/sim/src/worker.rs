@@ -1,19 +1,22 @@
 //! A simulated worker: takes tasks, works, reports, disconnects and returns with what it holds, or dies and returns
 //! with nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::words::{
     AttemptFailure, Blob, Command, Demand, Held, Name, Notice, OnClose, Quantity, Refusal, Reply, Resource,
-    TaskId, Timestamp, Wanted, WorkerSpec,
+    TaskId, Timestamp, WaitOn, Wanted, WorkerSpec,
 };
 use tenure_hub::{Ask, Delivery, Done, HubRefusal, Request, Response};
 
 use crate::client::CAPABILITIES;
 use crate::promises::PromiseChecker;
 use crate::random::Random;
+
+/// How many tasks a worker remembers.
+const SEEN_MAX: usize = 200;
 
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -31,8 +34,13 @@ pub(crate) struct Worker {
     reports: BTreeMap<u64, Held>,
     /// Checkpoints that have not been answered: the task and the size.
     checkpoints: BTreeMap<u64, (TaskId, u32)>,
+    /// Suspensions that have not been answered.
+    suspends: BTreeMap<u64, Held>,
     registering: Option<(u64, Vec<Held>)>,
     next_token: u64,
+    /// Tasks that it once had, to wait for.
+    seen: Vec<TaskId>,
+    may_wait: bool,
     /// How long a task takes at most.
     task_millis_max: u64,
 }
@@ -44,6 +52,8 @@ struct Running {
     gpus: Vec<u16>,
     done_at: Timestamp,
     wanted: Option<Wanted>,
+    /// It is suspended until these have ended.
+    waits: Option<WaitOn>,
 }
 
 impl Worker {
@@ -64,8 +74,11 @@ impl Worker {
             running: BTreeMap::new(),
             reports: BTreeMap::new(),
             checkpoints: BTreeMap::new(),
+            suspends: BTreeMap::new(),
             registering: None,
             next_token: 1,
+            seen: Vec::new(),
+            may_wait: true,
             task_millis_max: 8_000,
         }
     }
@@ -78,6 +91,7 @@ impl Worker {
         self.light_slots = 4;
         (self.gpus, self.licences) = (self.gpus.max(1), self.licences.max(1));
         self.task_millis_max = 200;
+        self.may_wait = false;
     }
 
     /// The process dies and a new one takes its place.
@@ -91,6 +105,7 @@ impl Worker {
     pub(crate) fn disconnected(&mut self) {
         self.registering = None;
         self.checkpoints.clear();
+        self.suspends.clear();
         if self.on_close == OnClose::TasksDie {
             self.running.clear();
             self.reports.clear();
@@ -131,7 +146,9 @@ impl Worker {
         let due: Vec<TaskId> = self
             .running
             .iter()
-            .filter(|(_, running)| running.done_at <= now || running.wanted.is_some())
+            .filter(|(_, running)| {
+                running.done_at <= now && running.waits.is_none() || running.wanted.is_some()
+            })
             .map(|(task, _)| *task)
             .collect();
         for task in due {
@@ -141,6 +158,9 @@ impl Worker {
             let token = self.token();
             self.reports.insert(token, held);
             asks.push(Ask { token, request: report(held, running.wanted, random) });
+        }
+        if self.may_wait && random.percent(15) {
+            asks.extend(self.suspend_one(random, promises));
         }
         // An attempt reported without an answer is still held: leaving it out would report it as lost.
         let held = self.running.iter().map(|(task, running)| Held { task: *task, attempt: running.attempt });
@@ -163,6 +183,21 @@ impl Worker {
         asks
     }
 
+    /// One of its tasks waits for its children, or for tasks that the worker has seen.
+    fn suspend_one(&mut self, random: &mut Random, promises: &mut PromiseChecker) -> Option<Ask> {
+        let (task, running) = self.running.iter_mut().find(|(_, running)| running.waits.is_none())?;
+        let on = if random.percent(50) || self.seen.is_empty() {
+            WaitOn::Children
+        } else {
+            WaitOn::Tasks((0..random.between(1, 3)).map(|_| *random.pick(&self.seen)).collect())
+        };
+        running.waits = Some(on.clone());
+        let held = Held { task: *task, attempt: running.attempt };
+        let token = self.token();
+        self.suspends.insert(token, held);
+        Some(suspend(token, held, on, promises))
+    }
+
     /// Something has arrived; it may have to answer.
     pub(crate) fn receive(
         &mut self,
@@ -181,11 +216,13 @@ impl Worker {
                     gpus: assignment.devices.gpus,
                     done_at: now + Duration::from_millis(random.between(1, self.task_millis_max)),
                     wanted: None,
+                    waits: None,
                 };
                 self.running.insert(held.task, running);
-                promises.check(!self.is_overcommitted(), || {
-                    format!("{} is over-committed: {:?}", self.name, self)
-                });
+                if self.seen.len() < SEEN_MAX {
+                    self.seen.push(held.task);
+                }
+                self.check_slots(promises);
                 if random.percent(90) {
                     promises.begins(held, &self.name);
                     return vec![Ask { token: 0, request: Request::Command(Command::Start(vec![held])) }];
@@ -205,6 +242,22 @@ impl Worker {
                 {
                     // Some handlers ignore interrupts.
                     running.wanted = random.percent(80).then_some(wanted);
+                }
+                Vec::new()
+            }
+            Delivery::Notice(Notice::Continue { task, attempt, ends }) => {
+                if let Some(running) =
+                    self.running.get_mut(&task).filter(|running| running.attempt == attempt)
+                {
+                    let asked = running.waits.take();
+                    let ended: BTreeSet<TaskId> = ends.iter().map(|end| end.task).collect();
+                    let is_answer = match asked {
+                        Some(WaitOn::Tasks(on)) => on.into_iter().collect::<BTreeSet<_>>() == ended,
+                        // The broker knows the children; or it has heard suspend twice, before and after a reconnect.
+                        Some(WaitOn::Children) | None => true,
+                    };
+                    promises.check(is_answer, || format!("{task} continues for other tasks: {ends:?}"));
+                    self.check_slots(promises);
                 }
                 Vec::new()
             }
@@ -241,6 +294,13 @@ impl Worker {
         {
             promises.checkpoint_taken(task, size);
         }
+        if let Some(held) = self.suspends.remove(&token)
+            && reply.is_err()
+            && let Some(running) = self.running.get_mut(&held.task)
+        {
+            // What it wanted to wait for is gone, or waits for this task.
+            running.waits = None;
+        }
         if let Err(HubRefusal::Engine(Refusal::NotAWorker)) = reply {
             // The broker has dropped the worker: it registers again.
             return self.connected();
@@ -272,14 +332,28 @@ impl Worker {
                 request: Request::Complete(vec![Done { held, result: Bytes::from_static(b"again") }]),
             });
         }
+        // The notice may have been lost with the connection.
+        let waiting: Vec<(Held, WaitOn)> = self
+            .running
+            .iter()
+            .filter_map(|(task, running)| {
+                Some((Held { task: *task, attempt: running.attempt }, running.waits.clone()?))
+            })
+            .collect();
+        for (held, on) in waiting {
+            let token = self.token();
+            self.suspends.insert(token, held);
+            asks.push(suspend(token, held, on, promises));
+        }
         asks
     }
 
     /// Whether its tasks occupy more than it has.
     fn is_overcommitted(&self) -> bool {
         let running = || self.running.values();
-        let slots: u64 = running().map(|running| u64::from(running.demand.slots)).sum();
-        let light = running().filter(|running| running.demand.slots == 0).count();
+        let working = || running().filter(|running| running.waits.is_none());
+        let slots: u64 = working().map(|running| u64::from(running.demand.slots)).sum();
+        let light = working().filter(|running| running.demand.slots == 0).count();
         let used = |name: &str| running().map(|running| running.demand.of(name).0).sum::<u64>();
         let of_gpu = |gpu: u16| {
             let users = running().filter(|running| running.gpus.contains(&gpu));
@@ -294,6 +368,11 @@ impl Worker {
             || unknown
     }
 
+    /// Attempts that wait take no slot.
+    fn check_slots(&self, promises: &mut PromiseChecker) {
+        promises.check(!self.is_overcommitted(), || format!("{} is over-committed: {:?}", self.name, self));
+    }
+
     fn drop_attempt(&mut self, held: Held, promises: &mut PromiseChecker) {
         promises.begun.ends(held);
         if self.running.get(&held.task).is_some_and(|running| running.attempt == held.attempt) {
@@ -306,6 +385,16 @@ impl Worker {
         self.next_token += 1;
         self.next_token
     }
+}
+
+fn suspend(token: u64, held: Held, on: WaitOn, promises: &mut PromiseChecker) -> Ask {
+    // Which children there are is known only to the broker.
+    let tasks = match &on {
+        WaitOn::Tasks(tasks) => tasks.clone(),
+        WaitOn::Children => Vec::new(),
+    };
+    promises.order.suspended(held, tasks);
+    Ask { token, request: Request::Command(Command::Suspend { held, on }) }
 }
 
 fn report(held: Held, wanted: Option<Wanted>, random: &mut Random) -> Request {

@@ -19,6 +19,8 @@ words! {
         Started = "started",
         Progress = "progress",
         Checkpoint = "checkpoint",
+        Suspended = "suspended",
+        Continued = "continued",
         GivenBack = "given-back",
         TakenBack = "taken-back",
         HolderLost = "holder-lost",
@@ -131,5 +133,7 @@ message! {
         depth: Option<u64>,
         /// How long one task has been ready, or the threshold.
         age_ms: Option<u64>,
+        /// Suspended: how many of the tasks it waits for have not ended.
+        open: Option<u32>,
     }
 }

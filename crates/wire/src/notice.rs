@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::id::TaskId;
 use crate::refusal::Refusal;
 use crate::schema::{kinds, message};
-use crate::task::{Assignment, Terms};
+use crate::task::{Assignment, Terms, WaitEnd};
 use crate::topic::{Messages, ReplayComplete, SubscriptionEnded, TopicGap, Warning};
 use crate::words::{StopWhy, Wanted};
 
@@ -16,6 +16,8 @@ kinds! {
         Assign(Assign) = "assign",
         /// A client wants a task cancelled or paused. The worker stops it and confirms.
         Wanted(WantedNotice) = "wanted",
+        /// What a suspended attempt waited for has ended. It has a slot again.
+        Continue(Continue) = "continue",
         /// The attempt is over, whatever the worker does: drop it without a report.
         Stop(Stop) = "stop",
         /// Take nothing new, finish what runs, leave.
@@ -59,6 +61,15 @@ message! {
         attempt: u32,
         wanted: Wanted,
         reason: Option<Box<str>>,
+    }
+}
+
+message! {
+    pub struct Continue {
+        task: TaskId,
+        attempt: u32,
+        /// How each of the tasks ended.
+        ends: Vec<WaitEnd>,
     }
 }
 

@@ -15,6 +15,7 @@ message! {
         ready: u64,
         assigned: u64,
         running: u64,
+        suspended: u64,
         paused: u64,
         completed: u64,
         failed: u64,

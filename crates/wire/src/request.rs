@@ -62,6 +62,7 @@ kinds! {
         Start(Start) = "start",
         Progress(ReportProgress) = "progress",
         SaveCheckpoint(SaveCheckpoint) = "save-checkpoint" | "put-aside",
+        Suspend(Suspend) = "suspend",
         AppendLog(AppendLog) = "append-log",
         Complete(Complete) = "complete",
         Fail(Box<Failure>) = "fail",
@@ -298,6 +299,18 @@ message! {
         attempt: u32,
         /// Replaces the previous checkpoint. An empty one removes it.
         checkpoint: Bytes,
+    }
+}
+
+message! {
+    /// The attempt waits for other tasks to end and takes no slot until then. Said again, it replaces what the attempt
+    /// waits for.
+    pub struct Suspend {
+        task: TaskId,
+        attempt: u32,
+        on: Vec<TaskId>,
+        /// Wait for the task's children instead of `on`.
+        children: bool,
     }
 }
 

@@ -156,6 +156,14 @@ row! {
 }
 
 row! {
+    /// How a task ended that a suspended attempt waited for.
+    pub struct WaitEnd {
+        task: TaskId,
+        state: StateName,
+    }
+}
+
+row! {
     /// A completed task.
     pub struct Completion {
         task: TaskId,
@@ -201,8 +209,11 @@ message! {
         checkpoint: Option<Checkpoint>,
         /// Delayed until then.
         until: Option<Timestamp>,
-        /// Assigned or running.
+        /// Assigned, running or suspended.
         holding: Option<Box<Holding>>,
+        /// Since when the attempt is suspended, and how many of the tasks it waits for have not ended.
+        suspended_since: Option<Timestamp>,
+        open: Option<u32>,
         /// Paused.
         pause | aside: Option<PauseInfo>,
         /// Completed, failed or cancelled.

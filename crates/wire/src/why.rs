@@ -30,6 +30,8 @@ words! {
         NoWorkerAsks = "nobody-asks",
         AwaitingAcceptance = "awaiting-acceptance",
         AwaitingDisk = "awaiting-disk",
+        Suspended = "suspended",
+        AwaitingSlot = "awaiting-slot",
     }
 }
 

@@ -16,6 +16,8 @@ words! {
         /// Sent to a worker that has not confirmed it yet.
         Assigned = "assigned",
         Running = "running",
+        /// Its attempt waits for other tasks and takes no slot.
+        Suspended = "suspended",
         /// Paused until a client resumes it.
         Paused = "paused",
         Completed = "completed",

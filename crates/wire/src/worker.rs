@@ -121,6 +121,8 @@ message! {
         resources: Vec<ResourceInfo>,
         pulls: bool,
         held: Vec<Held>,
+        /// How many of them are suspended: these take no slot.
+        suspended: u32,
         draining: bool,
         crashes: u32,
         last_crash: Option<Timestamp>,

@@ -39,7 +39,9 @@ fn everything_that_peers_say_on_the_page_is_a_request() {
         for step in &transcript.steps {
             let (TranscriptSpeaker::Peer, Some(pattern)) = (step.speaker, frame(step)) else { continue };
             let mut bindings = Bindings::new();
-            for name in ["one", "two", "three", "task", "scan", "report", "clean", "good", "first"] {
+            for name in
+                ["one", "two", "three", "task", "scan", "report", "clean", "good", "first", "parent", "child"]
+            {
                 bindings.insert(name.to_owned(), Value::Bytes(Bytes::from_static(&[7; 16])));
             }
             bindings.insert("reply".to_owned(), Value::Text("_reply.7".into()));

@@ -10,7 +10,8 @@ use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use tenure_client::{
-    Context, Failure, Finish, Interrupt, LeaseClock, OnClose, Outcome, WorkerBuilder, WorkerHandle,
+    Context, Error, Failure, Finish, Interrupt, LeaseClock, OnClose, Outcome, TaskId, WaitEnd, WorkerBuilder,
+    WorkerHandle,
 };
 use tokio::sync::{Mutex, mpsc};
 
@@ -335,6 +336,33 @@ impl Task {
     ) -> PyResult<Py<PyAny>> {
         let receipt = self.get()?.save_checkpoint(Bytes::copy_from_slice(checkpoint.as_bytes()));
         run(py, via, async move { Ok(receipt.await?.into()) })
+    }
+
+    /// Waits without a slot until these tasks have ended, or the children if no tasks are given: `(task, state)` for
+    /// each. Nothing, if the task should wind down instead.
+    #[pyo3(signature = (tasks, via=None))]
+    fn wait_for(&self, py: Python<'_>, tasks: Option<Vec<String>>, via: Option<Via>) -> PyResult<Py<PyAny>> {
+        let context = self.get()?;
+        let waiting = match tasks {
+            None => context.wait_for_children(),
+            Some(tasks) => {
+                let parse = |task: &String| task.parse::<TaskId>();
+                let tasks: Result<Vec<TaskId>, _> = tasks.iter().map(parse).collect();
+                let tasks =
+                    tasks.map_err(|error| error::bad_setting("a task to wait for", &error.to_string()))?;
+                context.wait_for(&tasks)
+            }
+        };
+        run(py, via, async move {
+            let end = |end: &WaitEnd| {
+                Value::Tuple(vec![Value::text(end.task.to_string()), Value::text(end.state.as_str())])
+            };
+            match waiting.await {
+                Ok(ends) => Ok(Value::List(ends.iter().map(end).collect())),
+                Err(Error::Interrupted { .. }) => Ok(Value::None),
+                Err(error) => Err(error.into()),
+            }
+        })
     }
 
     fn progress(&self, percent: Option<u8>, note: &str) -> PyResult<()> {

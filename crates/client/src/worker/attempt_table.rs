@@ -200,6 +200,28 @@ impl AttemptTable {
         }
     }
 
+    /// The attempt waits for other tasks and takes no slot.
+    pub(crate) fn suspended(&mut self, held: Held) {
+        if self.is_running(held) {
+            self.occupancy.suspend(held);
+            self.fill();
+        }
+    }
+
+    /// The attempt has a slot again.
+    pub(crate) fn continued(&mut self, held: Held) {
+        self.occupancy.resume(held);
+    }
+
+    pub(crate) fn interrupt(&self, held: Held) -> Option<Interrupt> {
+        match self.held.get(&held) {
+            Some(Stage::Running(context)) => context.interrupt(),
+            // Its handler still runs, but nothing that it waits for matters any more.
+            _ if self.over.contains_key(&held) => Some(Interrupt::Stop { why: StopWhy::Stale }),
+            _ => None,
+        }
+    }
+
     /// A handler has returned. Returns whether its outcome counts.
     pub(crate) fn finished(&mut self, held: Held, outcome: Option<Outcome>, result_bytes_max: usize) -> bool {
         self.occupancy.vacate(held);

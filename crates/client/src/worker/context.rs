@@ -14,6 +14,7 @@ use crate::log::LogStream;
 use super::outbox::{PendingProgress, WorkerOutbox};
 use super::pending_checkpoint::Receipt;
 use super::signal::{Interrupt, Signal};
+use super::waiting::Waiting;
 
 /// Maximum length of the note in a progress report; the rest is cut off.
 pub const NOTE_BYTES_MAX: usize = 4 << 10;
@@ -146,6 +147,34 @@ impl Context {
     /// ```
     pub fn save_checkpoint(&self, checkpoint: impl Into<Bytes>) -> Receipt {
         self.inner.outbox.save_checkpoint(self.held(), checkpoint.into())
+    }
+
+    /// Waits until these tasks have ended, at most 1,000 of them. Until then the attempt is suspended: it keeps its
+    /// memory and its number, but takes no slot of the worker, so that the tasks it waits for can run there. The result
+    /// says how each of them ended; [`Client::result`](crate::Client::result) fetches their results. If the task should
+    /// wind down meanwhile, the wait ends with [`Error::Interrupted`](crate::Error::Interrupted); a handler that
+    /// returns this error confirms the cancellation or the pause.
+    ///
+    /// If the worker is lost while it waits, the next attempt begins after the tasks have ended. It then waits for them
+    /// again, which takes no time.
+    ///
+    /// ```no_run
+    /// # use tenure_client::{Client, Context, Error, Submission};
+    /// # async fn handler(client: Client, context: Context) -> Result<String, Error> {
+    /// let part = Submission::to("parts").body("part 1").parent(context.task());
+    /// let part = client.submit(part).await?.task;
+    /// let ends = context.wait_for(&[part]).await?;
+    /// # Ok(format!("{:?}", ends[0].state))
+    /// # }
+    /// ```
+    pub fn wait_for(&self, tasks: &[TaskId]) -> Waiting {
+        Waiting::new(self.held(), &self.inner.outbox, tasks.to_vec(), false)
+    }
+
+    /// Waits until the children of this task have ended, like [`Context::wait_for`]. Of a task with more than 1,000
+    /// children it waits for the oldest 1,000 that have not ended: call it again until it returns fewer.
+    pub fn wait_for_children(&self) -> Waiting {
+        Waiting::new(self.held(), &self.inner.outbox, Vec::new(), true)
     }
 
     /// Reports progress: a percentage if known, and a note for people. Never blocks; if reports come faster than the

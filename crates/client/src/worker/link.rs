@@ -29,6 +29,7 @@ use super::process_stats::ProcessStats;
 use super::run::{Finish, Runner};
 use super::signal::Interrupt;
 use super::unreported::Unreported;
+use super::waiting::PendingWait;
 use crate::connection::{Connection, DIAL_TIMEOUT};
 use crate::dialer::{Dialer, is_temporary};
 use crate::error::Error;
@@ -71,6 +72,10 @@ pub(crate) struct Link {
     aborts: HashMap<Held, AbortHandle>,
     /// The attempts whose checkpoint is in flight.
     checkpoints_sent: HashSet<Held>,
+    /// What suspended attempts wait for.
+    waits: HashMap<Held, PendingWait>,
+    /// New waits of attempts whose earlier one is not answered yet.
+    next_waits: HashMap<Held, PendingWait>,
     /// Pieces of output that are not answered yet.
     logs_sent: usize,
     sent: Table<Sent>,
@@ -114,6 +119,7 @@ enum Sent {
     Progress(Held),
     Fetch(Held),
     SaveCheckpoint(Held, PendingCheckpoint),
+    Suspend(Held),
     Log(AppendLog),
     Drain,
     Leave,
@@ -139,6 +145,8 @@ impl Link {
             tally,
             aborts: HashMap::new(),
             checkpoints_sent: HashSet::new(),
+            waits: HashMap::new(),
+            next_waits: HashMap::new(),
             logs_sent: 0,
             sent: Table::default(),
             result_bytes_max: 0,
@@ -168,6 +176,8 @@ impl Link {
         self.collect();
         self.outbox.set_unreported(self.attempts.unreported());
         self.outbox.close();
+        self.waits.clear();
+        self.next_waits.clear();
         self.abort_handlers().await;
         result
     }
@@ -220,6 +230,8 @@ impl Link {
             self.attempts.disconnected();
             self.checkpoints_sent.clear();
             self.logs_sent = 0;
+            // The notice that ends a wait may have been lost: the worker says again what it waits for.
+            self.waits.values_mut().for_each(|wait| wait.sent = false);
             // The latest first.
             for (_, sent) in self.sent.drain().into_iter().rev() {
                 match sent {
@@ -384,11 +396,17 @@ impl Link {
         }
     }
 
-    /// Takes the outcomes that handlers have put into the outbox.
+    /// Takes the waits and outcomes that handlers have put into the outbox.
     fn collect(&mut self) {
+        for (held, wait) in self.outbox.take_waits() {
+            self.take_wait(held, wait);
+        }
+        self.interrupt_waits();
         for Finished { held, outcome } in self.outbox.take_finished() {
             let can_be_dropped = self.aborts.remove(&held).is_some();
             let dropped = outcome.is_none() && can_be_dropped;
+            self.waits.remove(&held);
+            self.next_waits.remove(&held);
             let counts = self.attempts.finished(held, outcome, self.result_bytes_max);
             if !counts {
                 Tally::add(&self.tally.stale, 1);

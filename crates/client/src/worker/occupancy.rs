@@ -1,7 +1,7 @@
 //! What the handlers of a worker occupy, including those that run on although their attempt is over. The broker knows
 //! nothing of these, so what it assigns in their place waits here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tenure_wire::task::{Held, Resource};
 use tenure_wire::worker::WorkerSpec;
@@ -15,6 +15,8 @@ pub(crate) struct Occupancy {
     slots_used: u64,
     resources: Vec<Resource>,
     running: HashMap<Held, Context>,
+    /// Handlers that wait for other tasks: they keep their resources and take no slot.
+    suspended: HashSet<Held>,
 }
 
 impl Occupancy {
@@ -24,6 +26,7 @@ impl Occupancy {
             slots_used: 0,
             resources: spec.resources.clone(),
             running: HashMap::new(),
+            suspended: HashSet::new(),
         }
     }
 
@@ -38,8 +41,25 @@ impl Occupancy {
     }
 
     pub(crate) fn vacate(&mut self, held: Held) {
+        self.resume(held);
         if let Some(context) = self.running.remove(&held) {
             self.slots_used -= u64::from(context.terms().slots);
+        }
+    }
+
+    pub(crate) fn suspend(&mut self, held: Held) {
+        if let Some(context) = self.running.get(&held)
+            && self.suspended.insert(held)
+        {
+            self.slots_used -= u64::from(context.terms().slots);
+        }
+    }
+
+    pub(crate) fn resume(&mut self, held: Held) {
+        if let Some(context) = self.running.get(&held)
+            && self.suspended.remove(&held)
+        {
+            self.slots_used += u64::from(context.terms().slots);
         }
     }
 

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use super::outcome::Outcome;
 use super::pending_checkpoint::{PendingCheckpoint, Receipt};
 use super::unreported::Unreported;
+use super::waiting::PendingWait;
 
 /// How much output may wait to be sent.
 const LOG_BYTES_MAX: usize = 1 << 20;
@@ -28,6 +29,7 @@ struct Inner {
     finished: Vec<Finished>,
     progress: HashMap<Held, PendingProgress>,
     checkpoints: HashMap<Held, PendingCheckpoint>,
+    waits: HashMap<Held, PendingWait>,
     /// Pieces of output, in order.
     logs: VecDeque<AppendLog>,
     log_bytes: usize,
@@ -92,6 +94,20 @@ impl WorkerOutbox {
         drop(inner);
         self.wake.notify_one();
         receipt
+    }
+
+    /// A later wait of an attempt replaces an earlier one.
+    pub(crate) fn suspend(&self, held: Held, wait: PendingWait) {
+        let mut inner = self.lock();
+        if !inner.closed {
+            inner.waits.insert(held, wait);
+        }
+        drop(inner);
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn take_waits(&self) -> HashMap<Held, PendingWait> {
+        std::mem::take(&mut self.lock().waits)
     }
 
     /// Keeps a piece of output until the link takes it. If too many wait, it is dropped.
@@ -184,6 +200,7 @@ impl WorkerOutbox {
         let mut inner = self.lock();
         inner.closed = true;
         inner.checkpoints.clear();
+        inner.waits.clear();
     }
 
     /// Cancel-safe.

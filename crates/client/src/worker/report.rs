@@ -10,6 +10,7 @@ use tenure_wire::worker::Failure as FailRequest;
 
 use super::outcome::{Failure, Outcome};
 use super::signal::Interrupt;
+use crate::error::INTERRUPTED_WAIT;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptReport {
@@ -37,6 +38,12 @@ impl AttemptReport {
                 ))
             }
             Some(Outcome::Completed(result)) => AttemptReport::Complete(result),
+            Some(Outcome::Failed(failure))
+                if failure.message.starts_with(INTERRUPTED_WAIT)
+                    && let Some(report) = AttemptReport::of_interrupted_wait(interrupt) =>
+            {
+                report
+            }
             Some(Outcome::Failed(mut failure)) => {
                 if too_large(&failure.result) {
                     failure.result = Bytes::new();
@@ -58,6 +65,19 @@ impl AttemptReport {
             None => AttemptReport::Fail(Box::new(
                 Failure::new(1, "the handler was dropped before it ended").crashed(),
             )),
+        }
+    }
+
+    /// The handler only waited, and passed on that it was interrupted.
+    fn of_interrupted_wait(interrupt: Option<&Interrupt>) -> Option<AttemptReport> {
+        let result = Bytes::new();
+        match interrupt? {
+            Interrupt::Cancel { .. } => Some(AttemptReport::Confirm { wanted: Wanted::Cancel, result }),
+            Interrupt::Pause { .. } => Some(AttemptReport::Confirm { wanted: Wanted::Pause, result }),
+            Interrupt::Leaving => {
+                Some(AttemptReport::GiveBack { reason: Some("the worker is leaving".into()) })
+            }
+            Interrupt::Stop { .. } => None,
         }
     }
 

@@ -31,6 +31,16 @@ pub enum Interrupt {
 }
 
 impl Interrupt {
+    /// In a few words, for messages.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Interrupt::Leaving => "the worker leaves",
+            Interrupt::Pause { .. } => "a client wants the task paused",
+            Interrupt::Cancel { .. } => "a client wants the task cancelled",
+            Interrupt::Stop { .. } => "the attempt is over",
+        }
+    }
+
     /// A later interrupt replaces an earlier one only if it weighs more.
     fn weight(&self) -> u8 {
         match self {

@@ -9,5 +9,6 @@ mod reconnecting;
 mod talking;
 mod topics;
 mod verbs;
+mod waiting;
 mod watching;
 mod working;

@@ -140,6 +140,7 @@ impl Working {
                 let (held, checkpoint) = translate::saved_checkpoint(saved)?;
                 return Ok(Request::Checkpoint { held, checkpoint });
             }
+            Message::Suspend(suspend) => translate::suspended(&suspend)?,
             Message::AppendLog(appended) => {
                 let (held, piece) = translate::log_piece(appended)?;
                 return Ok(Request::AppendLog { held, piece });
@@ -204,6 +205,9 @@ impl Working {
             },
             Delivery::Notice(Notice::Wanted { task, attempt, wanted, reason }) => {
                 self.news(translate::wanted(task, attempt, wanted, reason.as_deref()));
+            }
+            Delivery::Notice(Notice::Continue { task, attempt, ends }) => {
+                self.news(translate::continued(task, attempt, &ends));
             }
             Delivery::Notice(Notice::Stop { task, attempt, why }) => {
                 self.news(translate::stop(task, attempt, why));

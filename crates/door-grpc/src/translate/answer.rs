@@ -55,7 +55,7 @@ pub(crate) fn has_ended(info: &TaskInfo) -> Option<(pb::Ended, Blob)> {
 pub(crate) fn why(reason: &Why) -> pb::Why {
     let facts = match reason {
         Why::NotWaiting { state } => vec![("state", state.to_string())],
-        Why::Dependencies { open, some } => {
+        Why::Dependencies { open, some } | Why::Suspended { open, some } => {
             let tasks: Vec<String> = some.iter().map(|one| one.task.to_string()).collect();
             vec![("open", open.to_string()), ("some", tasks.join(","))]
         }
@@ -86,6 +86,7 @@ pub(crate) fn why(reason: &Why) -> pb::Why {
             ("worker", worker.to_string()),
         ],
         Why::Reserved { worker, task } => vec![("worker", worker.to_string()), ("task", task.to_string())],
+        Why::AwaitingSlot { worker } => vec![("worker", worker.to_string())],
         Why::AwaitingAcceptance { worker, since } => {
             vec![("worker", worker.to_string()), ("since", since.to_string())]
         }
@@ -106,6 +107,9 @@ pub(crate) fn task_info(info: &TaskInfo) -> pb::Task {
         TaskState::Assigned(holding) | TaskState::Running(holding) => {
             Some(Data::Holding(held_by(holding, info.devices.as_deref())))
         }
+        TaskState::Suspended(suspension) => {
+            Some(Data::Holding(held_by(&suspension.holding, info.devices.as_deref())))
+        }
         TaskState::Paused(pause) => Some(Data::Pause(pb::PauseInfo {
             since: pause.since.0,
             why: pause_cause(pause.why).to_owned(),
@@ -122,7 +126,13 @@ pub(crate) fn task_info(info: &TaskInfo) -> pb::Task {
             }))
         }
     };
+    let suspension = match &info.state {
+        TaskState::Suspended(suspension) => Some(suspension),
+        _ => None,
+    };
     pb::Task {
+        suspended_since: suspension.map(|suspension| suspension.since.0),
+        open: suspension.map(|suspension| suspension.open()),
         id: info.id.to_string(),
         state: info.state.name().to_string(),
         name: text(info.name.as_deref()),
@@ -230,6 +240,7 @@ fn worker_info(info: WorkerInfo) -> pb::Worker {
         light_used: info.light_used,
         resources: info.resources.iter().map(|of| (of.name.to_string(), of.total.0)).collect(),
         resources_used: info.resources.iter().map(|of| (of.name.to_string(), of.used.0)).collect(),
+        suspended: info.suspended,
     }
 }
 

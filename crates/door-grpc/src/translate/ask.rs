@@ -7,7 +7,8 @@ use bytes::Bytes;
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{
     After, AfterTask, AttemptFailure, Backoff, Blob, Command, Demand, EventFilter, Held, ListQuery, Move,
-    NewTask, Quantity, Refusal, Resource, TaskId, Timestamp, Wanted, WorkerAbout, WorkerSpec, WorkerStats,
+    NewTask, Quantity, Refusal, Resource, TaskId, Timestamp, WaitOn, Wanted, WorkerAbout, WorkerSpec,
+    WorkerStats,
 };
 use tenure_hub::{Done, LogPiece, OutputStream, Submission, fresh_id};
 
@@ -134,6 +135,15 @@ pub(crate) fn progress(report: pb::Progress) -> Result<Command, Refusal> {
     });
     let held = one_held(&report.task, report.attempt)?;
     Ok(Command::Progress { held, percent: percent.transpose()?, note: some_text(report.note) })
+}
+
+pub(crate) fn suspended(suspend: &pb::Suspend) -> Result<Command, Refusal> {
+    let on = if suspend.children {
+        WaitOn::Children
+    } else {
+        WaitOn::Tasks(suspend.on.iter().map(|task| id(task)).collect::<Result<_, _>>()?)
+    };
+    Ok(Command::Suspend { held: one_held(&suspend.task, suspend.attempt)?, on })
 }
 
 pub(crate) fn given_back(back: pb::GiveBack) -> Result<Command, Refusal> {

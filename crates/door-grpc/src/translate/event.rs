@@ -141,11 +141,13 @@ fn detail(kind: &EventData) -> Option<pb::EventDetail> {
             pb::EventDetail { depth: depth.map(u64::from), age_ms: age.map(span), ..blank() }
         }
         EventData::LimitSet { limit } => pb::EventDetail { limit: *limit, ..blank() },
+        EventData::Suspended { open, .. } => pb::EventDetail { open: Some(*open), ..blank() },
         EventData::Released
         | EventData::DependenciesMet
         | EventData::Due
         | EventData::Assigned { .. }
         | EventData::Started { .. }
+        | EventData::Continued { .. }
         | EventData::TakenBack { .. }
         | EventData::HolderReturned { .. }
         | EventData::Resumed

@@ -1,7 +1,7 @@
 //! Converts notices for a worker to the messages of `proto/`.
 
 use bytes::Bytes;
-use tenure_hub::words::{Assignment, DependencyInfo, StateName, StopWhy, TaskId, Terms, Wanted};
+use tenure_hub::words::{Assignment, DependencyInfo, StateName, StopWhy, TaskId, Terms, WaitEnd, Wanted};
 
 use super::word::{span, text, texts, wanted_word};
 use crate::proto::tenure::v1 as pb;
@@ -62,6 +62,12 @@ pub(crate) fn assign(assignment: &Assignment, body: Bytes) -> Message {
         cpus: numbers(&assignment.devices.cpus),
         gpus: numbers(&assignment.devices.gpus),
     })
+}
+
+pub(crate) fn continued(task: TaskId, attempt: u32, ends: &[WaitEnd]) -> Message {
+    let end = |end: &WaitEnd| pb::WaitEnd { task: end.task.to_string(), state: end.state.to_string() };
+    let ends = ends.iter().map(end).collect();
+    Message::Continue(pb::Continue { task: task.to_string(), attempt, ends })
 }
 
 pub(crate) fn wanted(task: TaskId, attempt: u32, wanted: Wanted, reason: Option<&str>) -> Message {

@@ -76,6 +76,8 @@ pub(super) fn level(kind: &EventData) -> &'static str {
         | EventData::Started { .. }
         | EventData::Progress { .. }
         | EventData::Checkpoint { .. }
+        | EventData::Suspended { .. }
+        | EventData::Continued { .. }
         | EventData::GivenBack { .. }
         | EventData::TakenBack { .. }
         | EventData::CancelRequested { .. }
@@ -123,6 +125,10 @@ fn sentence(event: &Event) -> String {
             let forced = if *forced { "without waiting for the worker " } else { "" };
             format!("{forced}{}", because(reason))
         }
+        EventData::Suspended { worker, open } => {
+            format!("on {worker}, waits for {}", counted(u64::from(*open), "task", "tasks"))
+        }
+        EventData::Continued { worker } => format!("on {worker}"),
         EventData::IntentDelivered { wanted, worker } => {
             let wanted = match wanted {
                 Wanted::Cancel => "cancel",

@@ -114,7 +114,9 @@ async fn history(
 }
 
 fn acts(task: &TaskInfo) -> Markup {
-    use StateName::{Assigned, Cancelled, Created, Delayed, Failed, Paused, Ready, Running, Waiting};
+    use StateName::{
+        Assigned, Cancelled, Created, Delayed, Failed, Paused, Ready, Running, Suspended, Waiting,
+    };
     let state = task.state.name();
     let offered = [
         ("release", state == Created, false, "The task becomes ready and runs as soon as a worker takes it."),
@@ -122,7 +124,7 @@ fn acts(task: &TaskInfo) -> Markup {
         ("retry", matches!(state, Failed | Cancelled), false, "The task runs again, with fresh budgets."),
         (
             "pause",
-            matches!(state, Created | Waiting | Delayed | Ready | Assigned | Running),
+            matches!(state, Created | Waiting | Delayed | Ready | Assigned | Running | Suspended),
             true,
             "A worker that runs it is asked to stop; the task waits until it is resumed.",
         ),

@@ -82,6 +82,18 @@ pub(super) fn note(state: &TaskState, now: Timestamp) -> Markup {
                 @if let Some(note) = &progress.note { " " span.muted { (note) } }
             }
         },
+        TaskState::Suspended(suspension) => {
+            let (holding, open) = (&suspension.holding, u64::from(suspension.open()));
+            html! {
+                @if open > 0 {
+                    "waits for " (counted(open, "other task", "other tasks"))
+                } @else {
+                    "waits for a slot"
+                }
+                " on " a.quiet href={ "/workers/" (escaped(&holding.worker)) } { (holding.worker) }
+                " since " (ago(suspension.since, now))
+            }
+        }
         TaskState::Paused(pause) => html! {
             @match pause.why {
                 PauseCause::Asked => { "paused" }

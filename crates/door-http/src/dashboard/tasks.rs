@@ -58,13 +58,14 @@ struct Filter {
     cursor: Option<String>,
 }
 
-const UNENDED: [StateName; 7] = [
+const UNENDED: [StateName; 8] = [
     StateName::Created,
     StateName::Waiting,
     StateName::Delayed,
     StateName::Ready,
     StateName::Assigned,
     StateName::Running,
+    StateName::Suspended,
     StateName::Paused,
 ];
 

@@ -192,7 +192,7 @@ pub(super) async fn show(call: HttpCall) -> HttpResult {
         };
         return frame::page(&call, Section::Workers, &name, &content);
     };
-    let states = vec![StateName::Assigned, StateName::Running];
+    let states = vec![StateName::Assigned, StateName::Running, StateName::Suspended];
     let query = ListQuery { states, worker: Some(name.clone()), limit: HELD_SHOWN, ..ListQuery::default() };
     let Answer::Tasks { tasks, .. } = hub.query(Query::List(Box::new(query))).await? else {
         return Err(ProblemDetails::unexpected());

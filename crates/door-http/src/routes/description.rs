@@ -120,6 +120,13 @@ const OPERATIONS: &[Operation] = &[
         "200 Continues",
     ),
     Operation(
+        "POST /v1/work/{worker}/tasks/{task}/{attempt}/suspend",
+        "Wait for other tasks without a slot",
+        "wait",
+        "SuspendInput",
+        "200 Suspended",
+    ),
+    Operation(
         "POST /v1/work/{worker}/tasks/{task}/{attempt}/complete",
         "Complete a task",
         "",

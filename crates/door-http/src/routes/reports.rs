@@ -1,11 +1,13 @@
 //! `/v1/work/{worker}/tasks/{task}/{attempt}/…`: what a worker reports about a task it holds. The attempt in the path
 //! fences: the broker refuses a report about another one as `stale-attempt`.
 
+use std::time::Duration;
+
 use http::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tenure_hub::limits::BODY_BYTES_MAX;
-use tenure_hub::words::{AttemptFailure, Blob, Command, Held, Refusal, Reply};
+use tenure_hub::words::{AttemptFailure, Blob, Command, Held, Refusal, Reply, WaitOn};
 use tenure_hub::{Done, HubRefusal, Request, Response as HubResponse};
 
 use super::acts::{Nothing, ReasonInput};
@@ -15,6 +17,9 @@ use crate::problem::ProblemDetails;
 use crate::reply::{self, HttpBody, HttpResult};
 use crate::session::HttpWorker;
 use crate::translate;
+
+/// How long a suspended worker waits if it does not say.
+const SUSPEND_WITHIN: Duration = Duration::from_secs(30);
 
 /// The attempt in the path.
 fn held(call: &HttpCall) -> Result<Held, ProblemDetails> {
@@ -56,6 +61,48 @@ pub(crate) async fn checkpoint(mut call: HttpCall) -> HttpResult {
     let checkpoint = call.bytes(BODY_BYTES_MAX).await?;
     report(&worker, held, Request::Checkpoint { held, checkpoint }).await?;
     Ok(continues(&worker, held))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct SuspendInput {
+    on: Vec<String>,
+    /// Wait for the children of the task instead.
+    children: bool,
+}
+
+/// Waits for other tasks. A worker that gets no `continues` in time says it again, with the same tasks.
+pub(crate) async fn suspend(mut call: HttpCall) -> HttpResult {
+    call.query.only(&["wait"])?;
+    let (worker, held) = (worker(&call)?, held(&call)?);
+    let patience = call.wait(SUSPEND_WITHIN)?;
+    let SuspendInput { on, children } = call.json().await?;
+    let on = match (children, &on[..]) {
+        (true, []) => WaitOn::Children,
+        (true, _) => return Err(ProblemDetails::bad_value("give either `on` or `children`, not both")),
+        (false, on) => {
+            let tasks = on.iter().map(|task| translate::task_id("on", task)).collect::<Result<_, _>>();
+            WaitOn::Tasks(tasks.map_err(|no| translate::problem(&no))?)
+        }
+    };
+    worker.waits_anew(held);
+    let reply = worker.ask(Request::Command(Command::Suspend { held, on })).await;
+    if let Err(no) = reply {
+        if matches!(no, Refusal::StaleAttempt { .. }) {
+            worker.is_over(held);
+        }
+        return Err(translate::problem(&no));
+    }
+    let ends = worker.continued(held, patience).await.map_err(|no| translate::problem(&no))?;
+    let notice = worker.wanted(held);
+    Ok(reply::json(&json!({
+        "continues": ends.is_some(),
+        "ends": ends.unwrap_or_default().iter().map(|end| json!({
+            "task": end.task.to_string(), "state": end.state.as_str(),
+        })).collect::<Vec<_>>(),
+        "wanted": notice.as_ref().map(|notice| translate::wanted(notice.wanted)),
+        "reason": notice.as_ref().and_then(|notice| notice.reason.as_deref()),
+    })))
 }
 
 /// The body of the request is the result.

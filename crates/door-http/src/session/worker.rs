@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use tenure_hub::words::{
-    Assignment, Command, Held, Name, Notice, Refusal, StopWhy, TaskId, Timestamp, Wanted,
+    Assignment, Command, Held, Name, Notice, Refusal, StopWhy, TaskId, Timestamp, WaitEnd, Wanted,
 };
 use tenure_hub::{Ask, Delivery, Grant, HubRefusal, Request, Response, Session, wall_clock};
 use tokio::sync::{Notify, oneshot};
@@ -48,6 +48,8 @@ struct WorkerState {
     wanted: HashMap<Held, WantedNotice, RandomState>,
     /// Attempts that are over, whatever the worker does.
     stopped: VecDeque<(Held, StopWhy)>,
+    /// Suspended attempts that have a slot again, with how the tasks ended for which they waited.
+    continued: HashMap<Held, Vec<WaitEnd>, RandomState>,
     is_draining: bool,
     ended: Option<HubRefusal>,
 }
@@ -99,6 +101,7 @@ impl HttpWorker {
         state.is_draining = false;
         state.assigned.clear();
         state.wanted.clear();
+        state.continued.clear();
         state.stopped.clear();
     }
 
@@ -188,6 +191,46 @@ impl HttpWorker {
         Ok(self.lock().assigned.pop_front())
     }
 
+    /// Waits until a suspended attempt continues, a client wants something of it, or it is over.
+    pub(crate) async fn continued(
+        &self,
+        held: Held,
+        patience: Duration,
+    ) -> Result<Option<Vec<WaitEnd>>, Refusal> {
+        let deadline = Instant::now() + patience;
+        let _waiting = Fetching::begin(self);
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            let heartbeat = {
+                let mut state = self.lock();
+                if let Some(ends) = state.continued.remove(&held) {
+                    return Ok(Some(ends));
+                }
+                if let Some(no) = &state.ended {
+                    return Err(no.clone());
+                }
+                let is_over = state.stopped.iter().any(|(stopped, _)| *stopped == held);
+                if is_over || state.wanted.contains_key(&held) {
+                    return Ok(None);
+                }
+                state.heartbeat
+            };
+            let beat = Instant::now() + heartbeat;
+            if timeout_at(deadline.min(beat), changed).await.is_err() {
+                if Instant::now() >= deadline {
+                    return Ok(None);
+                }
+                self.send(UNHEARD, Request::Command(Command::Heartbeat { held: None, stats: None })).await?;
+            }
+        }
+    }
+
+    /// The attempt waits anew: an earlier notice does not count.
+    pub(crate) fn waits_anew(&self, held: Held) {
+        self.lock().continued.remove(&held);
+    }
+
     /// What clients want of one attempt.
     pub(crate) fn wanted(&self, held: Held) -> Option<WantedNotice> {
         self.lock().wanted.get(&held).cloned()
@@ -197,6 +240,7 @@ impl HttpWorker {
     pub(crate) fn is_over(&self, held: Held) {
         let mut state = self.lock();
         state.wanted.remove(&held);
+        state.continued.remove(&held);
         state.stopped.retain(|(other, _)| *other != held);
     }
 
@@ -254,6 +298,11 @@ impl WorkerState {
                     self.wanted.insert(Held { task, attempt }, WantedNotice { wanted, reason });
                 }
             }
+            Notice::Continue { task, attempt, ends } => {
+                if self.continued.len() < NOTICES_MAX {
+                    self.continued.insert(Held { task, attempt }, ends);
+                }
+            }
             Notice::Stop { task, attempt, why } => self.stop(task, attempt, why),
             Notice::Drain => self.is_draining = true,
             Notice::Replaced { worker } => self.end(Refusal::WorkerTaken { worker }.into()),
@@ -263,6 +312,7 @@ impl WorkerState {
     fn stop(&mut self, task: TaskId, attempt: u32, why: StopWhy) {
         let held = Held { task, attempt };
         self.wanted.remove(&held);
+        self.continued.remove(&held);
         let before = self.assigned.len();
         self.assigned.retain(|assignment| (assignment.task, assignment.attempt) != (task, attempt));
         // A task that was never handed out is nothing that the worker has to stop.

@@ -39,6 +39,7 @@ pub(crate) fn worker(worker: &WorkerInfo) -> Value {
         "resources_used": quantities(worker.resources.iter().map(|of| (&of.name, of.used))),
         "pulls": worker.pulls,
         "held": worker.held.iter().map(held).collect::<Vec<_>>(),
+        "suspended": worker.suspended,
         "stopping": worker.stopping.iter().map(held).collect::<Vec<_>>(),
         "draining": worker.draining,
         "crashes": worker.crashes,

@@ -104,6 +104,7 @@ fn more(kind: &EventData) -> Value {
             more.insert("budget_left".to_owned(), (*budget_left).into());
             more.into()
         }
+        EventData::Suspended { worker: _, open } => json!({ "open": open }),
         EventData::IntentDelivered { wanted: what, worker: _ } => json!({ "wanted": wanted(*what) }),
         EventData::Completed { worker: _, result } => json!({ "result_bytes": result.bytes() }),
         EventData::Failed { worker: _, exit_code, message, next, result } => {
@@ -134,6 +135,7 @@ fn more(kind: &EventData) -> Value {
         | EventData::Due
         | EventData::Assigned { .. }
         | EventData::Started { .. }
+        | EventData::Continued { .. }
         | EventData::TakenBack { .. }
         | EventData::HolderReturned { .. }
         | EventData::Resumed

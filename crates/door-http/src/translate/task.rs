@@ -12,9 +12,11 @@ use super::word::{millis, on_lost, pause_cause, some_millis, some_time, texts, t
 pub(crate) fn task(task: &TaskInfo) -> Value {
     let terms = &task.terms;
     let (since, until, paused) = match &task.state {
-        TaskState::Created | TaskState::Waiting { .. } | TaskState::Assigned(_) | TaskState::Running(_) => {
-            (None, None, None)
-        }
+        TaskState::Created
+        | TaskState::Waiting { .. }
+        | TaskState::Assigned(_)
+        | TaskState::Running(_)
+        | TaskState::Suspended(_) => (None, None, None),
         TaskState::Delayed { until } => (None, Some(*until), None),
         TaskState::Ready { since } => (Some(*since), None, None),
         TaskState::Paused(info) => (None, None, Some(pause(info))),
@@ -42,6 +44,12 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
         "ready_since": some_time(since),
         "until": some_time(until),
         "holding": task.state.holding().map(|held| holding(held, task.devices.as_deref())),
+        "suspension": match &task.state {
+            TaskState::Suspended(suspension) => {
+                json!({ "since": time(suspension.since), "open": suspension.open() })
+            }
+            _ => Value::Null,
+        },
         "pause": paused,
         "end": task.state.end().map(end),
         "queue": &*terms.queue,

@@ -14,7 +14,7 @@ fn facts(why: &Why) -> Value {
     match why {
         Why::NotWaiting { state } => json!({ "state": state.as_str() }),
         Why::Held | Why::Paused | Why::AwaitingDisk => json!({}),
-        Why::Dependencies { open, some } => json!({
+        Why::Dependencies { open, some } | Why::Suspended { open, some } => json!({
             "open": open,
             "some": some.iter().map(waited_for).collect::<Vec<_>>(),
         }),
@@ -33,6 +33,7 @@ fn facts(why: &Why) -> Value {
             "resource": &**resource, "needed": quantity(*needed), "total": quantity(*total), "worker": &**worker,
         }),
         Why::Reserved { worker, task } => json!({ "worker": &**worker, "task": task.to_string() }),
+        Why::AwaitingSlot { worker } => json!({ "worker": &**worker }),
         Why::AwaitingAcceptance { worker, since } => json!({ "worker": &**worker, "since": time(*since) }),
     }
 }

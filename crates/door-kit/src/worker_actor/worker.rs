@@ -202,6 +202,8 @@ impl<D: Dialect> WorkerActor<D> {
             }
             Delivery::Notice(Notice::Assign(assignment)) => self.assigned(now, assignment, out),
             Delivery::Notice(Notice::Wanted { task, wanted, .. }) => self.wanted(task, wanted, out),
+            // Workers that fetch do not say suspend.
+            Delivery::Notice(Notice::Continue { .. }) => {}
             Delivery::Notice(Notice::Stop { task, attempt, why }) => self.stopped(task, attempt, why, out),
             Delivery::Notice(Notice::Replaced { .. }) => self.handle_unregistered(out),
             Delivery::Notice(Notice::Drain) | Delivery::Goodbye | Delivery::Ended(_) => {

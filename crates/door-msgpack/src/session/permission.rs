@@ -64,6 +64,7 @@ pub(super) fn check(
         | Request::Start(_)
         | Request::Progress(_)
         | Request::SaveCheckpoint(_)
+        | Request::Suspend(_)
         | Request::AppendLog(_)
         | Request::Complete(_)
         | Request::Fail(_)

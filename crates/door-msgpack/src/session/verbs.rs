@@ -113,6 +113,7 @@ impl Session {
                 let held = Held { task: translate::id(report.task), attempt: report.attempt };
                 Command::Progress { held, percent: report.percent, note: report.note }
             }
+            Request::Suspend(suspend) => translate::suspend(suspend),
             Request::SaveCheckpoint(saved) => {
                 let (held, checkpoint) = translate::save_checkpoint(saved)?;
                 self.ask(number, ReplyPlan::Plain, HubRequest::Checkpoint { held, checkpoint }, turn);

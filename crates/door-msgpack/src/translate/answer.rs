@@ -87,9 +87,32 @@ pub(crate) fn ended(info: &TaskInfo) -> Option<(wire_task::Ended, Blob)> {
 
 /// Numbers by state.
 pub(crate) fn counted(by_state: &[u64; StateName::COUNT]) -> StateCounts {
-    let [created, waiting, delayed, ready, assigned, running, paused, completed, failed, cancelled] =
-        *by_state;
-    StateCounts { created, waiting, delayed, ready, assigned, running, paused, completed, failed, cancelled }
+    let [
+        created,
+        waiting,
+        delayed,
+        ready,
+        assigned,
+        running,
+        suspended,
+        paused,
+        completed,
+        failed,
+        cancelled,
+    ] = *by_state;
+    StateCounts {
+        created,
+        waiting,
+        delayed,
+        ready,
+        assigned,
+        running,
+        suspended,
+        paused,
+        completed,
+        failed,
+        cancelled,
+    }
 }
 
 pub(super) fn reason(reason: &Why) -> why::Why {
@@ -151,6 +174,14 @@ pub(super) fn reason(reason: &Why) -> why::Why {
             ..blank(WhyCode::AwaitingAcceptance)
         },
         Why::AwaitingDisk => blank(WhyCode::AwaitingDisk),
+        Why::Suspended { open, some } => why::Why {
+            open: Some(*open),
+            some: some.iter().map(waited_for).collect(),
+            ..blank(WhyCode::Suspended)
+        },
+        Why::AwaitingSlot { worker } => {
+            why::Why { worker: Some(worker.clone()), ..blank(WhyCode::AwaitingSlot) }
+        }
     }
 }
 
@@ -224,6 +255,8 @@ fn task_info(info: &TaskInfo) -> wire_task::TaskInfo {
         }),
         until: None,
         holding: None,
+        suspended_since: None,
+        open: None,
         pause: None,
         end: None,
     };
@@ -233,6 +266,11 @@ fn task_info(info: &TaskInfo) -> wire_task::TaskInfo {
         TaskState::Assigned(holding) | TaskState::Running(holding) => {
             let devices = info.devices.as_deref().cloned().unwrap_or_default();
             told.holding = Some(Box::new(held_by(holding, devices)));
+        }
+        TaskState::Suspended(suspension) => {
+            told.holding = Some(Box::new(held_by(&suspension.holding)));
+            told.suspended_since = Some(time(suspension.since));
+            told.open = Some(suspension.open());
         }
         TaskState::Paused(pause) => {
             told.pause = Some(wire_task::PauseInfo {
@@ -311,6 +349,7 @@ fn worker_info(info: WorkerInfo) -> worker::WorkerInfo {
             .iter()
             .map(|held| wire_task::Held { task: task(held.task), attempt: held.attempt })
             .collect(),
+        suspended: info.suspended,
         draining: info.draining,
         crashes: info.crashes,
         last_crash: info.last_crash.map(time),

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tenure_hub::limits::{BODY_BYTES_MAX, LIGHT_SLOTS_DEFAULT};
 use tenure_hub::words::{
     After, AfterTask, AttemptFailure, Backoff, Command, Demand, EventFilter, Held, ListQuery, Move, NewTask,
-    Quantity, Refusal, Resource, TaskId, Thresholds, Unnamed, WorkerAbout, WorkerSpec, WorkerStats,
+    Quantity, Refusal, Resource, TaskId, Thresholds, Unnamed, WaitOn, WorkerAbout, WorkerSpec, WorkerStats,
 };
 use tenure_hub::{CallAnswer, Done, LogPiece, OutputStream, Submission, fresh_id};
 use tenure_wire::event::EventKind;
@@ -129,6 +129,13 @@ pub(crate) fn log_piece(appended: request::AppendLog) -> Result<(Held, LogPiece)
 pub(crate) fn save_checkpoint(saved: request::SaveCheckpoint) -> Result<(Held, Bytes), Refusal> {
     check_size("bytes of checkpoint", &saved.checkpoint)?;
     Ok((Held { task: id(saved.task), attempt: saved.attempt }, saved.checkpoint))
+}
+
+pub(crate) fn suspend(suspend: request::Suspend) -> Command {
+    let held = Held { task: id(suspend.task), attempt: suspend.attempt };
+    let tasks = || suspend.on.into_iter().map(id).collect();
+    let on = if suspend.children { WaitOn::Children } else { WaitOn::Tasks(tasks()) };
+    Command::Suspend { held, on }
 }
 
 /// What a worker confirms.

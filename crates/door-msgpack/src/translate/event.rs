@@ -77,6 +77,10 @@ fn kind(kind: &EventData) -> (EventKind, Option<Detail>) {
         EventData::Checkpoint { bytes } => {
             (EventKind::Checkpoint, Some(Detail { bytes: u64::from(*bytes), ..blank() }))
         }
+        EventData::Suspended { worker: _, open } => {
+            (EventKind::Suspended, Some(Detail { open: Some(*open), ..blank() }))
+        }
+        EventData::Continued { worker: _ } => (EventKind::Continued, None),
         EventData::GivenBack { worker: _, reason } => (EventKind::GivenBack, because(reason.as_deref())),
         EventData::TakenBack { worker: _ } => (EventKind::TakenBack, None),
         EventData::HolderLost { worker: _, reason, lease_until } => {

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use tenure_hub::CallAnswer;
-use tenure_hub::words::{Assignment, DependencyInfo, Resource, StopWhy, TaskId, Terms, Wanted};
+use tenure_hub::words::{Assignment, DependencyInfo, Resource, StopWhy, TaskId, Terms, WaitEnd, Wanted};
 use tenure_wire::address::Answered;
-use tenure_wire::notice::{Stop, WantedNotice};
+use tenure_wire::notice::{Continue, Stop, WantedNotice};
 use tenure_wire::task as wire_task;
 use tenure_wire::words::Outcome;
 
@@ -75,6 +75,12 @@ pub(crate) fn wanted(
     reason: Option<Box<str>>,
 ) -> tenure_wire::Notice {
     tenure_wire::Notice::Wanted(WantedNotice { task: task(id), attempt, wanted: wanted_word(wanted), reason })
+}
+
+pub(crate) fn continued(id: TaskId, attempt: u32, ends: &[WaitEnd]) -> tenure_wire::Notice {
+    let end = |end: &WaitEnd| wire_task::WaitEnd { task: task(end.task), state: name(end.state) };
+    let ends = ends.iter().map(end).collect();
+    tenure_wire::Notice::Continue(Continue { task: task(id), attempt, ends })
 }
 
 pub(crate) fn stop(id: TaskId, attempt: u32, why: StopWhy) -> tenure_wire::Notice {

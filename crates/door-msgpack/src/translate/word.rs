@@ -43,6 +43,7 @@ pub(crate) fn name(state: StateName) -> words::StateName {
         StateName::Ready => words::StateName::Ready,
         StateName::Assigned => words::StateName::Assigned,
         StateName::Running => words::StateName::Running,
+        StateName::Suspended => words::StateName::Suspended,
         StateName::Paused => words::StateName::Paused,
         StateName::Completed => words::StateName::Completed,
         StateName::Failed => words::StateName::Failed,
@@ -86,7 +87,8 @@ pub(crate) fn from_on_broken(policy: &words::OnBroken) -> Result<OnBroken, Refus
 pub(crate) fn condition(condition: Condition) -> words::Condition {
     match condition {
         Condition::Completed => words::Condition::Completed,
-        Condition::Ended => words::Condition::Ended,
+        // A worker that waits in the middle of an attempt takes any end.
+        Condition::Ended | Condition::Waited => words::Condition::Ended,
         Condition::Failed => words::Condition::Failed,
     }
 }
@@ -99,7 +101,7 @@ pub(crate) fn dependency_progress(progress: DependencyProgress) -> words::Depend
     match progress {
         DependencyProgress::Open => words::DependencyProgress::Open,
         DependencyProgress::Met => words::DependencyProgress::Met,
-        DependencyProgress::Broken => words::DependencyProgress::Broken,
+        DependencyProgress::Broken | DependencyProgress::Cancelled => words::DependencyProgress::Broken,
     }
 }
 

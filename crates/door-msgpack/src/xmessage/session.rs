@@ -243,6 +243,8 @@ impl Session {
                     encode(&mut turn.out, &XMessage::WorkerOp { op, id: translate::wire_id(task) });
                 }
             }
+            // Only a worker that says suspend is told to continue, and this dialect has no word for it.
+            Notice::Continue { .. } => {}
             Notice::Drain => send_text("drain: finish the running tasks; no new tasks will come", turn),
             Notice::Replaced { worker } => {
                 send_text(&format!("replaced: another worker has registered as {worker}"), turn);

@@ -199,8 +199,20 @@ pub(super) fn task_table(tasks: &[TaskInfo], counts: &Counts) -> String {
     if tasks.len() == ROWS_MAX {
         let _ = writeln!(text, "(the first {ROWS_MAX})");
     }
-    let [created, waiting, delayed, ready, assigned, running, paused, completed, _failed, cancelled] =
-        counts.by_state;
+    let [
+        created,
+        waiting,
+        delayed,
+        ready,
+        assigned,
+        running,
+        suspended,
+        paused,
+        completed,
+        _failed,
+        cancelled,
+    ] = counts.by_state;
+    let running = running + suspended;
     let ready = ready + waiting + delayed;
     let _ = write!(
         text,
@@ -225,7 +237,7 @@ fn names_of(state: XMessageState) -> &'static [StateName] {
         XMessageState::Ready => &[StateName::Waiting, StateName::Ready, StateName::Delayed],
         XMessageState::Submit => &[StateName::Assigned],
         XMessageState::Pause => &[StateName::Paused],
-        XMessageState::Run => &[StateName::Running],
+        XMessageState::Run => &[StateName::Running, StateName::Suspended],
         XMessageState::Terminated(0) => &[StateName::Completed],
         XMessageState::Terminated(-1) => &[StateName::Cancelled],
         XMessageState::Terminated(_) => &[StateName::Failed],
@@ -239,7 +251,7 @@ fn state_of(state: &TaskState) -> XMessageState {
             XMessageState::Ready
         }
         TaskState::Assigned(_) => XMessageState::Submit,
-        TaskState::Running(_) => XMessageState::Run,
+        TaskState::Running(_) | TaskState::Suspended(_) => XMessageState::Run,
         TaskState::Paused(_) => XMessageState::Pause,
         TaskState::Completed(_) => XMessageState::Terminated(0),
         TaskState::Cancelled(_) => XMessageState::Terminated(-1),

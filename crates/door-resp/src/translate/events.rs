@@ -149,7 +149,9 @@ fn status_after(kind: &EventData) -> Option<&'static str> {
         EventData::Assigned { .. }
         | EventData::Started { .. }
         | EventData::Progress { .. }
-        | EventData::Checkpoint { .. } => Some("running"),
+        | EventData::Checkpoint { .. }
+        | EventData::Suspended { .. }
+        | EventData::Continued { .. } => Some("running"),
         EventData::HolderLost { .. } | EventData::HolderReturned { .. } => Some("running"),
         EventData::CancelRequested { .. }
         | EventData::PauseRequested { .. }
@@ -235,6 +237,7 @@ fn add_details(kind: &EventData, fields: &mut Map<String, Value>) {
                 add("run_at", time(*at));
             }
         }
+        EventData::Suspended { open, .. } => add("open", (*open).into()),
         EventData::IntentDelivered { wanted: what, .. } => add("wanted", wanted(*what).into()),
         EventData::WorkerLost { reason } => add("reason", lost(reason)),
         EventData::WorkerQuarantined { until, crashes } => {
@@ -260,6 +263,7 @@ fn add_details(kind: &EventData, fields: &mut Map<String, Value>) {
         | EventData::Due
         | EventData::Assigned { .. }
         | EventData::Started { .. }
+        | EventData::Continued { .. }
         | EventData::TakenBack { .. }
         | EventData::HolderReturned { .. }
         | EventData::Resumed

@@ -350,6 +350,6 @@ pub(super) fn steer_found(
         JobVerb::Pause => Command::Pause { task: task.id, reason },
         JobVerb::Resume => Command::Resume { task: task.id },
     };
-    let is_running = task.state.name() == StateName::Running;
+    let is_running = matches!(task.state.name(), StateName::Running | StateName::Suspended);
     FlowStep::Last(Request::Command(command), LastReply::Steered { job, verb, from, is_running })
 }

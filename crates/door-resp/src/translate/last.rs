@@ -139,7 +139,7 @@ fn queue_stats(queue: &QueueInfo, now: Timestamp) -> Reply {
     let shown = json!({
         "queue": &*queue.queue, "paused": queue.paused, "pending": count(StateName::Ready),
         "length": count(StateName::Ready), "waiting": count(StateName::Waiting), "scheduled": count(StateName::Delayed),
-        "running": count(StateName::Assigned) + count(StateName::Running),
+        "running": count(StateName::Assigned) + count(StateName::Running) + count(StateName::Suspended),
         "held": count(StateName::Paused), "completed": count(StateName::Completed),
         "failed": count(StateName::Failed), "cancelled": count(StateName::Cancelled),
         "workers": queue.live_workers, "oldest_job_age_seconds": age,

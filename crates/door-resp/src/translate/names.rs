@@ -118,7 +118,7 @@ pub(super) fn status(state: &TaskState) -> JobStatus {
     match state {
         TaskState::Created | TaskState::Waiting { .. } | TaskState::Ready { .. } => JobStatus::Pending,
         TaskState::Delayed { .. } => JobStatus::Scheduled,
-        TaskState::Assigned(_) | TaskState::Running(_) => JobStatus::Running,
+        TaskState::Assigned(_) | TaskState::Running(_) | TaskState::Suspended(_) => JobStatus::Running,
         TaskState::Paused(_) => JobStatus::Paused,
         TaskState::Completed(_) => JobStatus::Completed,
         TaskState::Failed(end) if end.exit_code == tenure_hub::words::EXIT_CRASHED => JobStatus::Dead,
@@ -132,7 +132,7 @@ pub(super) fn states(status: JobStatus) -> Vec<StateName> {
     match status {
         JobStatus::Pending => vec![StateName::Created, StateName::Waiting, StateName::Ready],
         JobStatus::Scheduled => vec![StateName::Delayed],
-        JobStatus::Running => vec![StateName::Assigned, StateName::Running],
+        JobStatus::Running => vec![StateName::Assigned, StateName::Running, StateName::Suspended],
         JobStatus::Paused => vec![StateName::Paused],
         JobStatus::Completed => vec![StateName::Completed],
         JobStatus::Failed | JobStatus::Dead => vec![StateName::Failed],
@@ -149,7 +149,7 @@ pub(super) fn state_status(state: StateName) -> &'static str {
     match state {
         StateName::Created | StateName::Waiting | StateName::Ready => "pending",
         StateName::Delayed => "scheduled",
-        StateName::Assigned | StateName::Running => "running",
+        StateName::Assigned | StateName::Running | StateName::Suspended => "running",
         StateName::Paused => "paused",
         StateName::Completed => "completed",
         StateName::Failed => "failed",

@@ -117,7 +117,7 @@ fn of(queue: &RespQueueKey) -> ListQuery {
 fn states(queue: &RespQueueKey) -> &'static [StateName] {
     match queue {
         RespQueueKey::Scheduled => &[StateName::Delayed],
-        RespQueueKey::Processing => &[StateName::Assigned, StateName::Running],
+        RespQueueKey::Processing => &[StateName::Assigned, StateName::Running, StateName::Suspended],
         RespQueueKey::Default | RespQueueKey::Named(_) => &[StateName::Ready],
     }
 }

@@ -217,7 +217,8 @@ pub(super) fn state(task: &TaskInfo, result: &Bytes) -> Map<String, Value> {
         TaskState::Delayed { until } => {
             job.insert("run_at".into(), time(*until));
         }
-        TaskState::Assigned(holding) | TaskState::Running(holding) => {
+        TaskState::Assigned(_) | TaskState::Running(_) | TaskState::Suspended(_) => {
+            let Some(holding) = task.state.holding() else { return job };
             job.insert("worker_id".into(), (*holding.worker).into());
             job.insert("claimed_at".into(), time(holding.since));
             if let Some(at) = holding.started_at {

@@ -22,7 +22,7 @@ const CANCELS_AT_ONCE: usize = 1_000;
 
 const WAITING: [StateName; 5] =
     [StateName::Created, StateName::Waiting, StateName::Delayed, StateName::Ready, StateName::Paused];
-const HELD: [StateName; 2] = [StateName::Assigned, StateName::Running];
+const HELD: [StateName; 3] = [StateName::Assigned, StateName::Running, StateName::Suspended];
 
 /// What is to be done next.
 #[derive(Debug)]

@@ -215,6 +215,8 @@ impl PeerSession for Majordomo {
                 Notice::Wanted { task, attempt, wanted, .. } => {
                     worker.wanted(Held { task, attempt }, wanted, &mut turn);
                 }
+                // These workers do not say suspend.
+                Notice::Continue { .. } => {}
                 // A drained Majordomo worker that is disconnected says READY again and would get work again.
                 Notice::Drain => {}
                 Notice::Replaced { .. } => turn.out.close = true,

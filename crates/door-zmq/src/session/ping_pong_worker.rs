@@ -323,6 +323,8 @@ impl PeerSession for PingPongWorker {
                 Notice::Wanted { task, attempt, wanted, .. } => {
                     self.wanted(Held { task, attempt }, wanted, out);
                 }
+                // These workers do not say suspend.
+                Notice::Continue { .. } => {}
                 Notice::Drain => self.drained(out),
                 Notice::Replaced { .. } => out.close = true,
             },

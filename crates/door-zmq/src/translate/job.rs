@@ -17,6 +17,10 @@ pub(crate) fn job_frames(info: &TaskInfo) -> Vec<Bytes> {
         TaskState::Assigned(holding) | TaskState::Running(holding) => {
             (worker, started) = (Some(&holding.worker), holding.started_at);
         }
+        TaskState::Suspended(suspension) => {
+            let holding = &suspension.holding;
+            (worker, started) = (Some(&holding.worker), holding.started_at);
+        }
         TaskState::Completed(end) | TaskState::Failed(end) | TaskState::Cancelled(end) => {
             (worker, ended) = (end.worker.as_ref(), Some(end.at));
         }

@@ -100,6 +100,8 @@ pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) 
         | EventData::Started { .. }
         | EventData::Progress { .. }
         | EventData::Checkpoint { .. }
+        | EventData::Suspended { .. }
+        | EventData::Continued { .. }
         | EventData::GivenBack { .. }
         | EventData::TakenBack { .. }
         | EventData::HolderLost { .. }

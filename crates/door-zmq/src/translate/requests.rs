@@ -33,7 +33,7 @@ pub(crate) fn watch_ends(watch: u64, submitter: &Name) -> Request {
 
 /// One of the tasks of a queue that a worker holds, if there is one.
 pub(crate) fn held_in(queue: &Name) -> Request {
-    let states = vec![StateName::Assigned, StateName::Running];
+    let states = vec![StateName::Assigned, StateName::Running, StateName::Suspended];
     let query = ListQuery { states, queue: Some(queue.clone()), limit: 1, ..ListQuery::default() };
     Request::Query(Query::List(Box::new(query)))
 }

@@ -2,6 +2,8 @@
 //! worker, and a worker that got a free slot looks for a ready queue. Neither looks past the first task of a
 //! ready queue.
 
+use std::time::Duration;
+
 use crate::blob::Which;
 use crate::classes::{ClassKey, WorkerRank};
 use crate::engine::{Engine, rank};
@@ -36,7 +38,9 @@ impl Engine {
             for ready_queue in &ready_queues {
                 self.reindex_ready_queue(*ready_queue);
             }
-            self.list_parked(&mut ready_queues);
+            for worker in self.list_parked(&mut ready_queues) {
+                self.fill(now, worker, out);
+            }
             for ready_queue in &ready_queues {
                 self.serve(now, *ready_queue, out);
             }
@@ -58,8 +62,10 @@ impl Engine {
 
     /// Lists the ready queues that waited for a tag that has room again. It lists all of them, because the
     /// most urgent may be blocked by another tag or have no worker. Those that find the tag full are parked
-    /// again when a worker reaches them.
-    fn list_parked(&mut self, ready_queues: &mut Vec<ReadyQueueKey>) {
+    /// again when a worker reaches them. Returns the workers of suspended tasks that waited for such a tag:
+    /// these look first, or tasks of other workers would always be faster.
+    fn list_parked(&mut self, ready_queues: &mut Vec<ReadyQueueKey>) -> Vec<WorkerKey> {
+        let mut workers = Vec::new();
         for tag in std::mem::take(&mut self.dirty.tags) {
             if !self.tags.has(tag) || !self.tags.at(tag).has_room() {
                 continue;
@@ -69,7 +75,9 @@ impl Engine {
             for ready_queue in &ready_queues[from..] {
                 self.reindex_ready_queue(*ready_queue);
             }
+            workers.extend(self.list_continuing(tag));
         }
+        workers
     }
 
     /// Finds workers for a ready queue until it is empty, blocked, or no worker is free.
@@ -96,7 +104,12 @@ impl Engine {
     /// Assigns one task to this free worker. Returns whether it did. The worker's place among the free
     /// workers is not updated yet: it may take more.
     fn take_one(&mut self, now: Timestamp, worker: WorkerKey, out: &mut dyn Output) -> bool {
-        let Some((ready_queue, slot)) = self.most_urgent(now, worker) else { return false };
+        let urgent = self.most_urgent(now, worker);
+        if let Some(slot) = self.next_continuing(worker, urgent.map(|(_, slot)| slot)) {
+            self.continue_attempt(now, slot, out);
+            return true;
+        }
+        let Some((ready_queue, slot)) = urgent else { return false };
         let better = self.prefer(ready_queue, slot, worker);
         if better == worker {
             self.assign(now, slot, worker, out);
@@ -152,6 +165,9 @@ impl Engine {
         }
         let task = self.tasks.at_mut(slot);
         task.attempt += 1;
+        if let Some(extras) = &mut task.extras {
+            extras.suspended_for = Duration::ZERO;
+        }
         let terms = self.terms.get(task.terms);
         if !terms.demand.resources.is_empty() {
             let devices = self.workers.at(worker).stock.choose(&terms.demand);

@@ -53,7 +53,7 @@ impl Engine {
     fn cancel_one(&mut self, now: Timestamp, slot: Slot, reason: Option<Box<str>>, out: &mut dyn Output) {
         match self.state_name(slot) {
             StateName::Completed | StateName::Failed | StateName::Cancelled => {}
-            StateName::Running => {
+            StateName::Running | StateName::Suspended => {
                 let kind = EventData::CancelRequested { reason: reason.clone() };
                 self.want(now, slot, Wanted::Cancel, reason, kind, out);
             }
@@ -73,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// Stores the intent for a running task and notifies its worker if it is connected.
+    /// Stores the intent for a running or suspended task and notifies its worker if it is connected.
     pub(crate) fn want(
         &mut self,
         now: Timestamp,
@@ -83,9 +83,7 @@ impl Engine {
         kind: EventData,
         out: &mut dyn Output,
     ) {
-        let TaskState::Running(holding) = &mut self.tasks.at_mut(slot).state else {
-            unreachable!("intents are for running tasks")
-        };
+        let holding = self.tasks.at_mut(slot).state.holding_mut().expect("intents are for held tasks");
         // Cancel overrides pause and cannot be withdrawn.
         let known = holding.intent.as_ref().map(|intent| intent.wanted);
         if known == Some(wanted) || known == Some(Wanted::Cancel) {
@@ -100,7 +98,7 @@ impl Engine {
     /// returns.
     pub(crate) fn deliver_intent(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
         let task = self.tasks.at(slot);
-        let TaskState::Running(holding) = &task.state else { return };
+        let Some(holding) = task.state.holding().filter(|_| self.has_started(slot)) else { return };
         let Some(intent) = &holding.intent else { return };
         let worker = self.workers.at(holding.key);
         let Some(session) = worker.session().filter(|_| worker.is_live()) else { return };
@@ -111,9 +109,7 @@ impl Engine {
         out.notice(session, notice);
         let is_timed = wanted == Wanted::Cancel && self.cancel_timeout(self.terms.get(task.terms)).is_some();
         let next_event = self.next_event;
-        let TaskState::Running(holding) = &mut self.tasks.at_mut(slot).state else {
-            unreachable!("as above")
-        };
+        let holding = self.tasks.at_mut(slot).state.holding_mut().expect("as above");
         if is_timed {
             // The cancel timeout starts when this notice leaves (`mark_sent.rs`); a reminder does not extend it.
             holding.waits_for = if was_delivered { next_event - 1 } else { next_event };

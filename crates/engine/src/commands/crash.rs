@@ -8,7 +8,7 @@ use crate::event::{EventData, LostReason, Next};
 use crate::id::Slot;
 use crate::notice::StopWhy;
 use crate::record::Output;
-use crate::state::{EXIT_CRASHED, PauseCause, PauseInfo, TaskState, Wanted};
+use crate::state::{EXIT_CRASHED, PauseCause, PauseInfo, StateName, TaskState, Wanted};
 use crate::terms::OnLost;
 use crate::time::Timestamp;
 
@@ -35,25 +35,31 @@ impl Engine {
             self.end_cancelled(now, slot, Blob::EMPTY, true, out);
             return;
         }
+        // A task that only waited did not bring its worker down, so its crash budget stays as it is.
+        let counts = self.state_name(slot) != StateName::Suspended || reason == LostReason::WorkerSaidSo;
         let task = self.tasks.at_mut(slot);
-        task.crashes = task.crashes.saturating_add(1);
+        task.crashes = task.crashes.saturating_add(u16::from(counts));
         let crashes = task.crashes;
         let holding = task.state.holding().expect("only a held task crashes");
         let worker = holding.worker.clone();
         let intent = holding.intent.clone();
-        task.extras_mut().avoid_worker(worker.clone());
+        if counts {
+            task.extras_mut().avoid_worker(worker.clone());
+        }
         let terms = self.terms.get(self.tasks.at(slot).terms);
+        let waits = self.edges.open_count(self.tasks.at(slot).edges) > 0;
         let budget_left = terms.crash_budget.saturating_sub(crashes);
         let next = match (intent.as_ref().map(|intent| intent.wanted), terms.on_lost) {
             (Some(_), _) | (None, OnLost::Pause) => Next::Paused,
-            (None, OnLost::Requeue) if budget_left > 0 => match terms.crash_backoff {
+            (None, OnLost::Requeue) if !counts => Next::Requeued,
+            (None, OnLost::Requeue) if budget_left > 0 => match terms.crash_backoff.filter(|_| !waits) {
                 None => Next::Requeued,
                 Some(backoff) => Next::RetriedAt(now + delay(backoff, crashes - 1, self.tasks.at(slot).id)),
             },
             (None, OnLost::Requeue | OnLost::Fail) => Next::Failed,
         };
         let state = match next {
-            Next::Requeued => TaskState::Ready { since: now },
+            Next::Requeued => self.waiting_state(now, slot),
             Next::RetriedAt(until) => TaskState::Delayed { until },
             Next::Paused => {
                 let why = match intent {

@@ -3,7 +3,7 @@
 
 use crate::command::{Accepted, NewTask, Peer};
 use crate::dependency::{AfterTask, Condition, Dependency, DependencyProgress, OnBroken};
-use crate::edges::{EDGES_MAX, Edge, EdgeKey};
+use crate::edges::{EDGES_MAX, Edge, EdgeKey, EdgeList};
 use crate::engine::Engine;
 use crate::event::EventData;
 use crate::id::{Slot, TaskId};
@@ -62,13 +62,14 @@ impl Engine {
         dependencies.iter().any(|(_, dependency)| match dependency.progress {
             DependencyProgress::Open => true,
             DependencyProgress::Met => false,
-            DependencyProgress::Broken => on_broken != OnBroken::Run,
+            DependencyProgress::Broken | DependencyProgress::Cancelled => on_broken != OnBroken::Run,
         })
     }
 
     /// Gives a new task its edges, and puts the open ones into the lists of the tasks it waits for.
     pub(crate) fn add_dependencies(&mut self, slot: Slot, dependencies: &[(Slot, Dependency)]) {
-        let list = self.edges.add(slot, dependencies.iter().map(|(_, dependency)| dependency));
+        let list =
+            self.edges.add(slot, dependencies.iter().map(|(_, dependency)| dependency), EdgeList::EMPTY);
         self.tasks.at_mut(slot).edges = list;
         let mut next = self.edges.first(list);
         for (dependency, _) in dependencies {
@@ -120,9 +121,11 @@ impl Engine {
         self.link_dependencies(slot);
     }
 
-    /// The task that an edge names. A younger one is another task: it reuses the id of a forgotten one.
+    /// The task that an edge names. A younger one is another task, which reuses the id of a forgotten one,
+    /// unless a suspended attempt waits for it: its children are younger.
     pub(crate) fn dependency_of(&self, own: &Task, edge: &Edge) -> Option<Slot> {
-        self.tasks.find(&edge.dependency).filter(|slot| self.tasks.at(*slot).age < own.age)
+        let is_meant = |slot: &Slot| edge.is_wait() || self.tasks.at(*slot).age < own.age;
+        self.tasks.find(&edge.dependency).filter(is_meant)
     }
 
     /// If the task has ended: it waits for nothing any more, and the tasks that wait for it learn how it
@@ -155,7 +158,7 @@ impl Engine {
     fn resolve(&mut self, now: Timestamp, ended: Slot, key: EdgeKey, out: &mut dyn Output) {
         let edge = self.edges.at(key);
         let slot = edge.dependent;
-        if edge.progress() == DependencyProgress::Broken {
+        if edge.progress() == DependencyProgress::Broken && !edge.is_wait() {
             let task = self.tasks.at(ended);
             return self.break_task(now, slot, broken(task.id, task.name(), task.state.name()), out);
         }
@@ -164,8 +167,18 @@ impl Engine {
 
     /// One dependency less to wait for.
     fn count_down(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
-        // A task that is held back or paused looks at its dependencies when it is released.
-        let TaskState::Waiting { open } = &mut self.tasks.at_mut(slot).state else { return };
+        let open = match &mut self.tasks.at_mut(slot).state {
+            TaskState::Waiting { open } => open,
+            TaskState::Suspended(suspension) => {
+                suspension.open -= 1;
+                if suspension.open == 0 {
+                    self.offer_continuing(slot);
+                }
+                return;
+            }
+            // A task that is held back or paused looks at its dependencies when it is released.
+            _ => return,
+        };
         *open -= 1;
         if *open == 0 {
             let next = self.waiting_state(now, slot);
@@ -209,6 +222,9 @@ impl Engine {
 pub(crate) fn progress_of(condition: Condition, state: StateName) -> DependencyProgress {
     match (condition, state) {
         (_, state) if !state.has_ended() => DependencyProgress::Open,
+        (Condition::Waited, StateName::Failed) => DependencyProgress::Broken,
+        (Condition::Waited, StateName::Cancelled) => DependencyProgress::Cancelled,
+        (Condition::Waited, _) => DependencyProgress::Met,
         (Condition::Ended, _)
         | (Condition::Completed, StateName::Completed)
         | (Condition::Failed, StateName::Failed) => DependencyProgress::Met,

@@ -37,6 +37,10 @@ impl Engine {
 
     /// Checks a held task: it may be unconfirmed or past its run limit.
     fn check_held(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
+        if self.state_name(slot) == StateName::Suspended {
+            // No run limit applies, so this is the end of a cancel timeout.
+            return self.enforce_cancel(now, slot, out);
+        }
         if self.state_name(slot) == StateName::Running {
             if self.wanted_of(slot) == Some(Wanted::Cancel) && !self.is_at_run_limit(now, slot) {
                 self.enforce_cancel(now, slot, out);
@@ -77,6 +81,7 @@ impl Engine {
         let task = self.tasks.at(slot);
         let started_at = task.state.holding().and_then(|holding| holding.started_at);
         let limit = self.terms.get(task.terms).run_limit;
-        started_at.zip(limit).is_some_and(|(started_at, limit)| started_at + limit <= now)
+        let suspended_for = task.suspended_for();
+        started_at.zip(limit).is_some_and(|(started_at, limit)| started_at + suspended_for + limit <= now)
     }
 }

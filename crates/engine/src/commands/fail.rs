@@ -82,6 +82,7 @@ impl Engine {
                 }
             };
             self.tasks.at_mut(slot).failures += 1;
+            self.drop_waits(slot);
             let kind = EventData::Failed { worker, exit_code, message, next, result };
             self.become_state(now, slot, state, kind, out);
             if !result.is_empty() {

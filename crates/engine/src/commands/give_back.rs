@@ -11,7 +11,7 @@ use crate::name;
 use crate::notice::{Notice, StopWhy};
 use crate::record::Output;
 use crate::refusal::Refusal;
-use crate::state::{PauseCause, StateName, TaskState, Wanted};
+use crate::state::{PauseCause, TaskState, Wanted};
 use crate::terms::OnLost;
 use crate::time::Timestamp;
 
@@ -54,7 +54,7 @@ impl Engine {
         reason: Option<Box<str>>,
         out: &mut dyn Output,
     ) {
-        let started = self.tasks.at(slot).state.name() == StateName::Running;
+        let started = self.has_started(slot);
         self.return_task(now, slot, started, reason, out);
     }
 
@@ -78,7 +78,8 @@ impl Engine {
             None => self.become_state(
                 now,
                 slot,
-                TaskState::Ready { since: now },
+                // A suspended task goes on waiting.
+                self.waiting_state(now, slot),
                 EventData::GivenBack { worker, reason },
                 out,
             ),

@@ -9,7 +9,6 @@ use crate::id::{Slot, WorkerKey};
 use crate::limits::ABOUT_BYTES_MAX;
 use crate::record::Output;
 use crate::refusal::Refusal;
-use crate::state::StateName;
 use crate::time::Timestamp;
 use crate::workers::{Stopping, Worker};
 
@@ -55,7 +54,7 @@ impl Engine {
                 .at(key)
                 .held_in_order()
                 .into_iter()
-                .filter(|slot| !holds(slot) && self.state_name(*slot) == StateName::Running)
+                .filter(|slot| !holds(slot) && self.has_started(*slot))
                 .collect()
         };
         for slot in lost {

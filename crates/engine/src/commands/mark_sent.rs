@@ -32,12 +32,15 @@ impl Engine {
         let terms = self.terms.get(task.terms);
         let before = holding.check_at;
         let is_assigned = matches!(task.state, TaskState::Assigned(_));
+        let is_suspended = matches!(task.state, TaskState::Suspended(_));
         let check_at = if is_assigned {
             let timeout = terms.accept_timeout.unwrap_or(self.settings.accept_timeout);
             now + timeout.min(self.settings.take_back_after)
         } else if self.wanted_of(slot) == Some(Wanted::Cancel) {
             // If the run limit ends first, the cancellation is enforced then.
             self.cancel_timeout(terms).map_or(before, |timeout| before.min(now + timeout))
+        } else if is_suspended {
+            before
         } else {
             // The task counts as running since its assignment, but the worker really starts it now.
             terms.run_limit.map_or(Timestamp::NEVER, |limit| now + limit)

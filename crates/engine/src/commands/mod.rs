@@ -8,6 +8,7 @@ mod cancel;
 mod checkpoint;
 mod complete;
 mod confirm;
+mod continue_attempt;
 mod crash;
 mod depend;
 mod drain;
@@ -32,6 +33,7 @@ mod retention;
 mod retry;
 mod start;
 mod submit;
+mod suspend;
 mod thresholds;
 
 pub(crate) use depend::progress_of;
@@ -73,6 +75,7 @@ impl Engine {
             Command::Start(held) => self.start(now, peer, &held, out),
             Command::Progress { held, percent, note } => self.progress(now, peer, held, percent, note, out),
             Command::Checkpoint { held, checkpoint } => self.checkpoint(now, peer, held, checkpoint, out),
+            Command::Suspend { held, on } => self.suspend(now, peer, held, &on, out),
             Command::Complete(completions) => self.complete(now, peer, &completions, out),
             Command::Fail(failure) => self.fail(now, peer, failure, out),
             Command::Confirm { held, wanted, result } => self.confirm(now, peer, held, wanted, result, out),

@@ -31,7 +31,7 @@ impl Engine {
                 self.order_stop(slot, StopWhy::Paused, out);
                 self.enter_paused(now, slot, PauseCause::Asked, reason, out);
             }
-            StateName::Running => {
+            StateName::Running | StateName::Suspended => {
                 let kind = EventData::PauseRequested { reason: reason.clone() };
                 self.want(now, slot, Wanted::Pause, reason, kind, out);
             }

@@ -37,6 +37,7 @@ impl Engine {
             self.deliver_intent(now, slot, out);
         }
         self.recount(now, key, out);
+        self.dirty.workers.push(key);
         self.watch_worker(key);
     }
 

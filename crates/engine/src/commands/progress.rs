@@ -7,7 +7,7 @@ use crate::limits::NOTE_BYTES_MAX;
 use crate::name;
 use crate::record::Output;
 use crate::refusal::Refusal;
-use crate::state::{Progress, TaskState};
+use crate::state::Progress;
 use crate::time::Timestamp;
 
 impl Engine {
@@ -27,9 +27,7 @@ impl Engine {
         name::check_text("bytes in a progress note", note.as_deref(), NOTE_BYTES_MAX)?;
         // A worker that reports progress has started.
         self.mark_started(now, slot, out);
-        let TaskState::Running(holding) = &mut self.tasks.at_mut(slot).state else {
-            unreachable!("it has started")
-        };
+        let holding = self.tasks.at_mut(slot).state.holding_mut().expect("it is held");
         holding.progress = Some(Progress { percent, note: note.clone(), at: now });
         self.emit_task_record(now, slot, EventData::Progress { percent, note }, out);
         Ok(Reply::Done)

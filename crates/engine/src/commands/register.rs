@@ -85,6 +85,7 @@ impl Engine {
             out.notice(peer.session, Notice::Drain);
         }
         self.recount(now, key, out);
+        self.dirty.workers.push(key);
         self.watch_worker(key);
         Ok(Reply::Registered { held: answers, returned })
     }

@@ -252,6 +252,7 @@ fn extras_of(new: &NewTask, fingerprint: u64) -> Option<Box<Extras>> {
         crashed_on: Vec::new(),
         checkpoint: None,
         devices: None,
+        suspended_for: std::time::Duration::ZERO,
         children: BTreeSet::new(),
     }))
 }

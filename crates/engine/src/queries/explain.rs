@@ -11,7 +11,7 @@ use crate::name::Name;
 use crate::queues::Queue;
 use crate::ready_queues::ReadyQueueKey;
 use crate::refusal::Refusal;
-use crate::state::TaskState;
+use crate::state::{Suspension, TaskState};
 use crate::stock::Short;
 use crate::why::{WaitedFor, Why};
 use crate::workers::Worker;
@@ -22,7 +22,15 @@ impl Engine {
         let task = self.tasks.at(slot);
         Ok(Answer::Why(match &task.state {
             TaskState::Created => Why::Held,
-            TaskState::Waiting { .. } => self.why_dependent(slot),
+            TaskState::Waiting { .. } => {
+                let (open, some) = self.waited_for(slot);
+                Why::Dependencies { open, some }
+            }
+            TaskState::Suspended(suspension) if suspension.open == 0 => self.why_not_continued(suspension),
+            TaskState::Suspended(_) => {
+                let (open, some) = self.waited_for(slot);
+                Why::Suspended { open, some }
+            }
             TaskState::Delayed { until } => Why::NotBefore { until: *until },
             TaskState::Paused(_) => Why::Paused,
             TaskState::Assigned(holding) => {
@@ -33,7 +41,18 @@ impl Engine {
         }))
     }
 
-    fn why_dependent(&self, slot: Slot) -> Why {
+    fn why_not_continued(&self, suspension: &Suspension) -> Why {
+        match suspension.parked.map(|tag| self.tags.at(tag)) {
+            Some(tag) => {
+                let limit = tag.limit.expect("only a limit makes a tag full");
+                Why::TagLimit { tag: tag.name.clone(), limit, in_use: tag.in_use }
+            }
+            None => Why::AwaitingSlot { worker: suspension.holding.worker.clone() },
+        }
+    }
+
+    /// How many tasks it waits for, and some of them.
+    fn waited_for(&self, slot: Slot) -> (u32, Vec<WaitedFor>) {
         let task = self.tasks.at(slot);
         let open = self.edges.of(task.edges).filter(|(_, edge)| edge.is_open());
         let some = open.take(AFTER_NAMED_MAX).filter_map(|(_, edge)| {
@@ -45,7 +64,7 @@ impl Engine {
                 state: waited_for.state.name(),
             })
         });
-        Why::Dependencies { open: self.edges.open_count(task.edges), some: some.collect() }
+        (self.edges.open_count(task.edges), some.collect())
     }
 
     /// Why the first task of a ready queue waits, and therefore all tasks behind it.

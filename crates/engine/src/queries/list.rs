@@ -170,7 +170,9 @@ impl Engine {
         page: &mut Page,
     ) {
         match state {
-            StateName::Assigned | StateName::Running => self.walk_workers(peer, query, state, after, page),
+            StateName::Assigned | StateName::Running | StateName::Suspended => {
+                self.walk_workers(peer, query, state, after, page);
+            }
             StateName::Ready => self.walk_lines(peer, query, after, page),
             _ => self.walk_state(peer, query, state, after, page),
         }

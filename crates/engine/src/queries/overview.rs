@@ -77,6 +77,7 @@ impl Engine {
             resources: resources.collect(),
             pulls: worker.pulls,
             held: held.collect(),
+            suspended: worker.suspended as u32,
             stopping: worker.stopping.iter().map(|stopping| stopping.held).collect(),
             draining: worker.draining,
             crashes: worker.health.crashes,

@@ -37,7 +37,7 @@ impl Engine {
                 result_bytes: known.map_or(0, |task| Which::Result.of(task).bytes()),
             }
         };
-        self.edges.of(own.edges).map(|(_, edge)| info(edge)).collect()
+        self.edges.of(own.edges).filter(|(_, edge)| !edge.is_wait()).map(|(_, edge)| info(edge)).collect()
     }
 
     pub(crate) fn info(&self, slot: Slot) -> TaskInfo {

@@ -31,6 +31,7 @@ mod scenarios;
 mod slot_weights;
 mod stalling;
 mod submitting;
+mod suspending;
 mod timing;
 mod transitions;
 mod unconfirmed_starts;

@@ -131,6 +131,8 @@ fn whys() -> Vec<Why> {
         Why::NoWorkerAsks { workers: 1 },
         Why::AwaitingAcceptance { worker: "w".into(), since: at },
         Why::AwaitingDisk,
+        Why::Suspended { open: 1, some: vec![] },
+        Why::AwaitingSlot { worker: "w".into() },
     ]
 }
 
@@ -155,6 +157,8 @@ fn number_of_why(why: &Why) -> usize {
         Why::Short { .. } => 13,
         Why::TooLarge { .. } => 14,
         Why::Reserved { .. } => 15,
+        Why::Suspended { .. } => 19,
+        Why::AwaitingSlot { .. } => 20,
     }
 }
 
@@ -170,6 +174,8 @@ fn kinds() -> Vec<EventData> {
         EventData::Started { worker: worker() },
         EventData::Progress { percent: None, note: None },
         EventData::Checkpoint { bytes: 1 },
+        EventData::Suspended { worker: worker(), open: 1 },
+        EventData::Continued { worker: worker() },
         EventData::GivenBack { worker: worker(), reason: None },
         EventData::TakenBack { worker: worker() },
         EventData::HolderLost { worker: worker(), reason: lost, lease_until: at },
@@ -218,6 +224,8 @@ fn fields(kind: &EventData) -> &'static [&'static str] {
         EventData::TakenBack { worker: _ } | EventData::HolderReturned { worker: _ } => &["worker"],
         EventData::Progress { percent: _, note: _ } => &["percent", "note"],
         EventData::Checkpoint { bytes: _ } => &["bytes"],
+        EventData::Suspended { worker: _, open: _ } => &["worker", "open"],
+        EventData::Continued { worker: _ } => &["worker"],
         EventData::GivenBack { worker: _, reason: _ } => &["worker", "reason"],
         EventData::HolderLost { worker: _, reason: _, lease_until: _ } => {
             &["worker", "reason", "lease_until"]

@@ -123,7 +123,7 @@ fn a_queue_shows_its_numbers() {
     let held = NewTask { hold: true, ..broker.new_task("q") };
     broker.submit_task(&ann, held);
     let queue = broker.queue("q");
-    assert_eq!(queue.counts, [1, 0, 0, 2, 0, 1, 0, 0, 0, 0]);
+    assert_eq!(queue.counts, [1, 0, 0, 2, 0, 1, 0, 0, 0, 0, 0]);
     assert_eq!((queue.live_workers, queue.paused, queue.ever_served), (1, false, true));
     assert_eq!(queue.oldest_ready, Some(since));
     broker.hush();

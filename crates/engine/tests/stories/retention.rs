@@ -33,7 +33,7 @@ fn the_oldest_ended_task_makes_room_for_the_newest() {
     broker.hush();
     broker.cancel(&ann, cancelled);
     broker.hears(&["#4 cancelled", "freed 200+10", "freed 250+5"]);
-    assert_eq!(broker.counts().by_state, [0, 0, 0, 0, 0, 0, 0, 1, 0, 1]);
+    assert_eq!(broker.counts().by_state, [0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1]);
     // An id and a name are free again when their task is forgotten.
     broker.submit_task(&ann, NewTask::new(first, "q"));
     broker.hush();

@@ -8,7 +8,7 @@ use tenure_engine::command::{AttemptFailure, Completion, Move};
 use tenure_engine::state::Wanted;
 use tenure_engine::terms::OnLost;
 use tenure_engine::{
-    After, AfterTask, Blob, Command, Condition, Held, NewTask, OnBroken, Peer, StateName, TaskId,
+    After, AfterTask, Blob, Command, Condition, Held, NewTask, OnBroken, Peer, StateName, TaskId, WaitOn,
 };
 
 use crate::broker::{Broker, assert_same, failure};
@@ -19,6 +19,8 @@ struct Scene {
     ann: Peer,
     worker: Peer,
     task: TaskId,
+    /// A task that is held back, to wait for.
+    other: Option<TaskId>,
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -31,7 +33,7 @@ impl Scene {
         let task = change(NewTask { retries: 1, ..broker.new_task("q") });
         let task = broker.submit_task(&ann, task);
         broker.hush();
-        Scene { broker, ann, worker, task }
+        Scene { broker, ann, worker, task, other: None }
     }
 
     /// The same task, with the queue paused from the start so that nobody gets it.
@@ -43,7 +45,7 @@ impl Scene {
         let task = change(NewTask { retries: 1, ..broker.new_task("q") });
         let task = broker.submit_task(&ann, task);
         broker.hush();
-        Scene { broker, ann, worker, task }
+        Scene { broker, ann, worker, task, other: None }
     }
 
     /// The same task, after one that is held back.
@@ -57,11 +59,23 @@ impl Scene {
         let task = change(NewTask { retries: 1, after, ..broker.new_task("q") });
         let task = broker.submit_task(&ann, task);
         broker.hush();
-        Scene { broker, ann, worker, task }
+        Scene { broker, ann, worker, task, other: None }
     }
 
     fn begun(mut self) -> Scene {
         self.broker.start(&self.worker, self.task);
+        self
+    }
+
+    fn suspended(mut self) -> Scene {
+        self = self.begun().with_other();
+        self.try_verb("suspend");
+        self
+    }
+
+    fn with_other(mut self) -> Scene {
+        let other = NewTask { hold: true, ..self.broker.new_task("q") };
+        self.other = Some(self.broker.submit_task(&self.ann, other));
         self
     }
 
@@ -89,6 +103,7 @@ impl Scene {
             "waiting" => Scene::after_another(|task| task),
             "assigned" => Scene::new(|task| task),
             "running" | "cancelling" | "pausing" => Scene::new(|task| task).begun(),
+            "suspended" => Scene::new(|task| task).suspended(),
             "paused" => Scene::waiting(|task| task),
             ended => Scene::new(|task| task).begun().ended(ended),
         };
@@ -96,6 +111,9 @@ impl Scene {
             "cancelling" => scene.broker.cancel(&scene.ann, scene.task),
             "pausing" | "paused" => scene.broker.pause(&scene.ann, scene.task),
             _ => {}
+        }
+        if scene.other.is_none() {
+            scene = scene.with_other();
         }
         // What becomes ready stays ready, to be seen.
         scene.broker.does(&scene.ann, Command::PauseQueue { queue: "q".into() });
@@ -127,6 +145,10 @@ impl Scene {
             "complete" => (&self.worker, Command::Complete(vec![Completion { held, result: Blob::EMPTY }])),
             "fail" => (&self.worker, Command::Fail(failure(held, 7))),
             "crash" => (&self.worker, Command::Fail(AttemptFailure { crashed: true, ..failure(held, 7) })),
+            "suspend" => {
+                let on = WaitOn::Tasks(self.other.into_iter().collect());
+                (&self.worker, Command::Suspend { held, on })
+            }
             "give-back" => (&self.worker, Command::GiveBack { held, reason: None }),
             "ok-cancel" => (&self.worker, self.confirm(Wanted::Cancel)),
             "ok-pause" => (&self.worker, self.confirm(Wanted::Pause)),
@@ -155,19 +177,20 @@ impl Scene {
 
 /// `wrong` is the refusal wrong-state, `stale` is stale-attempt.
 const TABLE: &str = "
-state      release cancel    pause   resume retry move    start   progress checkpoint complete  fail      crash     give-back ok-cancel ok-pause
-created    ready   cancelled paused  wrong  wrong created stale   stale    stale      stale     stale     stale     stale     stale     stale
-waiting    wrong   cancelled paused  wrong  wrong waiting stale   stale    stale      stale     stale     stale     stale     stale     stale
-delayed    wrong   cancelled paused  wrong  wrong delayed stale   stale    stale      stale     stale     stale     stale     stale     stale
-ready      wrong   cancelled paused  wrong  wrong ready   stale   stale    stale      stale     stale     stale     stale     stale     stale
-assigned   wrong   cancelled paused  wrong  wrong wrong   running running  running    completed delayed   ready     ready     wrong     wrong
-running    wrong   running   running wrong  wrong wrong   running running  running    completed delayed   ready     ready     wrong     wrong
-cancelling wrong   running   running wrong  wrong wrong   running running  running    completed cancelled cancelled cancelled cancelled cancelled
-pausing    wrong   running   running wrong  wrong wrong   running running  running    completed paused    paused    paused    wrong     paused
-paused     wrong   cancelled wrong   ready  wrong paused  stale   stale    stale      stale     stale     stale     stale     stale     stale
-completed  wrong   wrong     wrong   wrong  ready wrong   stale   stale    stale      stale     stale     stale     stale     stale     stale
-failed     wrong   wrong     wrong   wrong  ready wrong   stale   stale    stale      stale     stale     stale     stale     stale     stale
-cancelled  wrong   wrong     wrong   wrong  ready wrong   stale   stale    stale      stale     stale     stale     stale     stale     stale
+state      release cancel    pause   resume retry move    start   progress checkpoint complete  fail      crash     give-back ok-cancel ok-pause suspend
+created    ready   cancelled paused  wrong  wrong created stale   stale    stale      stale     stale     stale     stale     stale     stale    stale
+waiting    wrong   cancelled paused  wrong  wrong waiting stale   stale    stale      stale     stale     stale     stale     stale     stale    stale
+delayed    wrong   cancelled paused  wrong  wrong delayed stale   stale    stale      stale     stale     stale     stale     stale     stale    stale
+ready      wrong   cancelled paused  wrong  wrong ready   stale   stale    stale      stale     stale     stale     stale     stale     stale    stale
+assigned   wrong   cancelled paused  wrong  wrong wrong   running running  running    completed delayed   ready     ready     wrong     wrong    suspended
+running    wrong   running   running wrong  wrong wrong   running running  running    completed delayed   ready     ready     wrong     wrong    suspended
+cancelling wrong   running   running wrong  wrong wrong   running running  running    completed cancelled cancelled cancelled cancelled cancelled suspended
+pausing    wrong   running   running wrong  wrong wrong   running running  running    completed paused    paused    paused    wrong     paused   suspended
+suspended  wrong suspended suspended wrong wrong wrong suspended suspended suspended completed delayed waiting waiting wrong wrong suspended
+paused     wrong   cancelled wrong   ready  wrong paused  stale   stale    stale      stale     stale     stale     stale     stale     stale    stale
+completed  wrong   wrong     wrong   wrong  ready wrong   stale   stale    stale      stale     stale     stale     stale     stale     stale    stale
+failed     wrong   wrong     wrong   wrong  ready wrong   stale   stale    stale      stale     stale     stale     stale     stale     stale    stale
+cancelled  wrong   wrong     wrong   wrong  ready wrong   stale   stale    stale      stale     stale     stale     stale     stale     stale    stale
 ";
 
 #[test]
@@ -263,6 +286,34 @@ fn every_transition_that_is_allowed_happens_and_no_other() {
         scene.broker.does(&scene.ann.clone(), Command::Retry { task: first });
         watch(&mut seen, scene, |scene| drop(scene.try_verb("retry")));
     }
+
+    // By the end of what a suspended attempt waits for, or without it.
+    let by_the_other = |scene: &mut Scene| {
+        let task = scene.other.expect("it waits for another");
+        scene.broker.does(&scene.ann.clone(), Command::Cancel { task, reason: None });
+    };
+    watch(&mut seen, Scene::in_state("suspended"), by_the_other);
+    watch(&mut seen, Scene::in_state("suspended"), |scene| {
+        // Its slot is taken meanwhile, so it cannot continue.
+        scene.broker.does(&scene.ann.clone(), Command::ResumeQueue { queue: "q".into() });
+        let next = scene.broker.submit(&scene.ann.clone(), "q");
+        scene.broker.start(&scene.worker.clone(), next);
+        by_the_other(scene);
+        drop(scene.try_verb("give-back"));
+    });
+    watch(&mut seen, Scene::in_state("suspended"), |scene| {
+        for verb in ["pause", "ok-pause"] {
+            drop(scene.try_verb(verb));
+        }
+    });
+    watch(&mut seen, Scene::in_state("suspended"), |scene| {
+        for verb in ["cancel", "ok-cancel"] {
+            drop(scene.try_verb(verb));
+        }
+    });
+    watch(&mut seen, Scene::new(|task| NewTask { retries: 0, ..task }).suspended(), |scene| {
+        drop(scene.try_verb("fail"));
+    });
 
     let allowed: BTreeSet<(StateName, StateName)> = StateName::ALL
         .into_iter()

@@ -109,6 +109,7 @@ impl AuditAct {
             Command::Start(held) => report("start").held(held.iter().copied()),
             Command::Progress { held, .. } => report("progress").held([*held]),
             Command::Checkpoint { held, .. } => report("checkpoint").held([*held]),
+            Command::Suspend { held, .. } => report("suspend").held([*held]),
             Command::Complete(done) => report("complete").held(done.iter().map(|done| done.held)),
             Command::Fail(failure) => report("fail").held([failure.held]),
             Command::Confirm { held, .. } => report("confirm").held([*held]),

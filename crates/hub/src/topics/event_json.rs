@@ -112,6 +112,7 @@ impl Fields {
                 self.next(*next);
                 self.add("budget_left", *budget_left);
             }
+            EventData::Suspended { open, .. } => self.add("open", *open),
             EventData::IntentDelivered { wanted, .. } => self.add("wanted", wanted_word(*wanted)),
             EventData::Completed { result, .. } => self.result_bytes(*result),
             EventData::Failed { exit_code, message, next, result, .. } => {
@@ -146,6 +147,7 @@ impl Fields {
             | EventData::Due
             | EventData::Assigned { .. }
             | EventData::Started { .. }
+            | EventData::Continued { .. }
             | EventData::TakenBack { .. }
             | EventData::HolderReturned { .. }
             | EventData::Resumed

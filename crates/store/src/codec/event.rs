@@ -83,8 +83,13 @@ fn encode_kind(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, kind: &Eve
         | EventData::QueuePaused
         | EventData::QueueResumed => {}
         EventData::Submitted { unserved } => encode_why(out, book, base, unserved.as_ref()),
+        EventData::Suspended { worker, open } => {
+            put_name(out, book, worker);
+            put::varint(out, u64::from(*open));
+        }
         EventData::Assigned { worker }
         | EventData::Started { worker }
+        | EventData::Continued { worker }
         | EventData::TakenBack { worker }
         | EventData::HolderReturned { worker } => put_name(out, book, worker),
         EventData::Progress { percent, note } => {
@@ -178,6 +183,8 @@ fn kind_code(kind: &EventData) -> u8 {
         EventData::Cancelled { .. } => 22,
         EventData::Checkpoint { .. } => 23,
         EventData::DependenciesMet => 24,
+        EventData::Suspended { .. } => 25,
+        EventData::Continued { .. } => 26,
         EventData::WorkerRegistered => 40,
         EventData::WorkerLost { .. } => 41,
         EventData::WorkerReturned => 42,
@@ -242,6 +249,8 @@ fn take_kind(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<EventData, Ma
         22 => EventData::Cancelled { reason: take.maybe_text()?, forced: take.flag()? },
         23 => EventData::Checkpoint { bytes: take.small()? },
         24 => EventData::DependenciesMet,
+        25 => EventData::Suspended { worker: page.name(take)?, open: take.small()? },
+        26 => EventData::Continued { worker: page.name(take)? },
         40 => EventData::WorkerRegistered,
         41 => EventData::WorkerLost { reason: take_lost(take)? },
         42 => EventData::WorkerReturned,
@@ -333,7 +342,7 @@ fn encode_why(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, why: Option
         Why::Held | Why::Paused | Why::AwaitingDisk => {}
         Why::NotWaiting { state } => out.push(state_code(*state)),
         // A task that waits for others has no answer to its submission, so this is never written.
-        Why::Dependencies { open, .. } => put::varint(out, u64::from(*open)),
+        Why::Dependencies { open, .. } | Why::Suspended { open, .. } => put::varint(out, u64::from(*open)),
         Why::NotBefore { until } => put::time(out, base, *until),
         Why::QueuePaused { queue } | Why::NoWorkerEver { queue } => put_name(out, book, queue),
         Why::AllLost { queue, since } => {
@@ -355,6 +364,7 @@ fn encode_why(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, why: Option
             put::varint(out, u64::from(*workers));
             put::varint(out, u64::from(*slots));
         }
+        Why::AwaitingSlot { worker } => put_name(out, book, worker),
         Why::AwaitingAcceptance { worker, since } => {
             put_name(out, book, worker);
             put::time(out, base, *since);
@@ -386,6 +396,7 @@ fn state_code(state: StateName) -> u8 {
         StateName::Failed => 7,
         StateName::Cancelled => 8,
         StateName::Waiting => 9,
+        StateName::Suspended => 10,
     }
 }
 
@@ -410,6 +421,8 @@ fn why_code(why: &Why) -> u8 {
         Why::Short { .. } => 19,
         Why::TooLarge { .. } => 20,
         Why::Reserved { .. } => 21,
+        Why::Suspended { .. } => 17,
+        Why::AwaitingSlot { .. } => 18,
     }
 }
 
@@ -450,6 +463,8 @@ fn take_why(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Option<Why>, M
             worker: page.name(take)?,
         },
         21 => Why::Reserved { worker: page.name(take)?, task: take.id()? },
+        17 => Why::Suspended { open: take.small()?, some: Vec::new() },
+        18 => Why::AwaitingSlot { worker: page.name(take)? },
         _ => return Err(Malformed("an unknown reason for waiting")),
     }))
 }

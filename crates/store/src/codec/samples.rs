@@ -9,7 +9,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use tenure_engine::event::{Event, EventData, EventSubject, LostReason, Next};
 use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
-use tenure_engine::state::{End, Holding, Intent, PauseCause, PauseInfo, Progress, StateName, Wanted};
+use tenure_engine::state::{
+    End, Holding, Intent, PauseCause, PauseInfo, Progress, StateName, Suspension, Wanted,
+};
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
     Blob, Checkpoint, Condition, Demand, Dependency, DependencyProgress, Devices, EdgeList, Extras, Name,
@@ -135,6 +137,9 @@ pub(crate) fn state() -> BoxedStrategy<TaskState> {
         time().prop_map(|since| TaskState::Ready { since }),
         holding().prop_map(TaskState::Assigned),
         holding().prop_map(TaskState::Running),
+        (holding(), time()).prop_map(|(holding, since)| {
+            TaskState::Suspended(Box::new(Suspension::restored(*holding, since)))
+        }),
         (time(), why, text()).prop_map(|(since, why, reason)| TaskState::Paused(Box::new(PauseInfo {
             since,
             why,
@@ -150,18 +155,14 @@ pub(crate) fn state() -> BoxedStrategy<TaskState> {
 fn extras() -> BoxedStrategy<Box<Extras>> {
     let checkpoint =
         (any::<u32>(), time(), blob()).prop_map(|(attempt, at, blob)| Checkpoint { attempt, at, blob });
-    (
-        of(name()),
-        any::<u64>(),
-        of(id()),
-        of(time()),
-        of(time()),
-        vec(name(), 0..3),
-        of(checkpoint),
-        of(devices()),
-    )
-        .prop_map(|(name, fingerprint, parent, not_before, expires_at, crashed_on, checkpoint, devices)| {
+    let plain =
+        (of(name()), any::<u64>(), of(id()), of(time()), of(time()), vec(name(), 0..3), of(checkpoint));
+
+    (plain, of(span()), of(devices()))
+        .prop_map(|(plain, suspended_for, devices)| {
+            let (name, fingerprint, parent, not_before, expires_at, crashed_on, checkpoint) = plain;
             let mut extras = Box::new(Extras::default());
+            extras.suspended_for = suspended_for.unwrap_or_default();
             extras.name = name;
             extras.fingerprint = fingerprint;
             extras.parent = parent;
@@ -200,7 +201,8 @@ pub(crate) fn task(key: TermsKey) -> BoxedStrategy<Task> {
 }
 
 pub(crate) fn after() -> BoxedStrategy<Vec<Dependency>> {
-    let one = (id(), select(Condition::ALL.to_vec()), select(DependencyProgress::ALL.to_vec()))
+    let conditions = Condition::ALL.into_iter().chain([Condition::Waited]).collect::<Vec<_>>();
+    let one = (id(), select(conditions), select(DependencyProgress::ALL.to_vec()))
         .prop_map(|(task, condition, progress)| Dependency { task, condition, progress });
     prop_oneof![2 => Just(Vec::new()), 1 => vec(one, 1..4)].boxed()
 }
@@ -246,6 +248,8 @@ fn why() -> BoxedStrategy<Why> {
             Why::TooLarge { resource, needed: Quantity(needed), total: Quantity(total), worker }
         }),
         (name(), id()).prop_map(|(worker, task)| Why::Reserved { worker, task }),
+        any::<u32>().prop_map(|open| Why::Suspended { open, some: Vec::new() }),
+        name().prop_map(|worker| Why::AwaitingSlot { worker }),
     ]
     .boxed()
 }
@@ -269,6 +273,8 @@ pub(crate) fn kind() -> BoxedStrategy<EventData> {
     let holders = prop_oneof![
         name().prop_map(|worker| EventData::Assigned { worker }),
         name().prop_map(|worker| EventData::Started { worker }),
+        (name(), any::<u32>()).prop_map(|(worker, open)| EventData::Suspended { worker, open }),
+        name().prop_map(|worker| EventData::Continued { worker }),
         name().prop_map(|worker| EventData::TakenBack { worker }),
         name().prop_map(|worker| EventData::HolderReturned { worker }),
         (name(), text()).prop_map(|(worker, reason)| EventData::GivenBack { worker, reason }),

@@ -1,7 +1,9 @@
 //! The encoding of a task. Its identity (id, attempt, terms) is separate, because a record shares it with its
 //! event.
 
-use tenure_engine::state::{End, Holding, Intent, PauseCause, PauseInfo, Progress, Wanted};
+use std::time::Duration;
+
+use tenure_engine::state::{End, Holding, Intent, PauseCause, PauseInfo, Progress, Suspension, Wanted};
 use tenure_engine::{
     Checkpoint, Condition, Dependency, DependencyProgress, Devices, EdgeList, Extras, Task, TaskId,
     TaskState, Terms, TermsKey, Timestamp,
@@ -161,6 +163,7 @@ fn state_code(state: &TaskState, submitted_at: Timestamp) -> u8 {
         TaskState::Failed(_) => 7,
         TaskState::Cancelled(_) => 8,
         TaskState::Waiting { .. } => 10,
+        TaskState::Suspended(_) => 11,
     }
 }
 
@@ -170,11 +173,11 @@ fn encode_state(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, state: &T
         TaskState::Created | TaskState::Waiting { .. } => {}
         TaskState::Ready { since: at } | TaskState::Delayed { until: at } => put::time(out, base, *at),
         TaskState::Assigned(holding) | TaskState::Running(holding) => {
-            put::varint(out, u64::from(book.name(&holding.worker)));
-            put::time(out, base, holding.since);
-            put::maybe_time(out, base, holding.started_at);
-            encode_intent(out, holding.intent.as_ref());
-            encode_progress(out, base, holding.progress.as_ref());
+            encode_holding(out, book, base, holding);
+        }
+        TaskState::Suspended(suspension) => {
+            encode_holding(out, book, base, &suspension.holding);
+            put::time(out, base, suspension.since);
         }
         TaskState::Paused(pause) => {
             put::time(out, base, pause.since);
@@ -197,6 +200,14 @@ fn encode_state(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, state: &T
     }
 }
 
+fn encode_holding(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, holding: &Holding) {
+    put::varint(out, u64::from(book.name(&holding.worker)));
+    put::time(out, base, holding.since);
+    put::maybe_time(out, base, holding.started_at);
+    encode_intent(out, holding.intent.as_ref());
+    encode_progress(out, base, holding.progress.as_ref());
+}
+
 fn take_state(take: &mut Take<'_>, page: &RecordPage<'_>, code: u8) -> Result<TaskState, Malformed> {
     Ok(match code {
         0 => TaskState::Created,
@@ -209,6 +220,10 @@ fn take_state(take: &mut Take<'_>, page: &RecordPage<'_>, code: u8) -> Result<Ta
         8 => TaskState::Cancelled(Box::new(take_end(take, page)?)),
         READY_SINCE => TaskState::Ready { since: take.time(&page.base)? },
         10 => TaskState::Waiting { open: 0 },
+        11 => {
+            let holding = take_holding(take, page)?;
+            TaskState::Suspended(Box::new(Suspension::restored(holding, take.time(&page.base)?)))
+        }
         _ => return Err(Malformed("an unknown state of a task")),
     })
 }
@@ -348,10 +363,14 @@ fn encode_extras(
     }
 }
 
+const SUSPENDED_FOR: u8 = 1;
 const DEVICES: u8 = 3;
 
 /// The extras that few tasks have.
 fn encode_optional_extras(out: &mut Vec<u8>, extras: &Extras) {
+    if extras.suspended_for != Duration::ZERO {
+        encode_field(out, SUSPENDED_FOR, |out| put::span(out, extras.suspended_for));
+    }
     if let Some(devices) = &extras.devices {
         encode_field(out, DEVICES, |out| {
             for numbers in [&devices.cpus, &devices.gpus] {
@@ -364,6 +383,7 @@ fn encode_optional_extras(out: &mut Vec<u8>, extras: &Extras) {
 
 fn take_optional_extra(tag: u8, take: &mut Take<'_>, extras: &mut Extras) -> Result<(), Malformed> {
     match tag {
+        SUSPENDED_FOR => extras.suspended_for = take.span()?,
         DEVICES => {
             let (cpus, gpus) = (take_numbers(take)?, take_numbers(take)?);
             extras.devices = Some(Box::new(Devices { cpus, gpus }));
@@ -385,11 +405,13 @@ fn encode_after(out: &mut Vec<u8>, after: &[Dependency]) {
             Condition::Completed => 0,
             Condition::Ended => 1,
             Condition::Failed => 2,
+            Condition::Waited => 3,
         };
         let progress = match dependency.progress {
             DependencyProgress::Open => 0,
             DependencyProgress::Met => 4,
             DependencyProgress::Broken => 8,
+            DependencyProgress::Cancelled => 12,
         };
         out.push(condition | progress);
         out.extend_from_slice(dependency.task.as_bytes());
@@ -404,12 +426,13 @@ fn take_after(take: &mut Take<'_>) -> Result<Vec<Dependency>, Malformed> {
             0 => Condition::Completed,
             1 => Condition::Ended,
             2 => Condition::Failed,
-            _ => return Err(Malformed("an unknown condition of a dependency")),
+            _ => Condition::Waited,
         };
         let progress = match head >> 2 {
             0 => DependencyProgress::Open,
             1 => DependencyProgress::Met,
             2 => DependencyProgress::Broken,
+            3 => DependencyProgress::Cancelled,
             _ => return Err(Malformed("an unknown progress of a dependency")),
         };
         Ok(Dependency { task: take.id()?, condition, progress })

@@ -54,6 +54,11 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
             0 => "checkpoint removed".to_owned(),
             bytes => format!("attempt {attempt} saved a checkpoint of {}", counted(bytes, "byte", "bytes")),
         },
+        EventKind::Suspended => {
+            let open = u64::from(more.open.unwrap_or(0));
+            format!("attempt {attempt} waits for {}", counted(open, "task", "tasks"))
+        }
+        EventKind::Continued => format!("attempt {attempt} continues on worker {worker}"),
         EventKind::GivenBack => format!("given back by worker {worker}{because}"),
         EventKind::TakenBack => format!("taken back from worker {worker}"),
         EventKind::HolderLost => {

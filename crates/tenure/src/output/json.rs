@@ -125,6 +125,7 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
         })),
         "until": maybe_time(task.until),
         "holding": holding,
+        "suspension": task.suspended_since.map(|since| json!({ "since": time(since), "open": task.open })),
         "pause": pause,
         "end": end,
     });
@@ -233,6 +234,7 @@ pub(crate) fn worker(worker: &WorkerInfo) -> Value {
         "resources_used": quantities(worker.resources.iter().map(|resource| (&*resource.name, resource.used))),
         "pulls": worker.pulls,
         "held": held.collect::<Vec<_>>(),
+        "suspended": worker.suspended,
         "draining": worker.draining,
         "crashes": worker.crashes,
         "last_crash": maybe_time(worker.last_crash),
@@ -287,6 +289,7 @@ pub(crate) fn states(counts: &StateCounts) -> Value {
         ready,
         assigned,
         running,
+        suspended,
         paused,
         completed,
         failed,
@@ -294,7 +297,7 @@ pub(crate) fn states(counts: &StateCounts) -> Value {
     } = *counts;
     json!({
         "created": created, "waiting": waiting, "delayed": delayed, "ready": ready, "assigned": assigned, "running": running,
-        "paused": paused, "completed": completed, "failed": failed, "cancelled": cancelled,
+        "suspended": suspended, "paused": paused, "completed": completed, "failed": failed, "cancelled": cancelled,
     })
 }
 

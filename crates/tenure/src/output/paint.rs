@@ -52,7 +52,7 @@ pub(crate) fn of_state(state: &str) -> Color {
         "running" => Color::Green,
         "assigned" => Color::Cyan,
         "ready" => Color::Blue,
-        "created" | "waiting" | "delayed" => Color::Dim,
+        "created" | "waiting" | "delayed" | "suspended" => Color::Dim,
         "paused" => Color::Yellow,
         "failed" => Color::Red,
         "cancelled" => Color::Yellow,

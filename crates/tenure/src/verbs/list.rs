@@ -102,9 +102,10 @@ impl List {
 }
 
 /// What runs, then what waits, then what has ended.
-const FOREMOST: [&str; 10] = [
+const FOREMOST: [&str; 11] = [
     "running",
     "assigned",
+    "suspended",
     "paused",
     "ready",
     "delayed",
@@ -178,6 +179,12 @@ pub(crate) fn note(task: &TaskInfo, now: u64) -> String {
     if task.state == StateName::Waiting {
         let open = task.after.iter().filter(|info| info.progress == DependencyProgress::Open).count();
         return format!("after {}", counted(open));
+    }
+    if task.state == StateName::Suspended && task.holding.as_ref().is_some_and(|held| held.intent.is_none()) {
+        return match task.open.unwrap_or(0) {
+            0 => "waits for a free slot".to_owned(),
+            open => format!("waits for {}", counted(open as usize)),
+        };
     }
     if let Some(holding) = &task.holding {
         if let Some(intent) = &holding.intent {

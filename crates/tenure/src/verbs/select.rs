@@ -296,13 +296,14 @@ pub(crate) fn parse(pairs: &[String], now: u64) -> Result<Selection, Failure> {
 }
 
 pub(crate) fn state_name(text: &str) -> Result<StateName, Failure> {
-    const STATES: [&str; 10] = [
+    const STATES: [&str; 11] = [
         "created",
         "waiting",
         "delayed",
         "ready",
         "assigned",
         "running",
+        "suspended",
         "paused",
         "completed",
         "failed",
@@ -320,7 +321,7 @@ pub(crate) fn counted(tasks: usize) -> String {
 
 /// Tasks that have not ended.
 pub(crate) const UNENDED: &[&str] =
-    &["created", "waiting", "delayed", "ready", "assigned", "running", "paused"];
+    &["created", "waiting", "delayed", "ready", "assigned", "running", "suspended", "paused"];
 
 /// The worker that has to do with a task, if one has.
 pub(crate) fn worker_of(task: &TaskInfo) -> Option<&str> {

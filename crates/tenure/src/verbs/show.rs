@@ -224,6 +224,13 @@ fn text(task: &TaskInfo, work: &Work, timeline: &Timeline, screen: &Screen) -> S
         lines.extend(devices("cpus", &holding.cpus));
         lines.extend(devices("gpus", &holding.gpus));
     }
+    if let Some(since) = task.suspended_since {
+        let waits = match task.open.unwrap_or(0) {
+            0 => "for a free slot".to_owned(),
+            open => format!("for {}", counted(open.into(), "task", "tasks")),
+        };
+        lines.push(("suspended", format!("{}, {waits}", when(since.0, now))));
+    }
     if let Some(end) = &task.end {
         lines.push(("ended", when(end.at.0, now)));
         lines.push(("exit code", end.exit_code.to_string()));

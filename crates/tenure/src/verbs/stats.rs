@@ -111,7 +111,7 @@ fn doors_text(doors: &BTreeMap<&str, BTreeMap<&str, u64>>) -> String {
 }
 
 /// All states with their counts, in the order of a task's life.
-pub(crate) fn by_state(counts: &StateCounts) -> [(&'static str, u64); 10] {
+pub(crate) fn by_state(counts: &StateCounts) -> [(&'static str, u64); 11] {
     [
         ("created", counts.created),
         ("waiting", counts.waiting),
@@ -119,6 +119,7 @@ pub(crate) fn by_state(counts: &StateCounts) -> [(&'static str, u64); 10] {
         ("ready", counts.ready),
         ("assigned", counts.assigned),
         ("running", counts.running),
+        ("suspended", counts.suspended),
         ("paused", counts.paused),
         ("completed", counts.completed),
         ("failed", counts.failed),

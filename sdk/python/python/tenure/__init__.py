@@ -11,7 +11,7 @@ from ._native import __version__
 from ._verbs import NewMessage
 from .app import App, AsyncBatch, Batch, Task
 from .client import Client
-from .context import Context, Fail, GiveBack, Interrupt, TaskInterrupted, current_context
+from .context import Context, Fail, GiveBack, Interrupt, TaskEnd, TaskInterrupted, current_context
 from .errors import (
     BadSetting,
     BodyTooLarge,
@@ -133,6 +133,7 @@ __all__ = [
     "SyncWatch",
     "Task",
     "TaskCancelled",
+    "TaskEnd",
     "TaskFailed",
     "TaskHandle",
     "TaskInfo",

@@ -63,6 +63,10 @@ class RemoteTask:
         if refused is not None:
             raise StaleAttempt(refused)
 
+    def wait_for(self, tasks: Optional[list[str]], via: Any = None) -> None:
+        # It would keep its process, so that the tasks it waits for could not run there.
+        raise Fail("a task in a process pool cannot wait for other tasks: use a pool of threads or asyncio", final=True)
+
     def answered(self, answer: Optional[str]) -> None:
         self._answers.put(answer)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import threading
-from typing import Any, Callable
+from collections.abc import Iterator
+from typing import Any, Callable, Optional
 
 from . import _native, _outcome
 from .context import Context, _current
@@ -25,9 +27,11 @@ class ThreadPool(Pool):
         self._lock = threading.Lock()
         self._threads = 0
         self._idle = 0
+        self._worker: Optional[_native.Worker] = None
 
     def start(self, worker: _native.Worker) -> None:
         with self._lock:
+            self._worker = worker
             self._add(worker)
 
     def _add(self, worker: _native.Worker) -> None:
@@ -54,9 +58,22 @@ class ThreadPool(Pool):
             with self._lock:
                 self._idle += 1
 
+    @contextlib.contextmanager
+    def _without_slot(self) -> Iterator[None]:
+        """The handler of this thread waits for other tasks: another thread may run one in its place."""
+        with self._lock:
+            self._slots += 1
+            if self._idle == 0 and self._worker is not None:
+                self._add(self._worker)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._slots -= 1
+
     def handle(self, task: _native.Task) -> None:
         """Runs one task in this thread."""
-        context = Context(task)
+        context = Context(task, self._without_slot)
         token = _current.set(context)
         try:
             # It may have been cancelled while it waited for this thread.

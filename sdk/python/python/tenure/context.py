@@ -7,9 +7,10 @@ import json
 import logging
 import time
 from collections.abc import MutableMapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from . import _loop, _native
 from .errors import TenureError
@@ -29,6 +30,14 @@ class Interrupt:
 
     kind: str
     reason: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class TaskEnd:
+    """How a task ended: ``completed``, ``failed`` or ``cancelled``."""
+
+    task: str
+    state: str
 
 
 class TaskInterrupted(TenureError):
@@ -65,8 +74,14 @@ class _TaskLogger(logging.LoggerAdapter):  # type: ignore[type-arg]
 class Context:
     """A handler's task."""
 
-    def __init__(self, native: _native.Task) -> None:
+    def __init__(
+        self,
+        native: _native.Task,
+        without_slot: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
         self._native = native
+        # Lets other tasks run while this one waits in its thread.
+        self._without_slot = without_slot
 
     def __repr__(self) -> str:
         return f"<Context {self.id} attempt {self.attempt}>"
@@ -154,6 +169,35 @@ class Context:
         """Like :meth:`save_checkpoint`, for handlers that await."""
         said = to_bytes(checkpoint)
         await _loop.ask(lambda via: self._native.save_checkpoint(said, via))
+
+    def wait_for(self, *tasks: str) -> list[TaskEnd]:
+        """Waits until these tasks have ended, in any way, and returns how each of them did. Meanwhile the attempt is
+        suspended: it takes no slot of the worker, so that the tasks can run there. A client fetches their results. Raises
+        :class:`TaskInterrupted` as soon as the task should wind down.
+        """
+        with self._without_slot():
+            return self._ends(self._native.wait_for(list(tasks)))
+
+    async def wait_for_async(self, *tasks: str) -> list[TaskEnd]:
+        """Like :meth:`wait_for`, for handlers that await."""
+        return self._ends(await _loop.ask(lambda via: self._native.wait_for(list(tasks), via)))
+
+    def wait_for_children(self) -> list[TaskEnd]:
+        """Waits until the children of this task have ended, like :meth:`wait_for`. Of more than 1,000 children it waits
+        for the oldest 1,000 that have not ended: call it again until it returns fewer.
+        """
+        with self._without_slot():
+            return self._ends(self._native.wait_for(None))
+
+    async def wait_for_children_async(self) -> list[TaskEnd]:
+        """Like :meth:`wait_for_children`, for handlers that await."""
+        return self._ends(await _loop.ask(lambda via: self._native.wait_for(None, via)))
+
+    def _ends(self, told: Optional[list[tuple[str, str]]]) -> list[TaskEnd]:
+        if told is None:
+            self.check()
+            raise TaskInterrupted(Interrupt("stop"))
+        return [TaskEnd(*end) for end in told]
 
     def progress(self, percent: Optional[float] = None, note: str = "") -> None:
         """Reports progress. Never waits: reports that come faster than they can be sent are dropped."""

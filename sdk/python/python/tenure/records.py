@@ -192,6 +192,8 @@ class TaskInfo:
     checkpoint: Optional[dict[str, Any]] = None
     until: Optional[datetime] = _time()
     holding: Optional[Holding] = _record(Holding)
+    suspended_since: Optional[datetime] = _time()
+    open: Optional[int] = None
     pause: Optional[dict[str, Any]] = None
     end: Optional[End] = _record(End)
 
@@ -222,6 +224,7 @@ class WorkerInfo:
     resources: list[Any] = field(default_factory=list)
     pulls: bool = False
     held: list[dict[str, Any]] = field(default_factory=list)
+    suspended: int = 0
     draining: bool = False
     crashes: int = 0
     last_crash: Optional[datetime] = _time()
@@ -241,10 +244,12 @@ class StateCounts:
     """How many tasks are in each state."""
 
     created: int = 0
+    waiting: int = 0
     delayed: int = 0
     ready: int = 0
     assigned: int = 0
     running: int = 0
+    suspended: int = 0
     paused: int = 0
     completed: int = 0
     failed: int = 0

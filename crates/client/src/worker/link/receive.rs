@@ -53,6 +53,14 @@ impl Link {
                 };
                 self.attempts.wanted(held, interrupt, wanted.wanted);
             }
+            Notice::Continue(continued) => {
+                let held = Held { task: continued.task, attempt: continued.attempt };
+                let is_answer = self.waits.get(&held).is_none_or(|wait| wait.is_answered_by(&continued.ends));
+                if is_answer {
+                    self.attempts.continued(held);
+                    self.end_wait(held, Ok(continued.ends));
+                }
+            }
             Notice::Stop(stop) => {
                 self.attempts.stop(now, Held { task: stop.task, attempt: stop.attempt }, stop.why);
             }
@@ -150,6 +158,16 @@ impl Link {
                 checkpoint.resolve(&refused_all.map_or(Ok(()), |refusal| Err(refusal.clone().into())));
                 if let Some(refusal) = refused_all {
                     self.stop_each(now, &[held], &refusal.code);
+                }
+            }
+            Sent::Suspend(held) => {
+                if let Some(refusal) = refused_all {
+                    // The broker has not taken the slot away.
+                    self.attempts.continued(held);
+                    self.end_wait(held, Err(refusal.clone().into()));
+                    if refusal.code == Code::StaleAttempt {
+                        self.stop_each(now, &[held], &refusal.code);
+                    }
                 }
             }
             Sent::Log(piece) => {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tenure_wire::Request;
 use tenure_wire::limits::ENTRIES_MAX;
 use tenure_wire::request::{Heartbeat, OneTask, ReportProgress, SaveCheckpoint, Start};
-use tenure_wire::task::{Completion, Held};
+use tenure_wire::task::{Completion, Held, WaitEnd};
 
 use super::{Link, Sent, Standing};
 use crate::connection::Connection;
@@ -13,6 +13,8 @@ use crate::error::Error;
 use crate::worker::outbox::Leaving;
 use crate::worker::pending_checkpoint::over;
 use crate::worker::report::{AttemptReport, into_frames};
+use crate::worker::signal::Interrupt;
+use crate::worker::waiting::PendingWait;
 
 /// Minimum interval between progress reports.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
@@ -43,6 +45,7 @@ impl Link {
         self.send_starts(connection);
         // A checkpoint saved before the end is sent before the end.
         self.send_checkpoints(connection);
+        self.send_waits(connection);
         self.send_logs(connection);
         self.send_reports(connection);
         self.send_progress(now, connection);
@@ -109,6 +112,60 @@ impl Link {
                     Sent::SaveCheckpoint(held, checkpoint),
                     &Request::SaveCheckpoint(request),
                 );
+            }
+        }
+    }
+
+    /// A handler waits. If its last wait is not answered, that one is given up first, so that the notice of one is not
+    /// taken for that of the other.
+    pub(super) fn take_wait(&mut self, held: Held, wait: PendingWait) {
+        match self.waits.get(&held) {
+            Some(last) if last.sent && wait.is_heard() => {
+                self.waits.insert(held, PendingWait::given_up(held));
+                self.next_waits.insert(held, wait);
+            }
+            _ => {
+                self.next_waits.remove(&held);
+                self.waits.insert(held, wait);
+            }
+        }
+    }
+
+    /// The wait of an attempt is over.
+    pub(super) fn end_wait(&mut self, held: Held, told: Result<Vec<WaitEnd>, Error>) {
+        if let Some(wait) = self.waits.remove(&held) {
+            wait.resolve(told);
+        }
+        if let Some(next) = self.next_waits.remove(&held) {
+            self.waits.insert(held, next);
+        }
+    }
+
+    /// The broker gives the slots of attempts that wait to others.
+    fn send_waits(&mut self, connection: &mut Connection) {
+        let unsent: Vec<Held> =
+            self.waits.iter().filter(|(_, wait)| !wait.sent).map(|(held, _)| *held).collect();
+        for held in unsent {
+            let is_running = self.attempts.is_running(held);
+            let Some(wait) = self.waits.get_mut(&held).filter(|_| is_running) else {
+                self.waits.remove(&held);
+                continue;
+            };
+            wait.sent = true;
+            let request = Request::Suspend(wait.suspend.clone());
+            self.attempts.suspended(held);
+            self.ask(connection, Sent::Suspend(held), &request);
+        }
+    }
+
+    /// A handler that should wind down does not wait any longer.
+    pub(super) fn interrupt_waits(&mut self) {
+        let attempts = &self.attempts;
+        let interrupted: Vec<(Held, Interrupt)> =
+            self.waits.keys().filter_map(|held| Some((*held, attempts.interrupt(*held)?))).collect();
+        for (held, interrupt) in interrupted {
+            while self.waits.contains_key(&held) {
+                self.end_wait(held, Err(Error::Interrupted { interrupt: interrupt.clone() }));
             }
         }
     }

@@ -109,13 +109,21 @@ pub(crate) struct Shape {
 pub(crate) enum Report {
     Start,
     Complete,
-    Fail { is_final: bool },
+    Fail {
+        is_final: bool,
+    },
     Crash,
     Progress,
-    Checkpoint { empty: bool },
+    Checkpoint {
+        empty: bool,
+    },
     ConfirmCancel,
     ConfirmPause,
     GiveBack,
+    /// Waits for its children, or for up to two tasks.
+    Suspend {
+        on: Option<(usize, usize)>,
+    },
 }
 
 pub(crate) fn acts() -> impl Strategy<Value = Act> {
@@ -241,5 +249,6 @@ fn report() -> impl Strategy<Value = Report> {
         2 => Just(Report::ConfirmCancel),
         2 => Just(Report::ConfirmPause),
         1 => Just(Report::GiveBack),
+        6 => prop::option::weighted(0.6, (0..64usize, 0..64usize)).prop_map(|on| Report::Suspend { on }),
     ]
 }

@@ -94,6 +94,8 @@ impl Mirror {
                             | EventData::CancelRequested { .. }
                             | EventData::PauseRequested { .. }
                             | EventData::IntentDelivered { .. }
+                            | EventData::Suspended { .. }
+                            | EventData::Continued { .. }
                     );
                 assert!(stays || state.may_become(next), "{state} became {next} by {:?}", event.kind);
                 let expected = before.attempt + u32::from(matches!(event.kind, EventData::Assigned { .. }));
@@ -108,8 +110,15 @@ impl Mirror {
 
     /// A simple model: an end settles every dependency on it, a retry opens those that have not ended.
     fn apply_dependencies(&mut self, event: &Event, task: &Task, after: &[Dependency]) {
+        let ends_attempt = task.state.name().has_ended() || matches!(event.kind, EventData::Failed { .. });
+        if ends_attempt && let Some(known) = self.after.get_mut(&task.id) {
+            known.retain(|each| each.condition != Condition::Waited);
+        }
         match event.kind {
-            EventData::Submitted { .. } | EventData::Retried => {
+            EventData::Submitted { .. }
+            | EventData::Retried
+            | EventData::Suspended { .. }
+            | EventData::Continued { .. } => {
                 self.after.insert(task.id, after.to_vec());
                 for each in after.iter().filter(|each| each.progress == DependencyProgress::Open) {
                     let (waited_for, _) = &self.tasks[&each.task];
@@ -135,8 +144,13 @@ impl Mirror {
                     Condition::Completed => state == StateName::Completed,
                     Condition::Ended => true,
                     Condition::Failed => state == StateName::Failed,
+                    Condition::Waited => state == StateName::Completed,
                 };
-                each.progress = if met { DependencyProgress::Met } else { DependencyProgress::Broken };
+                each.progress = match (met, each.condition, state) {
+                    (true, ..) => DependencyProgress::Met,
+                    (false, Condition::Waited, StateName::Cancelled) => DependencyProgress::Cancelled,
+                    (false, ..) => DependencyProgress::Broken,
+                };
             }
         }
     }
@@ -155,10 +169,7 @@ impl Mirror {
     /// slots, and every resource; of gpus, every single one.
     pub(crate) fn has_capacity(&self, namespace: &str, spec: &WorkerSpec, demand: &Demand) -> bool {
         let held = || self.held_by(namespace, &spec.worker);
-        let has_slots = match demand.slots {
-            0 => held().filter(|(_, terms)| terms.demand.slots == 0).count() < spec.light_slots as usize,
-            slots => held().map(|(_, terms)| terms.demand.slots).sum::<u32>() + slots <= spec.slots,
-        };
+        let has_slots = self.has_slots(namespace, spec, demand);
         let has = |wanted: &Resource| {
             let declared = spec.resources.iter().find(|resource| resource.name == wanted.name);
             let total = declared.map_or(0, |resource| resource.quantity.0);
@@ -172,6 +183,18 @@ impl Mirror {
             used + wanted.quantity.0 <= total
         };
         has_slots && demand.resources.iter().all(has)
+    }
+
+    /// Whether a worker that declares this has slots for one more task. Suspended tasks take none.
+    pub(crate) fn has_slots(&self, namespace: &str, spec: &WorkerSpec, demand: &Demand) -> bool {
+        let held = || {
+            let held = self.held_by(namespace, &spec.worker);
+            held.filter(|(task, _)| task.state.name() != StateName::Suspended)
+        };
+        match demand.slots {
+            0 => held().filter(|(_, terms)| terms.demand.slots == 0).count() < spec.light_slots as usize,
+            slots => held().map(|(_, terms)| terms.demand.slots).sum::<u32>() + slots <= spec.slots,
+        }
     }
 
     /// The thousandths of one gpu that the tasks of a worker use.
@@ -199,6 +222,7 @@ impl Mirror {
         let uses = |(task, terms): &&(Task, Terms)| {
             &*terms.namespace == namespace
                 && task.state.name().is_held()
+                && task.state.name() != StateName::Suspended
                 && terms.tags.iter().any(|known| &**known == tag)
         };
         self.tasks.values().filter(uses).count() as u32

@@ -40,10 +40,62 @@ impl World {
         }
     }
 
+    /// An attempt goes on; the mirror does not know it yet.
+    pub(crate) fn check_continued(&self, event: &Event, worker: &Name) {
+        let id = event.task().expect("this is about a task");
+        let (task, terms) = &self.mirror.tasks[&id];
+        if task.state.name() == StateName::Running {
+            // It had nothing to wait for and kept its slot.
+            return;
+        }
+        assert_eq!(task.state.name(), StateName::Suspended, "only a suspended task continues");
+        assert!(self.mirror.is_released(id), "{id} waits for nothing");
+        let (_, side) = self.side(&terms.namespace, worker);
+        let info = self.info(side);
+        assert_eq!(info.presence, PresenceName::Live);
+        let spec = side.spec.as_ref().expect("it has registered");
+        assert!(self.mirror.has_slots(&terms.namespace, spec, &terms.demand), "{worker} has slots");
+        assert!(terms.tags.iter().all(|tag| self.mirror.has_room(&terms.namespace, tag)));
+        let rank = self.mirror.rank(task);
+        for (other, its) in self.mirror.of_state(StateName::Ready) {
+            if may_work(&info) && self.mirror.rank(other) < rank && self.mirror.is_free_to_go(its) {
+                let could = can_take(side, &info, its)
+                    && self.mirror.has_capacity(&its.namespace, spec, &its.demand)
+                    && info.stopping.is_empty();
+                let why = || self.broker.ask_in(&its.namespace, &Query::Explain { task: other.id });
+                let is_reserved = || matches!(why(), Ok(Answer::Why(Why::Reserved { .. })));
+                assert!(!could || is_reserved(), "{} is more urgent than {id}", other.id);
+            }
+        }
+    }
+
+    /// No attempt stays suspended that could continue.
+    fn check_nobody_stays_suspended(&self) {
+        for (task, terms) in self.mirror.of_state(StateName::Suspended) {
+            let worker = &task.state.holding().expect("it is held").worker;
+            let (_, side) = self.side(&terms.namespace, worker);
+            let info = self.info(side);
+            // What is over but still listed occupies what it did, and a more urgent attempt goes first.
+            let spec = side.spec.as_ref().expect("it has registered");
+            let is_free = info.presence == PresenceName::Live
+                && info.stopping.is_empty()
+                && self.mirror.has_slots(&terms.namespace, spec, &terms.demand)
+                && !self.mirror.of_state(StateName::Suspended).any(|(other, its)| {
+                    its.namespace == terms.namespace
+                        && other.state.holding().is_some_and(|holding| holding.worker == *worker)
+                        && self.mirror.rank(other) < self.mirror.rank(task)
+                });
+            let has_room = terms.tags.iter().all(|tag| self.mirror.has_room(&terms.namespace, tag));
+            let could = self.mirror.is_released(task.id) && is_free && has_room;
+            assert!(!could, "{} could continue on {worker}", task.id);
+        }
+    }
+
     pub(crate) fn check_promises(&mut self) {
         self.check_retention();
         self.check_nobody_idles();
         self.check_gpus();
+        self.check_nobody_stays_suspended();
         self.check_beliefs();
         self.check_bytes();
         self.check_backlogs();

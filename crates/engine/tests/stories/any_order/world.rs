@@ -10,7 +10,7 @@ use tenure_engine::state::Wanted;
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
     After, AfterTask, Blob, Command, Condition, Demand, Event, Held, Name, NewTask, Notice, OnBroken, Peer,
-    Quantity, Refusal, Reply, Resource, SessionId, Settings, TaskId, Thresholds, Which, WorkerSpec,
+    Quantity, Refusal, Reply, Resource, SessionId, Settings, TaskId, Thresholds, WaitOn, Which, WorkerSpec,
 };
 
 use super::act::{Act, Report, Shape, Verb, Wish};
@@ -345,6 +345,11 @@ impl World {
                 Command::Checkpoint { held: presented, checkpoint }
             }
             Report::GiveBack => Command::GiveBack { held: presented, reason: None },
+            Report::Suspend { on: None } => Command::Suspend { held: presented, on: WaitOn::Children },
+            Report::Suspend { on: Some((one, other)) } => {
+                let on = [one, other].map(|index| self.tasks[index % self.tasks.len()]).to_vec();
+                Command::Suspend { held: presented, on: WaitOn::Tasks(on) }
+            }
             Report::Complete => Command::Complete(vec![Completion { held: presented, result }]),
             Report::Fail { is_final } => {
                 Command::Fail(AttemptFailure { is_final, ..failure(presented, result) })
@@ -361,11 +366,23 @@ impl World {
             };
         let brings_bytes = !matches!(
             report,
-            Report::Start | Report::Progress | Report::GiveBack | Report::Checkpoint { empty: true }
+            Report::Start
+                | Report::Progress
+                | Report::GiveBack
+                | Report::Checkpoint { empty: true }
+                | Report::Suspend { .. }
         );
-        let keeps = matches!(report, Report::Start | Report::Progress | Report::Checkpoint { .. });
+        let keeps = matches!(
+            report,
+            Report::Start | Report::Progress | Report::Checkpoint { .. } | Report::Suspend { .. }
+        );
         let answer = self.does(&peer, &command);
-        assert_eq!(is_yes(&answer), expected, "{report:?} of {presented:?}: {answer:?}");
+        // What it wants to wait for may be gone, elsewhere, or wait for the task itself.
+        let may_be_refused = matches!(report, Report::Suspend { on: Some(_) });
+        assert!(
+            is_yes(&answer) == expected || expected && may_be_refused,
+            "{report:?} of {presented:?}: {answer:?}"
+        );
         if expected && brings_bytes {
             self.accepted.insert(result.at());
         }
@@ -443,6 +460,9 @@ impl World {
                     if let EventData::Assigned { worker } = &event.kind {
                         self.check_assignment(&event, worker, asker);
                     }
+                    if let EventData::Continued { worker } = &event.kind {
+                        self.check_continued(&event, worker);
+                    }
                     if let EventData::Submitted { .. } = event.kind {
                         self.forget_old_id(&event);
                     }
@@ -476,6 +496,10 @@ impl World {
                 if worker.believes.get(task) == Some(attempt) {
                     worker.believes.remove(task);
                 }
+            }
+            Notice::Continue { task, attempt, ends } => {
+                assert_eq!(worker.believes.get(task), Some(attempt), "it continues what it has");
+                assert!(ends.iter().all(|end| end.state.has_ended()));
             }
             Notice::Wanted { .. } | Notice::Drain | Notice::Replaced { .. } => {}
         }

@@ -110,6 +110,16 @@ fn task_line(task: &Task, terms: &Terms, after: &[Dependency]) -> String {
             holding.intent,
             holding.progress
         ),
+        TaskState::Suspended(suspension) => format!(
+            "suspended {} {} {:?} {:?} {:?} {} {}",
+            suspension.holding.worker,
+            suspension.holding.since,
+            suspension.holding.started_at,
+            suspension.holding.intent,
+            suspension.holding.progress,
+            suspension.since,
+            suspension.open(),
+        ),
         state => format!("{state:?}"),
     };
     let extras = task.extras.as_ref().map(|extras| {
@@ -122,14 +132,15 @@ fn task_line(task: &Task, terms: &Terms, after: &[Dependency]) -> String {
             crashed_on,
             checkpoint,
             devices,
+            suspended_for,
             ..
         } = &**extras;
         format!(
-            "{name:?} {fingerprint} {parent:?} {not_before:?} {expires_at:?} {crashed_on:?} {checkpoint:?} {devices:?}"
+            "{name:?} {fingerprint} {parent:?} {not_before:?} {expires_at:?} {crashed_on:?} {checkpoint:?} {devices:?} {suspended_for:?}"
         )
     });
     // Extras that say nothing are as good as none.
-    let extras = extras.filter(|text| text != "None 0 None None None [] None None");
+    let extras = extras.filter(|text| text != "None 0 None None None [] None None 0ns");
     format!(
         "{} {:?} {} {} {} {} {} {} {state} {extras:?} {terms:?} {after:?}",
         task.id,

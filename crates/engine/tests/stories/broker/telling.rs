@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tenure_engine::event::{EventData, EventSubject, Next};
 use tenure_engine::state::Wanted;
-use tenure_engine::{Blob, Event, Notice, SessionId, TaskId};
+use tenure_engine::{Blob, Event, Notice, SessionId, TaskId, WaitEnd};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Said {
@@ -52,6 +52,8 @@ fn tell_kind(kind: &EventData) -> String {
             format!("progress{percent}{}", because(note.as_deref()))
         }
         EventData::Checkpoint { bytes } => format!("checkpoint of {bytes}"),
+        EventData::Suspended { worker, open } => format!("suspended by {worker}, waits for {open}"),
+        EventData::Continued { worker } => format!("continued by {worker}"),
         EventData::GivenBack { worker, reason } => {
             format!("given back by {worker}{}", because(reason.as_deref()))
         }
@@ -125,6 +127,11 @@ fn tell_notice(notice: &Notice) -> String {
         }
         Notice::Wanted { task, attempt, wanted, reason } => {
             format!("{} {}/{attempt}{}", tell_wanted(*wanted), label(*task), because(reason.as_deref()))
+        }
+        Notice::Continue { task, attempt, ends } => {
+            let end = |end: &WaitEnd| format!(" {} {}", label(end.task), end.state);
+            let ends: Vec<String> = ends.iter().map(end).collect();
+            format!("continue {}/{attempt}:{}", label(*task), ends.join(","))
         }
         Notice::Stop { task, attempt, why } => format!("stop {}/{attempt}, {}", label(*task), why.as_str()),
         Notice::Drain => "drain".into(),

@@ -119,13 +119,19 @@ async fn snapshot(client: &Client, mut before: Option<&mut TopSample>) -> Result
     queues.sort_by_key(|queue| {
         let counts = &queue.counts;
         std::cmp::Reverse(
-            counts.ready + counts.assigned + counts.running + counts.waiting + counts.delayed + counts.paused,
+            counts.ready
+                + counts.assigned
+                + counts.running
+                + counts.suspended
+                + counts.waiting
+                + counts.delayed
+                + counts.paused,
         )
     });
     let mut workers = client.workers().await?;
     workers.retain(|worker| worker.presence.as_str() != "gone");
-    let query =
-        Query::default().states([StateName::Running, StateName::Assigned]).page(TASKS_SHOWN_MAX as u32);
+    let states = [StateName::Running, StateName::Assigned, StateName::Suspended];
+    let query = Query::default().states(states).page(TASKS_SHOWN_MAX as u32);
     let mut listing = client.list(query);
     let mut held = Vec::new();
     while held.len() < TASKS_SHOWN_MAX

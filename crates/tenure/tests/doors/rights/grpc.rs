@@ -7,7 +7,7 @@ use prost_types::FileDescriptorSet;
 use tenure_door_grpc::proto::DESCRIPTORS;
 use tenure_door_grpc::proto::sidecar;
 use tenure_door_grpc::proto::tenure::v1 as pb;
-use tenure_hub::words::{AttemptFailure, Blob, Command, Move, Wanted};
+use tenure_hub::words::{AttemptFailure, Blob, Command, Move, WaitOn, Wanted};
 use tenure_hub::{Request, TopicAct};
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http::uri::PathAndQuery;
@@ -362,6 +362,11 @@ fn conversation() -> Vec<Row<Example>> {
             "Work: save_checkpoint",
             Said::SaveCheckpoint(pb::SaveCheckpoint { task: task(), attempt: 1, checkpoint: "x".into() }),
             What::Hub(Request::Checkpoint { held: HELD, checkpoint: Bytes::new() }),
+        ),
+        (
+            "Work: suspend",
+            Said::Suspend(pb::Suspend { task: task(), attempt: 1, on: Vec::new(), children: true }),
+            What::command(Command::Suspend { held: HELD, on: WaitOn::Children }),
         ),
     ];
     let leave = pb::WorkerMessage { number: 1, message: Some(Said::Leave(pb::Leave {})) };

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tenure_door_http::endpoint_list;
-use tenure_hub::words::{AttemptFailure, Blob, Command, Move, Wanted};
+use tenure_hub::words::{AttemptFailure, Blob, Command, Move, WaitOn, Wanted};
 use tenure_hub::{Request, TopicAct};
 
 use super::what::{HELD, TASK, What};
@@ -114,6 +114,7 @@ fn rows() -> Vec<Row<Example>> {
         ("start", "", command(Command::Start(vec![HELD]))),
         ("progress", "", command(Command::Progress { held: HELD, percent: None, note: None })),
         ("checkpoint", "x", What::Hub(Request::Checkpoint { held: HELD, checkpoint: Bytes::new() })),
+        ("suspend", r#"{"children": true}"#, command(Command::Suspend { held: HELD, on: WaitOn::Children })),
         ("complete", "x", What::complete()),
         ("fail", "", What::Hub(Request::Fail { failure, result: Bytes::new() })),
         (

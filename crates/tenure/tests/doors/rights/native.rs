@@ -1,7 +1,7 @@
 //! The native protocol.
 
 use bytes::Bytes;
-use tenure_hub::words::{AttemptFailure, Blob, Command, Move, Wanted};
+use tenure_hub::words::{AttemptFailure, Blob, Command, Move, WaitOn, Wanted};
 use tenure_hub::{Request, TopicAct};
 use tenure_wire::value::Value;
 
@@ -112,6 +112,11 @@ fn rows() -> Vec<(&'static str, &'static str, What)> {
             "save-checkpoint",
             r#"{"task": TASK, "attempt": 1, "checkpoint": b"x"}"#,
             What::Hub(Request::Checkpoint { held: HELD, checkpoint: Bytes::new() }),
+        ),
+        (
+            "suspend",
+            r#"{"task": TASK, "attempt": 1, "children": true}"#,
+            What::command(Command::Suspend { held: HELD, on: WaitOn::Children }),
         ),
         (
             "append-log",

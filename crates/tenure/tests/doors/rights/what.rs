@@ -173,6 +173,7 @@ names!(COMMANDS, command_name(Command) {
     Command::Start(_) => "start",
     Command::Progress { .. } => "progress",
     Command::Checkpoint { .. } => "checkpoint without bytes",
+    Command::Suspend { .. } => "suspend",
     Command::Complete(_) => "complete without results",
     Command::Fail(_) => "fail without a result",
     Command::Confirm { .. } => "confirm without a result",
