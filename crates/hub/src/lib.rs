@@ -83,8 +83,9 @@ pub mod words {
     };
     pub use tenure_engine::terms::{Backoff, OnLost, Terms};
     pub use tenure_engine::{
-        Blob, Checkpoint, DEFAULT_NAMESPACE, Name, NotAnId, Passed, Refusal, SessionId, Settings, TaskId,
-        Threshold, Thresholds, Timestamp, UNSAID, WaitedFor, Why, is_invisible,
+        Blob, CatchUp, Checkpoint, DEFAULT_NAMESPACE, Name, NewSchedule, NotAnId, Overlap, Passed, Refusal,
+        ScheduleInfo, ScheduleProgress, ScheduleSetting, ScheduleState, SessionId, Settings, SkipReason,
+        TaskId, Threshold, Thresholds, Timestamp, UNSAID, WaitedFor, Why, is_invisible,
     };
 }
 

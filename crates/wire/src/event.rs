@@ -2,6 +2,7 @@
 
 use crate::Name;
 use crate::id::TaskId;
+use crate::schedule::SkipReason;
 use crate::schema::{message, row, words};
 use crate::time::Timestamp;
 use crate::why::Why;
@@ -56,6 +57,14 @@ words! {
 
         // About a tag.
         LimitSet = "limit-set",
+
+        // About a schedule.
+        ScheduleSet = "schedule-set",
+        ScheduleFired = "schedule-fired",
+        ScheduleSkipped = "schedule-skipped",
+        SchedulePaused = "schedule-paused",
+        ScheduleResumed = "schedule-resumed",
+        ScheduleRemoved = "schedule-removed",
     }
 }
 
@@ -131,5 +140,13 @@ message! {
         depth: Option<u64>,
         /// How long one task has been ready, or the threshold.
         age_ms: Option<u64>,
+        schedule: Option<Name>,
+        /// The due time of a schedule that fired, and the task it submitted.
+        due: Option<Timestamp>,
+        task: Option<TaskId>,
+        /// Why a schedule skips due times, the first of them and the last.
+        skipped: Option<SkipReason>,
+        from: Option<Timestamp>,
+        to: Option<Timestamp>,
     }
 }
