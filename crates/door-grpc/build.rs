@@ -7,10 +7,11 @@ use prost::Message as _;
 use prost_types::field_descriptor_proto::Type;
 use prost_types::{DescriptorProto, FileDescriptorSet};
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "nexusd/sidecar.proto",
     "tenure/v1/broker.proto",
     "tenure/v1/common.proto",
+    "tenure/v1/schedules.proto",
     "tenure/v1/tasks.proto",
     "tenure/v1/topics.proto",
     "tenure/v1/workers.proto",

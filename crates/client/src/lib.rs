@@ -54,7 +54,9 @@ pub use reconnection::ReconnectionPolicy;
 pub use submission::{After, Submission, When};
 pub use subscribe::{ConnectionState, Subscribe};
 pub use subscriber::{Received, Subscriber, SubscriberStats};
-pub use verbs::{BroadcastReceiver, IncomingCall, Listener, Listing, Move, Query, ReceivedBroadcast, Waited};
+pub use verbs::{
+    BroadcastReceiver, IncomingCall, Listener, Listing, Move, NewSchedule, Query, ReceivedBroadcast, Waited,
+};
 pub use watch::{Watch, Watched, Watcher};
 pub use worker::{
     Context, Failure, Finish, Interrupt, IntoOutcome, LeaseClock, MESSAGE_BYTES_MAX, NOTE_BYTES_MAX, Outcome,
@@ -68,6 +70,7 @@ pub use tenure_wire::hello::Welcome;
 pub use tenure_wire::queue::{Counts, LimitInfo, QueueInfo, StateCounts, Thresholds};
 pub use tenure_wire::reply::Figure;
 pub use tenure_wire::task::{Accepted, DependencyInfo, Ended, TaskInfo, Terms, WaitEnd};
+pub use tenure_wire::schedule::{CatchUp, Overlap, ScheduleInfo, ScheduleState, SkipReason};
 pub use tenure_wire::topic::{
     EndedWhy, GapReason, Message, MessageKind, NewMessage, Policy, Published, Recovery, Response,
     SubscriptionInfo, TopicGap, TopicInfo,

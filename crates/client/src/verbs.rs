@@ -3,6 +3,7 @@
 mod calls;
 mod list;
 mod queries;
+mod schedules;
 mod steer;
 mod submit;
 mod topics;
@@ -10,5 +11,6 @@ mod wait;
 
 pub use calls::{BroadcastReceiver, IncomingCall, Listener, ReceivedBroadcast};
 pub use list::{Listing, Query};
+pub use schedules::NewSchedule;
 pub use steer::Move;
 pub use wait::Waited;

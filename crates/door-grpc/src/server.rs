@@ -22,6 +22,7 @@ use crate::codec::MESSAGE_BYTES_MAX;
 use crate::proto::DESCRIPTORS;
 use crate::proto::sidecar::sidecar_service_server::SidecarServiceServer;
 use crate::proto::tenure::v1::broker_server::BrokerServer;
+use crate::proto::tenure::v1::schedules_server::SchedulesServer;
 use crate::proto::tenure::v1::tasks_server::TasksServer;
 use crate::proto::tenure::v1::topics_server::TopicsServer;
 use crate::proto::tenure::v1::workers_server::WorkersServer;
@@ -46,6 +47,7 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
     health.set_serving::<TasksServer<GrpcService>>().await;
     health.set_serving::<WorkersServer<GrpcService>>().await;
     health.set_serving::<BrokerServer<GrpcService>>().await;
+    health.set_serving::<SchedulesServer<GrpcService>>().await;
     health.set_serving::<TopicsServer<GrpcService>>().await;
     health.set_serving::<SidecarServiceServer<GrpcService>>().await;
     let health_service = health_service.max_decoding_message_size(QUESTION_BYTES_MAX);
@@ -91,6 +93,7 @@ fn with_services(routes: Routes, door: &Arc<Door>, settings: &Settings) -> io::R
     let tasks = TasksServer::new(service.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let workers = WorkersServer::new(service.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let broker = BrokerServer::new(service.clone());
+    let schedules = SchedulesServer::new(service.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let topics = TopicsServer::new(service.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let sidecar = SidecarServiceServer::new(service).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let routes = routes
@@ -99,6 +102,7 @@ fn with_services(routes: Routes, door: &Arc<Door>, settings: &Settings) -> io::R
         .add_service(Guarded::new(tasks, door))
         .add_service(Guarded::new(workers, door))
         .add_service(Guarded::new(broker, door))
+        .add_service(Guarded::new(schedules, door))
         .add_service(Guarded::new(topics, door))
         .add_service(Guarded::for_existing_clients(sidecar, door));
     let unknown = async || Status::unimplemented(NO_METHOD).into_http::<Body>();

@@ -1,6 +1,7 @@
 //! The services: map each method to a session. They check the rights of the key first.
 
 mod broker;
+mod schedules;
 mod sidecar;
 mod tasks;
 mod topics;

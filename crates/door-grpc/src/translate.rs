@@ -5,6 +5,7 @@ mod ask;
 mod event;
 mod notice;
 mod refusal;
+mod schedule;
 mod topic;
 mod topic_refusal;
 mod word;
@@ -19,6 +20,7 @@ pub(crate) use ask::{
 pub(crate) use event::{KINDS_OF_ENDS, event, gap};
 pub(crate) use notice::{assign, continued, stop, wanted};
 pub(crate) use refusal::{no_key, refusal, status, unauthenticated, unavailable, unexpected, unknown_key};
+pub(crate) use schedule::{schedule, schedules, set_schedule};
 pub(crate) use topic::{
     answer, delivery, heartbeat, info, last_seen, publish, published, resume, resumed, subscribe,
     subscribe_with, subscription_status, topic_info, verdict,

@@ -20,6 +20,7 @@ mod preview;
 mod pulse;
 mod queues;
 mod recent;
+mod schedules;
 mod task;
 mod task_rows;
 mod tasks;
@@ -48,6 +49,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         page("/workers/{worker}", |call| Box::pin(workers::show(call))),
         page("/queues", |call| Box::pin(queues::list(call))),
         page("/queues/{queue}", |call| Box::pin(queues::show(call))),
+        page("/schedules", |call| Box::pin(schedules::page(call))),
         page("/topics", |call| Box::pin(topics::page(call))),
         page("/events", |call| Box::pin(events::page(call))),
         page("/live/events", |call| Box::pin(events::stream(call))),

@@ -6,6 +6,7 @@ mod ask;
 mod event;
 mod notice;
 mod refusal;
+mod schedule;
 mod topic;
 mod word;
 
@@ -17,6 +18,7 @@ pub(crate) use ask::{
 pub(crate) use event::{KINDS_OF_ENDS, ended_by, event};
 pub(crate) use notice::{assignment, call_answered, continued, stop, terms, wanted};
 pub(crate) use refusal::refusal;
+pub(crate) use schedule::set_schedule;
 pub(crate) use topic::{
     Begin, How, how, last_seen, message, publish, published, replay_complete, request, responded, resumed,
     subscribed, subscription, subscription_ended, subscription_list, subscription_paused, topic_gap,

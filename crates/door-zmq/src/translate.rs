@@ -190,7 +190,8 @@ fn engine_status(refusal: &Refusal) -> &'static str {
         Refusal::UnknownTask { .. }
         | Refusal::UnknownName { .. }
         | Refusal::UnknownWorker { .. }
-        | Refusal::UnknownQueue { .. } => "404",
+        | Refusal::UnknownQueue { .. }
+        | Refusal::UnknownSchedule { .. } => "404",
         Refusal::NotAllowed { .. } => "403",
         Refusal::NotAWorker
         | Refusal::StaleAttempt { .. }
@@ -201,6 +202,7 @@ fn engine_status(refusal: &Refusal) -> &'static str {
         Refusal::BadParent { .. }
         | Refusal::BadName { .. }
         | Refusal::BadValue { .. }
+        | Refusal::BadSchedule { .. }
         | Refusal::TooMany { .. }
         | Refusal::TooLate { .. } => "400",
         Refusal::Full { .. } => "503",

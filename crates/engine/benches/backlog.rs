@@ -267,6 +267,10 @@ impl Output for Sink {
         }
     }
 
+    fn body(&mut self, _: &[u8]) -> Blob {
+        Blob::EMPTY
+    }
+
     fn freed(&mut self, _: Blob) {}
 }
 

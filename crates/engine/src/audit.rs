@@ -63,6 +63,10 @@ impl Engine {
         for key in self.queues.keys() {
             self.audit_backlog(key, &mut expected);
         }
+        for (key, entry) in self.schedules.iter() {
+            assert_eq!(self.schedules.find(&entry.schedule.namespace, &entry.schedule.name), Some(key));
+            expected.arm(entry.armed_at, Timer::Schedule(key));
+        }
         self.audit_terms_and_ready_queues(&expected);
         self.audit_groups();
         self.audit_classes(&expected);

@@ -12,6 +12,7 @@ pub use crate::gauges::{Gauges, QueueGauge};
 use crate::id::{SessionId, TaskId};
 use crate::name::Name;
 pub use crate::registration::{OnClose, Unnamed, WorkerAbout, WorkerSpec, WorkerStats};
+use crate::schedule::{NewSchedule, ScheduleInfo};
 use crate::state::{StateName, TaskState, Wanted};
 use crate::task::Checkpoint;
 use crate::terms::{Backoff, OnLost, Terms};
@@ -69,6 +70,21 @@ pub enum Command {
     SetThresholds {
         queue: Name,
         thresholds: Option<Thresholds>,
+    },
+    /// Creates a schedule, or changes the one of this name.
+    SetSchedule(Box<NewSchedule>),
+    PauseSchedule {
+        schedule: Name,
+    },
+    ResumeSchedule {
+        schedule: Name,
+    },
+    RemoveSchedule {
+        schedule: Name,
+    },
+    /// Submits the task of a schedule now, whatever its times.
+    RunSchedule {
+        schedule: Name,
     },
     DrainWorker {
         worker: Name,
@@ -293,6 +309,10 @@ pub enum Query {
         worker: Name,
     },
     Limits,
+    Schedules,
+    Schedule {
+        schedule: Name,
+    },
     Counts,
 }
 
@@ -340,6 +360,7 @@ pub enum Answer {
     Queues(Vec<QueueInfo>),
     Workers(Vec<WorkerInfo>),
     Limits(Vec<LimitInfo>),
+    Schedules(Vec<ScheduleInfo>),
     Counts(Box<Counts>),
 }
 

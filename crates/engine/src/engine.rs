@@ -20,6 +20,7 @@ use crate::ranked_list::TaskRank;
 use crate::ready_queues::{ReadyQueueKey, ReadyQueues};
 use crate::record::{Change, LimitSetting, Output, QueueSetting, StateChange, WorkerHealth};
 use crate::refusal::Refusal;
+use crate::schedules::Schedules;
 use crate::settings::Settings;
 use crate::state::{StateName, TaskState, Wanted};
 use crate::state_index::StateIndex;
@@ -57,6 +58,7 @@ pub struct Engine {
     /// Held tasks whose holders have not yet received the notice that belongs to the event of this number.
     pub(crate) unsent_attempts: VecDeque<(u64, Slot)>,
     pub(crate) edges: Edges,
+    pub(crate) schedules: Schedules,
     /// Tasks that have ended and for which others wait; `resolve_dependents` empties it.
     pub(crate) resolving: VecDeque<Slot>,
     /// The dependencies of the task whose record is being written. Kept for its capacity.
@@ -95,6 +97,7 @@ impl Engine {
             overdue: BTreeSet::new(),
             unsent_attempts: VecDeque::new(),
             edges: Edges::default(),
+            schedules: Schedules::default(),
             resolving: VecDeque::new(),
             scratch: Vec::new(),
         }
@@ -126,6 +129,7 @@ impl Engine {
             self.fire(now, timer, out);
             self.prune_timers();
         }
+        self.fire_schedules(now, out);
         self.retire_ended(now, out);
         self.settle(now, out);
         self.check_backlogs(now, out);
@@ -141,7 +145,7 @@ impl Engine {
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let timers = self.timers.next();
         let retention = self.next_retirement();
-        timers.into_iter().chain(retention).min()
+        timers.into_iter().chain(retention).chain(self.schedules.next_turn()).min()
     }
 
     /// The number of the last event.
@@ -200,6 +204,9 @@ impl Engine {
             let setting =
                 LimitSetting { namespace: tag.namespace.clone(), tag: tag.name.clone(), limit: tag.limit };
             see(Change::Limit(&setting));
+        }
+        for (_, entry) in self.schedules.iter() {
+            see(Change::Schedule { schedule: &entry.schedule, progress: &entry.progress });
         }
     }
 
@@ -573,9 +580,12 @@ pub(crate) fn still_holds(tasks: &Tasks, at: Timestamp, timer: Timer) -> bool {
         Timer::Held(slot) => tasks
             .get(slot)
             .is_some_and(|task| task.state.holding().is_some_and(|holding| holding.check_at == at)),
-        Timer::Due(_) | Timer::Expires(_) | Timer::Worker(_) | Timer::Quarantine(_) | Timer::Backlog(_) => {
-            true
-        }
+        Timer::Due(_)
+        | Timer::Expires(_)
+        | Timer::Worker(_)
+        | Timer::Quarantine(_)
+        | Timer::Backlog(_)
+        | Timer::Schedule(_) => true,
     }
 }
 

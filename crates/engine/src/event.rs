@@ -7,6 +7,7 @@ use crate::backlog::Threshold;
 use crate::blob::Blob;
 use crate::id::TaskId;
 use crate::name::Name;
+use crate::schedule::SkipReason;
 use crate::state::Wanted;
 use crate::terms::Terms;
 use crate::time::Timestamp;
@@ -27,6 +28,7 @@ pub enum EventSubject {
     Worker { namespace: Name, worker: Name },
     Queue { namespace: Name, queue: Name },
     Tag { namespace: Name, tag: Name },
+    Schedule { namespace: Name, schedule: Name },
 }
 
 /// What happened.
@@ -176,6 +178,24 @@ pub enum EventData {
     LimitSet {
         limit: Option<u32>,
     },
+
+    // About a schedule.
+    /// It was created or changed.
+    ScheduleSet,
+    /// It has submitted its task for this due time.
+    ScheduleFired {
+        due: Timestamp,
+        task: TaskId,
+    },
+    /// It submits nothing for these due times.
+    ScheduleSkipped {
+        reason: SkipReason,
+        from: Timestamp,
+        to: Timestamp,
+    },
+    SchedulePaused,
+    ScheduleResumed,
+    ScheduleRemoved,
 }
 
 /// Why the broker considers a worker or an attempt dead.
@@ -281,6 +301,12 @@ impl EventData {
             EventData::QueueBacklogCleared { .. } => "queue-backlog-cleared",
             EventData::QueueThresholdsSet { .. } => "queue-thresholds-set",
             EventData::LimitSet { .. } => "limit-set",
+            EventData::ScheduleSet => "schedule-set",
+            EventData::ScheduleFired { .. } => "schedule-fired",
+            EventData::ScheduleSkipped { .. } => "schedule-skipped",
+            EventData::SchedulePaused => "schedule-paused",
+            EventData::ScheduleResumed => "schedule-resumed",
+            EventData::ScheduleRemoved => "schedule-removed",
         }
     }
 
@@ -301,7 +327,8 @@ impl Event {
             EventSubject::Task { terms, .. } => &terms.namespace,
             EventSubject::Worker { namespace, .. }
             | EventSubject::Queue { namespace, .. }
-            | EventSubject::Tag { namespace, .. } => namespace,
+            | EventSubject::Tag { namespace, .. }
+            | EventSubject::Schedule { namespace, .. } => namespace,
         }
     }
 

@@ -40,6 +40,8 @@ pub mod record;
 pub mod recover;
 mod refusal;
 mod registration;
+pub mod schedule;
+mod schedules;
 mod settings;
 mod size;
 mod slab;
@@ -73,6 +75,9 @@ pub use notice::Notice;
 pub use record::{Change, Output};
 pub use recover::Restore;
 pub use refusal::Refusal;
+pub use schedule::{
+    CatchUp, NewSchedule, Overlap, ScheduleInfo, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason,
+};
 pub use settings::Settings;
 pub use state::{StateName, TaskState};
 pub use task::{Checkpoint, Extras, Task, TermsKey};

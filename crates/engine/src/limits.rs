@@ -30,6 +30,24 @@ pub const LIMITED_TAGS_MAX: usize = 100_000;
 pub const REASON_BYTES_MAX: usize = 4 * 1024;
 /// The largest description of a worker, in its registration and in each heartbeat.
 pub const ABOUT_BYTES_MAX: usize = 160 * 1024;
+/// How many schedules one broker may hold.
+pub const SCHEDULES_MAX: usize = 10_000;
+/// The longest name of a schedule: the names of its tasks add the time.
+pub const SCHEDULE_NAME_BYTES_MAX: usize = 200;
+/// The largest body of a scheduled task, and of all of them together. They are kept in memory.
+pub const SCHEDULE_BODY_BYTES_MAX: usize = 64 * 1024;
+pub const SCHEDULE_BODIES_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The longest text that says when a schedule is due.
+pub const SCHEDULE_TIMING_BYTES_MAX: usize = 1024;
+pub const SCHEDULE_JITTER_MAX: Duration = Duration::from_secs(24 * 3600);
+/// How many missed due times `catch-up: all` makes up for.
+pub const CATCH_UP_MAX: usize = 100;
+/// A due time that passed this long ago is still on time.
+pub const ON_TIME: Duration = Duration::from_secs(60);
+/// How many due times one tick handles, so that many schedules at midnight do not delay everything else.
+pub const FIRINGS_PER_TICK: usize = 64;
+/// How many of its next due times a schedule shows.
+pub const NEXT_SHOWN: usize = 5;
 /// The largest page of a list.
 pub const PAGE_MAX: usize = 1_000;
 /// A page ends after the task that takes it to this size. Like every short page, it then has a cursor.

@@ -11,6 +11,7 @@ use crate::event::{Event, EventData};
 use crate::id::SessionId;
 use crate::name::Name;
 use crate::notice::Notice;
+use crate::schedule::{ScheduleProgress, ScheduleSetting};
 use crate::state::TaskState;
 use crate::task::Task;
 use crate::terms::Terms;
@@ -27,6 +28,13 @@ pub enum Change<'a> {
     Worker(&'a WorkerHealth),
     Queue(&'a QueueSetting),
     Limit(&'a LimitSetting),
+    /// A schedule that a client has set.
+    Schedule {
+        schedule: &'a ScheduleSetting,
+        progress: &'a ScheduleProgress,
+    },
+    /// A schedule has come further. Its body and terms are not written again.
+    ScheduleProgress(&'a ScheduleProgress),
     /// An event without a change of state.
     Nothing,
 }
@@ -85,6 +93,8 @@ pub struct StateChange<'a> {
 pub trait Output {
     fn record(&mut self, event: Event, change: Change<'_>);
     fn notice(&mut self, to: SessionId, notice: Notice);
+    /// Stores the body of a task that a schedule submits, and says where it is.
+    fn body(&mut self, bytes: &[u8]) -> Blob;
     /// A task is about to change its state; its record follows. A start, which keeps its holder, has only the record.
     fn changes(&mut self, _change: StateChange<'_>) {}
     /// These bytes are no longer needed: their task is forgotten, they are the result of an attempt that was

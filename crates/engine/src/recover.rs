@@ -17,6 +17,8 @@ use crate::id::{Slot, TaskId, WorkerKey};
 use crate::name::Name;
 use crate::ranked_list::TaskRank;
 use crate::record::{LimitSetting, Output, QueueSetting, WorkerHealth};
+use crate::schedule::{ScheduleProgress, ScheduleSetting};
+use crate::schedules::ScheduleEntry;
 use crate::settings::Settings;
 use crate::state::{PauseCause, PauseInfo, StateName, TaskState};
 use crate::state_index::order;
@@ -156,6 +158,15 @@ impl Restore {
         self.engine.tags.close_if_unused(key);
     }
 
+    pub fn schedule(&mut self, schedule: ScheduleSetting, progress: ScheduleProgress) {
+        self.engine.schedules.put(ScheduleEntry::new(schedule, progress));
+    }
+
+    /// How far a schedule has come. One that is not known was removed later, or its record is lost.
+    pub fn schedule_progress(&mut self, progress: ScheduleProgress) {
+        self.engine.schedules.restore_progress(progress);
+    }
+
     /// Notes the number of a stored event. The next event gets a number higher than all of them.
     pub fn event(&mut self, seq: u64) {
         self.engine.next_event = self.engine.next_event.max(seq + 1);
@@ -202,6 +213,7 @@ impl Restore {
         engine.settle(now, &mut DiscardOutput);
         engine.retire_ended(now, &mut DiscardOutput);
         engine.mark_backlogs_dirty();
+        engine.arm_schedules();
         self.engine
     }
 
@@ -402,5 +414,8 @@ struct DiscardOutput;
 impl Output for DiscardOutput {
     fn record(&mut self, _: crate::Event, _: crate::Change<'_>) {}
     fn notice(&mut self, _: crate::SessionId, _: crate::Notice) {}
+    fn body(&mut self, _: &[u8]) -> crate::Blob {
+        unreachable!("no schedule fires while an engine is restored")
+    }
     fn freed(&mut self, _: crate::Blob) {}
 }

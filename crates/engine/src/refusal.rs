@@ -25,6 +25,13 @@ pub enum Refusal {
     UnknownQueue {
         queue: Name,
     },
+    UnknownSchedule {
+        schedule: Name,
+    },
+    /// The text does not say when the schedule is due.
+    BadSchedule {
+        why: Box<str>,
+    },
     /// The parent named at submission does not exist or is already cancelled.
     BadParent {
         parent: TaskId,
@@ -85,7 +92,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// The codes of all refusals of the engine, in the order of the variants.
-    pub const CODES: [&str; 17] = [
+    pub const CODES: [&str; 19] = [
         "unknown-task",
         "unknown-name",
         "not-a-worker",
@@ -103,6 +110,8 @@ impl Refusal {
         "full",
         "not-allowed",
         "too-late",
+        "unknown-schedule",
+        "bad-schedule",
     ];
 
     /// The stable code, the same in every door.
@@ -113,6 +122,8 @@ impl Refusal {
             Refusal::NotAWorker => "not-a-worker",
             Refusal::UnknownWorker { .. } => "unknown-worker",
             Refusal::UnknownQueue { .. } => "unknown-queue",
+            Refusal::UnknownSchedule { .. } => "unknown-schedule",
+            Refusal::BadSchedule { .. } => "bad-schedule",
             Refusal::BadParent { .. } => "bad-parent",
             Refusal::IdTaken { .. } => "id-taken",
             Refusal::NameTaken { .. } => "name-taken",
@@ -137,6 +148,8 @@ impl fmt::Display for Refusal {
             Refusal::NotAWorker => f.write_str("this session is not a registered worker: register first"),
             Refusal::UnknownWorker { worker } => write!(f, "there is no worker {worker}"),
             Refusal::UnknownQueue { queue } => write!(f, "there is no queue {queue}"),
+            Refusal::UnknownSchedule { schedule } => write!(f, "there is no schedule {schedule}"),
+            Refusal::BadSchedule { why } => f.write_str(why),
             Refusal::BadParent { parent } => write!(f, "the parent {parent} does not exist or was cancelled"),
             Refusal::IdTaken { task } => write!(f, "the id {task} belongs to another task: choose another"),
             Refusal::NameTaken { name, task } => {

@@ -9,6 +9,7 @@ use crate::name::Name;
 use crate::notice::Notice;
 use crate::refusal::Refusal;
 use crate::state::{Holding, TaskState};
+use crate::schedule::ScheduleInfo;
 use crate::terms::Terms;
 use crate::why::Why;
 
@@ -30,6 +31,7 @@ impl Answer {
             }
             Answer::Queues(queues) => queues.iter().map(|queue| NUMBERS + text(&queue.queue)).sum(),
             Answer::Limits(limits) => limits.iter().map(|limit| TEXT + text(&limit.tag)).sum(),
+            Answer::Schedules(schedules) => schedules.iter().map(ScheduleInfo::size).sum(),
             Answer::Counts(_) => NUMBERS,
         }
     }
@@ -132,13 +134,26 @@ impl WorkerInfo {
     }
 }
 
+impl ScheduleInfo {
+    /// Doors show how long the body is, not the body.
+    fn size(&self) -> usize {
+        let schedule = &self.schedule;
+        NUMBERS
+            + text(&schedule.name)
+            + text(&schedule.when)
+            + optional(schedule.zone.as_deref())
+            + schedule.terms.size()
+    }
+}
+
 impl Event {
     pub fn size(&self) -> usize {
         let about = match &self.about {
             EventSubject::Task { terms, .. } => terms.size(),
             EventSubject::Worker { namespace, worker: name }
             | EventSubject::Queue { namespace, queue: name }
-            | EventSubject::Tag { namespace, tag: name } => text(namespace) + text(name),
+            | EventSubject::Tag { namespace, tag: name }
+            | EventSubject::Schedule { namespace, schedule: name } => text(namespace) + text(name),
         };
         let kind = match &self.kind {
             EventData::Submitted { unserved } => unserved.as_ref().map_or(0, Why::size),
@@ -181,7 +196,13 @@ impl Event {
             | EventData::QueueBacklog { .. }
             | EventData::QueueBacklogCleared { .. }
             | EventData::QueueThresholdsSet { .. }
-            | EventData::LimitSet { .. } => 0,
+            | EventData::LimitSet { .. }
+            | EventData::ScheduleSet
+            | EventData::ScheduleFired { .. }
+            | EventData::ScheduleSkipped { .. }
+            | EventData::SchedulePaused
+            | EventData::ScheduleResumed
+            | EventData::ScheduleRemoved => 0,
         };
         NUMBERS + about + kind
     }

@@ -225,6 +225,12 @@ impl Core {
                 self.note_worker(session, worker, &reply);
                 reply
             }
+            Request::Command(Command::SetSchedule(_) | Command::RunSchedule { .. }) if self.draining => {
+                Err(HubRefusal::Draining)
+            }
+            Request::Command(Command::SetSchedule(_) | Command::RunSchedule { .. }) if self.disk_full => {
+                Err(HubRefusal::DiskFull)
+            }
             Request::Command(command) => self.command(now, &peer, command),
             Request::Query(query) => self.answer(session, |core| core.query(&peer, &query)),
             Request::Stats => {
@@ -386,6 +392,7 @@ impl Core {
         }
         self.disk_full = full;
         self.stats.disk_full = full;
+        self.engine.hold_schedules(self.disk_full || self.draining);
     }
 
     pub fn configure(&mut self, settings: &Settings) {
@@ -402,6 +409,7 @@ impl Core {
     /// Refuses new tasks from now on, and tells all sessions that the broker stops.
     pub fn drain(&mut self) {
         self.draining = true;
+        self.engine.hold_schedules(true);
         for entry in self.sessions.values() {
             entry.mailbox.put(Delivery::Goodbye);
         }
@@ -580,6 +588,10 @@ impl Output for Journaling<'_> {
     fn changes(&mut self, change: StateChange<'_>) {
         self.stats.changed(&change);
         self.flows.changed(&change);
+    }
+
+    fn body(&mut self, bytes: &[u8]) -> Blob {
+        self.batches.blob(bytes)
     }
 
     fn freed(&mut self, blob: Blob) {

@@ -83,8 +83,7 @@ pub mod words {
     };
     pub use tenure_engine::terms::{Backoff, OnLost, Terms};
     pub use tenure_engine::{
-        Blob, Checkpoint, DEFAULT_NAMESPACE, Name, NotAnId, Passed, Refusal, SessionId, Settings, TaskId,
-        Threshold, Thresholds, Timestamp, UNSAID, WaitEnd, WaitOn, WaitedFor, Why, is_invisible,
+        Blob, Checkpoint, DEFAULT_NAMESPACE, Name, NotAnId, Passed, Refusal, SessionId, Settings, TaskId, Threshold, Thresholds, Timestamp, UNSAID, WaitEnd, WaitOn, WaitedFor, Why, is_invisible, CatchUp, NewSchedule, Overlap, ScheduleInfo, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason,
     };
 }
 

@@ -102,12 +102,13 @@ fn rows(request: &Request) -> usize {
     match query {
         Query::List(list) => list.limit.max(1),
         Query::ScanTasks { limit, .. } | Query::ScanWorkers { limit, .. } => (*limit).max(1),
-        Query::Queues | Query::Workers => ROWS_OF_TABLE,
+        Query::Queues | Query::Workers | Query::Schedules => ROWS_OF_TABLE,
         Query::Show { .. }
         | Query::Find { .. }
         | Query::Explain { .. }
         | Query::Queue { .. }
         | Query::Worker { .. }
+        | Query::Schedule { .. }
         | Query::Limits
         | Query::Counts => 0,
     }

@@ -170,7 +170,12 @@ fn command_needs(command: &Command) -> Needs {
         | Command::Resume { .. }
         | Command::Retry { .. }
         | Command::Move { .. }
-        | Command::Abandon(_) => Needs::Right(Right::Submit),
+        | Command::Abandon(_)
+        | Command::SetSchedule(_)
+        | Command::PauseSchedule { .. }
+        | Command::ResumeSchedule { .. }
+        | Command::RemoveSchedule { .. }
+        | Command::RunSchedule { .. } => Needs::Right(Right::Submit),
         Command::SetLimit { .. }
         | Command::PauseQueue { .. }
         | Command::ResumeQueue { .. }

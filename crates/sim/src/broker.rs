@@ -123,6 +123,11 @@ impl Broker {
         self.turn(now)
     }
 
+    /// The broker's clock was set, and the broker noticed it.
+    pub(crate) fn set_clock(&mut self, from: Timestamp, to: Timestamp) {
+        self.core.clock_set(from, to);
+    }
+
     /// The maintenance thread does one of its jobs.
     pub(crate) fn keep(&mut self) -> bool {
         self.maintenance_thread.turn()

@@ -4,7 +4,7 @@
 //! A world (`world.rs`) is a queue of scheduled events. Clients and workers talk to the broker over links that
 //! delay and break; the broker's process and power fail at any write; the promise checker (`promises.rs`) records
 //! what was promised and inspects the broker again and again. A seed that breaks a promise replays exactly. Topics
-//! (`topics/`) have their own world with the same seed.
+//! (`topics/`) and schedules (`schedules.rs`) have their own worlds with the same seed.
 
 mod broker;
 mod client;
@@ -14,6 +14,7 @@ mod plan;
 mod promises;
 mod random;
 mod running_attempts;
+mod schedules;
 pub mod topics;
 mod worker;
 mod world;

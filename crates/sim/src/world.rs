@@ -125,10 +125,11 @@ pub struct Outcome {
 /// Simulates one world.
 pub fn live(plan: Plan) -> Outcome {
     let of_keys = crate::keys::live(plan.seed, plan.mutation);
+    let of_schedules = crate::schedules::live(plan.seed, plan.mutation);
     let mut world = World::new(plan);
     world.run();
     Outcome {
-        broken: world.promises.broken().iter().cloned().chain(of_keys).collect(),
+        broken: world.promises.broken().iter().cloned().chain(of_keys).chain(of_schedules).collect(),
         tasks: world.promises.tasks(),
         happenings: world.entries,
         restarts: world.promises.restarts,

@@ -193,6 +193,10 @@ impl Output for Journaling<'_> {
         self.0.record(&event, change);
     }
     fn notice(&mut self, _: SessionId, _: Notice) {}
+    fn body(&mut self, bytes: &[u8]) -> Blob {
+        self.0.blob(bytes)
+    }
+
     fn freed(&mut self, blob: Blob) {
         self.0.dead(blob);
     }

@@ -137,6 +137,7 @@ fn event_line(event: &Event) -> String {
         EventSubject::Worker { namespace, worker } => format!("worker {worker} of {namespace}"),
         EventSubject::Queue { namespace, queue } => format!("queue {queue} of {namespace}"),
         EventSubject::Tag { namespace, tag } => format!("tag {tag} of {namespace}"),
+        EventSubject::Schedule { namespace, schedule } => format!("schedule {schedule} of {namespace}"),
     };
     format!("event {} at {} {} {about}", event.seq, event.at, event.kind.as_str())
 }
@@ -168,6 +169,18 @@ fn change_line(change: &ChangeView, terms: &[Arc<Terms>]) -> Option<String> {
         }
         ChangeView::Setting(Setting::Limit(limit)) => {
             format!("limit of tag {} of {} {:?}", limit.tag, limit.namespace, limit.limit)
+        }
+        ChangeView::Setting(Setting::Schedule(schedule, progress)) => {
+            format!(
+                "schedule {} of {} when {:?} {}",
+                schedule.name, schedule.namespace, schedule.when, progress.state
+            )
+        }
+        ChangeView::Setting(Setting::ScheduleProgress(progress)) => {
+            format!(
+                "schedule {} of {} settled up to {} {}",
+                progress.name, progress.namespace, progress.settled, progress.state
+            )
         }
     })
 }

@@ -32,6 +32,10 @@ impl Output for Listening<'_> {
         }
     }
 
+    fn body(&mut self, bytes: &[u8]) -> Blob {
+        self.batches.blob(bytes)
+    }
+
     fn freed(&mut self, blob: Blob) {
         self.batches.dead(blob);
     }

@@ -2,6 +2,7 @@
 
 use crate::Name;
 use crate::id::TaskId;
+use crate::schedule::SkipReason;
 use crate::schema::{message, row, words};
 use crate::time::Timestamp;
 use crate::why::Why;
@@ -58,6 +59,14 @@ words! {
 
         // About a tag.
         LimitSet = "limit-set",
+
+        // About a schedule.
+        ScheduleSet = "schedule-set",
+        ScheduleFired = "schedule-fired",
+        ScheduleSkipped = "schedule-skipped",
+        SchedulePaused = "schedule-paused",
+        ScheduleResumed = "schedule-resumed",
+        ScheduleRemoved = "schedule-removed",
     }
 }
 
@@ -135,5 +144,13 @@ message! {
         age_ms: Option<u64>,
         /// Suspended: how many of the tasks it waits for have not ended.
         open: Option<u32>,
+        schedule: Option<Name>,
+        /// The due time of a schedule that fired, and the task it submitted.
+        due: Option<Timestamp>,
+        task: Option<TaskId>,
+        /// Why a schedule skips due times, the first of them and the last.
+        skipped: Option<SkipReason>,
+        from: Option<Timestamp>,
+        to: Option<Timestamp>,
     }
 }

@@ -31,6 +31,7 @@ pub mod queue;
 pub mod refusal;
 pub mod reply;
 pub mod request;
+pub mod schedule;
 pub mod task;
 pub mod time;
 pub mod topic;

@@ -16,6 +16,8 @@ words! {
         NotAWorker = "not-a-worker",
         UnknownWorker = "unknown-worker",
         UnknownQueue = "unknown-queue",
+        UnknownSchedule = "unknown-schedule",
+        BadSchedule = "bad-schedule",
         BadParent = "bad-parent",
         IdTaken = "id-taken",
         NameTaken = "name-taken",
@@ -62,6 +64,7 @@ message! {
         name: Option<Name>,
         worker: Option<Name>,
         queue: Option<Name>,
+        schedule: Option<Name>,
         /// The attempt that was presented.
         attempt: Option<u32>,
         /// The current attempt.
@@ -92,6 +95,7 @@ impl Refusal {
             name: None,
             worker: None,
             queue: None,
+            schedule: None,
             attempt: None,
             current: None,
             state: None,

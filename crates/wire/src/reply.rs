@@ -8,6 +8,7 @@ use crate::hello::Welcome;
 use crate::id::TaskId;
 use crate::queue::{Counts, LimitInfo, QueueInfo};
 use crate::refusal::Refusal;
+use crate::schedule::ScheduleList;
 use crate::schema::{kinds, message, row};
 use crate::task::{Accepted, Ended, TaskInfo};
 use crate::time::Timestamp;
@@ -34,6 +35,7 @@ kinds! {
         Queues(QueueList) = "queues",
         Workers(WorkerList) = "workers",
         Limits(LimitList) = "limits",
+        Schedules(ScheduleList) = "schedules",
         Counts(Box<Counts>) = "counts",
         /// A body or a result.
         Bytes(BytesReply) = "bytes",

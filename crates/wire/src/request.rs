@@ -8,6 +8,7 @@ use crate::event::EventKind;
 use crate::hello::Hello;
 use crate::id::TaskId;
 use crate::queue::Thresholds;
+use crate::schedule::{OneSchedule, SetSchedule};
 use crate::schema::{kinds, message};
 use crate::task::{Completion, Held, NewTask, Terms};
 use crate::time::Timestamp;
@@ -34,6 +35,11 @@ kinds! {
         PauseQueue(OneQueue) = "pause-queue",
         ResumeQueue(OneQueue) = "resume-queue",
         SetThresholds(SetThresholds) = "set-thresholds",
+        SetSchedule(Box<SetSchedule>) = "set-schedule",
+        PauseSchedule(OneSchedule) = "pause-schedule",
+        ResumeSchedule(OneSchedule) = "resume-schedule",
+        RemoveSchedule(OneSchedule) = "remove-schedule",
+        RunSchedule(OneSchedule) = "run-schedule",
         DrainWorker(OneWorker) = "drain-worker",
         ClearWorker(OneWorker) = "clear-worker",
         Backup(Backup) = "backup",
@@ -46,6 +52,8 @@ kinds! {
         Queues = "queues",
         Workers = "workers",
         Limits = "limits",
+        Schedules = "schedules",
+        Schedule(OneSchedule) = "schedule",
         Counts = "counts",
         Stats = "stats",
         Body(OneTask) = "body",

@@ -51,6 +51,11 @@ impl SubmitTemplate {
         })
     }
 
+    /// The template itself, for a schedule.
+    pub(crate) fn into_task(self) -> Result<NewTask, Refusal> {
+        self.0
+    }
+
     /// One task of a submission. Its terms must be among those of its request.
     pub(crate) fn submission(templates: &[SubmitTemplate], task: pb::NewTask) -> Result<Submission, Refusal> {
         let Some(SubmitTemplate(template)) = templates.get(task.terms as usize) else {

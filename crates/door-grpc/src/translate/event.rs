@@ -11,7 +11,7 @@ use crate::proto::tenure::v1::watch_response::News;
 pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
 
 /// All kinds of events there are.
-pub(super) const KINDS: [&str; 39] = [
+pub(super) const KINDS: [&str; 45] = [
     "submitted",
     "released",
     "dependencies-met",
@@ -51,18 +51,28 @@ pub(super) const KINDS: [&str; 39] = [
     "queue-backlog-cleared",
     "queue-thresholds-set",
     "limit-set",
+    "schedule-set",
+    "schedule-fired",
+    "schedule-skipped",
+    "schedule-paused",
+    "schedule-resumed",
+    "schedule-removed",
 ];
 
 pub(crate) fn event(event: &Event) -> News {
     let (task, attempt) = match &event.about {
         EventSubject::Task { id, attempt, terms: _ } => (id.to_string(), *attempt),
-        EventSubject::Worker { .. } | EventSubject::Queue { .. } | EventSubject::Tag { .. } => {
-            (String::new(), 0)
-        }
+        EventSubject::Worker { .. }
+        | EventSubject::Queue { .. }
+        | EventSubject::Tag { .. }
+        | EventSubject::Schedule { .. } => (String::new(), 0),
     };
     let mut detail = detail(&event.kind);
     if let EventSubject::Tag { tag, .. } = &event.about {
         detail.get_or_insert_default().tag = tag.to_string();
+    }
+    if let EventSubject::Schedule { schedule, .. } = &event.about {
+        detail.get_or_insert_default().schedule = schedule.to_string();
     }
     News::Event(pb::Event {
         seq: event.seq,
@@ -140,6 +150,15 @@ fn detail(kind: &EventData) -> Option<pb::EventDetail> {
         EventData::QueueThresholdsSet { depth, age } => {
             pb::EventDetail { depth: depth.map(u64::from), age_ms: age.map(span), ..blank() }
         }
+        EventData::ScheduleFired { due, task } => {
+            pb::EventDetail { due: Some(due.0), fired_task: task.to_string(), ..blank() }
+        }
+        EventData::ScheduleSkipped { reason, from, to } => pb::EventDetail {
+            skipped: reason.as_str().to_owned(),
+            skipped_from: Some(from.0),
+            skipped_to: Some(to.0),
+            ..blank()
+        },
         EventData::LimitSet { limit } => pb::EventDetail { limit: *limit, ..blank() },
         EventData::Suspended { open, .. } => pb::EventDetail { open: Some(*open), ..blank() },
         EventData::Released
@@ -160,7 +179,11 @@ fn detail(kind: &EventData) -> Option<pb::EventDetail> {
         | EventData::WorkerDraining
         | EventData::WorkerCleared
         | EventData::QueuePaused
-        | EventData::QueueResumed => return None,
+        | EventData::QueueResumed
+        | EventData::ScheduleSet
+        | EventData::SchedulePaused
+        | EventData::ScheduleResumed
+        | EventData::ScheduleRemoved => return None,
     })
 }
 

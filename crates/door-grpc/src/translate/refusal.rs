@@ -96,11 +96,15 @@ fn engine_code(no: &Refusal) -> Code {
         Refusal::UnknownTask { .. }
         | Refusal::UnknownName { .. }
         | Refusal::UnknownWorker { .. }
-        | Refusal::UnknownQueue { .. } => Code::NotFound,
+        | Refusal::UnknownQueue { .. }
+        | Refusal::UnknownSchedule { .. } => Code::NotFound,
         Refusal::IdTaken { .. } | Refusal::NameTaken { .. } | Refusal::WorkerTaken { .. } => {
             Code::AlreadyExists
         }
-        Refusal::BadName { .. } | Refusal::BadValue { .. } | Refusal::TooMany { .. } => Code::InvalidArgument,
+        Refusal::BadName { .. }
+        | Refusal::BadValue { .. }
+        | Refusal::BadSchedule { .. }
+        | Refusal::TooMany { .. } => Code::InvalidArgument,
         Refusal::BadParent { .. }
         | Refusal::NotAWorker
         | Refusal::WrongState { .. }
@@ -130,6 +134,8 @@ fn engine_facts(no: &Refusal) -> Vec<(&'static str, String)> {
         Refusal::UnknownWorker { worker } | Refusal::WorkerTaken { worker } => {
             vec![("worker", worker.to_string())]
         }
+        Refusal::UnknownSchedule { schedule } => vec![("schedule", schedule.to_string())],
+        Refusal::BadSchedule { why } => vec![("why", why.to_string())],
         Refusal::UnknownQueue { queue } => vec![("queue", queue.to_string())],
         Refusal::NameTaken { name, task } => vec![("name", name.to_string()), ("task", task.to_string())],
         Refusal::StaleAttempt { task, attempt, current, state } => vec![

@@ -45,6 +45,9 @@ fn subject(event: &Event) -> Markup {
         EventSubject::Queue { queue, .. } => {
             html! { "queue " a href={ "/queues/" (escaped(queue)) } { (queue) } }
         }
+        EventSubject::Schedule { schedule, .. } => {
+            html! { "schedule " a href="/schedules" { (schedule) } }
+        }
         EventSubject::Tag { tag, .. } => html! { "tag " a href={ "/tasks?tag=" (escaped(tag)) } { (tag) } },
     }
 }
@@ -61,6 +64,7 @@ pub(super) fn level(kind: &EventData) -> &'static str {
         | EventData::QueueUnserved { .. }
         | EventData::QueueBacklog { .. }
         | EventData::Paused { .. }
+        | EventData::ScheduleSkipped { .. }
         | EventData::Cancelled { .. } => "warn",
         EventData::Completed { .. }
         | EventData::HolderReturned { .. }
@@ -92,6 +96,11 @@ pub(super) fn level(kind: &EventData) -> &'static str {
         | EventData::QueuePaused
         | EventData::QueueResumed
         | EventData::QueueThresholdsSet { .. }
+        | EventData::ScheduleSet
+        | EventData::ScheduleFired { .. }
+        | EventData::SchedulePaused
+        | EventData::ScheduleResumed
+        | EventData::ScheduleRemoved
         | EventData::LimitSet { .. } => "plain",
     }
 }
@@ -165,6 +174,13 @@ fn sentence(event: &Event) -> String {
             let parts: Vec<String> = depth.into_iter().chain(age.map(span)).collect();
             if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
         }
+        EventData::ScheduleFired { due, task } => format!("{} for {}", short(*task), due.rfc3339()),
+        EventData::ScheduleSkipped { reason, from, to } if from == to => {
+            format!("{}: {}", from.rfc3339(), reason.as_str())
+        }
+        EventData::ScheduleSkipped { reason, from, to } => {
+            format!("{} to {}: {}", from.rfc3339(), to.rfc3339(), reason.as_str())
+        }
         EventData::LimitSet { limit } => {
             limit.map_or("removed".to_owned(), |limit| format!("at most {limit} at once"))
         }
@@ -181,7 +197,11 @@ fn sentence(event: &Event) -> String {
         | EventData::WorkerDraining
         | EventData::WorkerCleared
         | EventData::QueuePaused
-        | EventData::QueueResumed => String::new(),
+        | EventData::QueueResumed
+        | EventData::ScheduleSet
+        | EventData::SchedulePaused
+        | EventData::ScheduleResumed
+        | EventData::ScheduleRemoved => String::new(),
     }
 }
 

@@ -27,17 +27,19 @@ pub(super) enum Section {
     Tasks,
     Workers,
     Queues,
+    Schedules,
     Topics,
     Events,
     /// A page that the navigation does not lead to.
     Other,
 }
 
-const NAVIGATION: [(Section, &str, &str); 6] = [
+const NAVIGATION: [(Section, &str, &str); 7] = [
     (Section::Overview, "/", "Overview"),
     (Section::Tasks, "/tasks", "Tasks"),
     (Section::Workers, "/workers", "Workers"),
     (Section::Queues, "/queues", "Queues"),
+    (Section::Schedules, "/schedules", "Schedules"),
     (Section::Topics, "/topics", "Topics"),
     (Section::Events, "/events", "Events"),
 ];

@@ -11,9 +11,10 @@ use super::word::{millis, some_millis, texts, time, wanted};
 pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
 
 /// All kinds of events there are.
-pub(super) const KINDS: [&str; 38] = [
+pub(super) const KINDS: [&str; 45] = [
     "submitted",
     "released",
+    "dependencies-met",
     "due",
     "assigned",
     "started",
@@ -50,6 +51,12 @@ pub(super) const KINDS: [&str; 38] = [
     "queue-backlog-cleared",
     "queue-thresholds-set",
     "limit-set",
+    "schedule-set",
+    "schedule-fired",
+    "schedule-skipped",
+    "schedule-paused",
+    "schedule-resumed",
+    "schedule-removed",
 ];
 
 /// Refuses kinds of events that this broker does not have: the client would wait without end.
@@ -61,9 +68,18 @@ pub(crate) fn check_kinds(filter: &EventFilter) -> Result<(), HubRefusal> {
 }
 
 pub(crate) fn event(event: &Event) -> Value {
+    let schedule = match &event.about {
+        EventSubject::Schedule { schedule, .. } => Some(&**schedule),
+        EventSubject::Task { .. }
+        | EventSubject::Worker { .. }
+        | EventSubject::Queue { .. }
+        | EventSubject::Tag { .. } => None,
+    };
     let (task, attempt, tag) = match &event.about {
         EventSubject::Task { id, attempt, terms: _ } => (Some(id.to_string()), Some(*attempt), None),
-        EventSubject::Worker { .. } | EventSubject::Queue { .. } => (None, None, None),
+        EventSubject::Worker { .. } | EventSubject::Queue { .. } | EventSubject::Schedule { .. } => {
+            (None, None, None)
+        }
         EventSubject::Tag { tag, .. } => (None, None, Some(&**tag)),
     };
     json!({
@@ -76,6 +92,7 @@ pub(crate) fn event(event: &Event) -> Value {
         "submitter": event.submitter().map(|submitter| &**submitter),
         "worker": event.worker().map(|worker| &**worker),
         "tag": tag,
+        "schedule": schedule,
         "more": more(&event.kind),
     })
 }
@@ -130,6 +147,10 @@ fn more(kind: &EventData) -> Value {
             json!({ "depth": depth, "age_ms": some_millis(*age) })
         }
         EventData::LimitSet { limit } => json!({ "limit": limit }),
+        EventData::ScheduleFired { due, task } => json!({ "due": time(*due), "task": task.to_string() }),
+        EventData::ScheduleSkipped { reason, from, to } => {
+            json!({ "skipped": reason.as_str(), "from": time(*from), "to": time(*to) })
+        }
         EventData::Released
         | EventData::DependenciesMet
         | EventData::Due
@@ -148,7 +169,11 @@ fn more(kind: &EventData) -> Value {
         | EventData::WorkerDraining
         | EventData::WorkerCleared
         | EventData::QueuePaused
-        | EventData::QueueResumed => json!({}),
+        | EventData::QueueResumed
+        | EventData::ScheduleSet
+        | EventData::SchedulePaused
+        | EventData::ScheduleResumed
+        | EventData::ScheduleRemoved => json!({}),
     }
 }
 

@@ -34,10 +34,12 @@ fn engine_status(no: &Refusal) -> StatusCode {
         Refusal::UnknownTask { .. }
         | Refusal::UnknownName { .. }
         | Refusal::UnknownWorker { .. }
-        | Refusal::UnknownQueue { .. } => StatusCode::NOT_FOUND,
+        | Refusal::UnknownQueue { .. }
+        | Refusal::UnknownSchedule { .. } => StatusCode::NOT_FOUND,
         Refusal::BadName { .. }
         | Refusal::BadValue { .. }
         | Refusal::TooMany { .. }
+        | Refusal::BadSchedule { .. }
         | Refusal::BadParent { .. } => StatusCode::BAD_REQUEST,
         Refusal::IdTaken { .. }
         | Refusal::NameTaken { .. }
@@ -67,6 +69,7 @@ fn engine_action(no: &Refusal) -> &'static str {
         Refusal::BadName { .. }
         | Refusal::BadValue { .. }
         | Refusal::TooMany { .. }
+        | Refusal::BadSchedule { .. }
         | Refusal::BadParent { .. }
         | Refusal::TooLate { .. }
         | Refusal::WrongState { .. }
@@ -76,7 +79,8 @@ fn engine_action(no: &Refusal) -> &'static str {
         Refusal::UnknownTask { .. }
         | Refusal::UnknownName { .. }
         | Refusal::UnknownWorker { .. }
-        | Refusal::UnknownQueue { .. } => "check what the request refers to",
+        | Refusal::UnknownQueue { .. }
+        | Refusal::UnknownSchedule { .. } => "check what the request refers to",
         Refusal::NotAWorker | Refusal::WorkerTaken { .. } => "register, then try again",
         Refusal::Full { .. } => "wait, then try again",
     }
@@ -101,6 +105,8 @@ fn engine_facts(no: &Refusal) -> Vec<(&'static str, Value)> {
         Refusal::UnknownWorker { worker } | Refusal::WorkerTaken { worker } => {
             vec![("worker", (&**worker).into())]
         }
+        Refusal::UnknownSchedule { schedule } => vec![("schedule", (&**schedule).into())],
+        Refusal::BadSchedule { why } => vec![("why", (&**why).into())],
         Refusal::UnknownQueue { queue } => vec![("queue", (&**queue).into())],
         Refusal::NameTaken { name, task } => {
             vec![("name", (&**name).into()), ("task", task.to_string().into())]

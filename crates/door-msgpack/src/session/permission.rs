@@ -57,6 +57,13 @@ pub(super) fn check(
         | Request::PauseQueue(_)
         | Request::ResumeQueue(_)
         | Request::SetThresholds(_)
+        | Request::SetSchedule(_)
+        | Request::PauseSchedule(_)
+        | Request::ResumeSchedule(_)
+        | Request::RemoveSchedule(_)
+        | Request::RunSchedule(_)
+        | Request::Schedules
+        | Request::Schedule(_)
         | Request::DrainWorker(_)
         | Request::ClearWorker(_)
         | Request::Backup(_)

@@ -73,6 +73,11 @@ impl Session {
             Request::PauseQueue(one) => Command::PauseQueue { queue: one.queue },
             Request::ResumeQueue(one) => Command::ResumeQueue { queue: one.queue },
             Request::SetThresholds(set) => translate::set_thresholds(set),
+            Request::SetSchedule(set) => translate::set_schedule(*set)?,
+            Request::PauseSchedule(one) => Command::PauseSchedule { schedule: one.schedule },
+            Request::ResumeSchedule(one) => Command::ResumeSchedule { schedule: one.schedule },
+            Request::RemoveSchedule(one) => Command::RemoveSchedule { schedule: one.schedule },
+            Request::RunSchedule(one) => Command::RunSchedule { schedule: one.schedule },
             Request::DrainWorker(one) => Command::DrainWorker { worker: one.worker },
             Request::ClearWorker(one) => Command::ClearWorker { worker: one.worker },
 
@@ -167,6 +172,8 @@ impl Session {
             Request::Queues => HubRequest::Query(Query::Queues),
             Request::Workers => HubRequest::Query(Query::Workers),
             Request::Limits => HubRequest::Query(Query::Limits),
+            Request::Schedules => HubRequest::Query(Query::Schedules),
+            Request::Schedule(one) => HubRequest::Query(Query::Schedule { schedule: one.schedule }),
             Request::Counts => HubRequest::Query(Query::Counts),
             Request::Stats => HubRequest::Stats,
             Request::Body(OneTask { task }) => {

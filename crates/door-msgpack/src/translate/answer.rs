@@ -11,12 +11,14 @@ use tenure_wire::reply::{
     BackedUp, BytesReply, Figure, HeldReply, LimitList, QueueList, RefusedEntry, Registered, Sent,
     StatsReply, Tasks, WorkerList,
 };
+use tenure_wire::schedule::ScheduleList;
 use tenure_wire::verdict::Verdict;
 use tenure_wire::why::WhyCode;
 use tenure_wire::{queue, reply, task as wire_task, why, worker};
 
 use super::notice::{dependency, terms};
 use super::refusal::refusal;
+use super::schedule::schedule_info;
 use super::word::{condition, name, pause_cause, presence, span, task, threshold, time, wanted_word};
 
 /// Converts a reply that needs no further context.
@@ -218,6 +220,9 @@ fn answered(answer: Answer) -> tenure_wire::Reply {
         Answer::Limits(limits) => {
             tenure_wire::Reply::Limits(LimitList { limits: limits.into_iter().map(limit_info).collect() })
         }
+        Answer::Schedules(schedules) => tenure_wire::Reply::Schedules(ScheduleList {
+            schedules: schedules.iter().map(schedule_info).collect(),
+        }),
         Answer::Counts(counts) => tenure_wire::Reply::Counts(Box::new(counts_info(&counts))),
     }
 }

@@ -52,6 +52,11 @@ impl Template {
         }))
     }
 
+    /// The template itself, for a schedule.
+    pub(crate) fn into_task(self) -> Result<NewTask, Refusal> {
+        self.0
+    }
+
     /// One task of a submission. Its terms must be among those of its frame.
     pub(crate) fn submission(templates: &[Template], task: task::NewTask) -> Result<Submission, Refusal> {
         let Some(Template(template)) = templates.get(task.terms as usize) else {

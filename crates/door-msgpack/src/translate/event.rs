@@ -8,6 +8,7 @@ use tenure_wire::task::Ended;
 use tenure_wire::words::StateName;
 
 use super::answer::reason;
+use super::schedule::skip_reason;
 use super::word::{lost_reason, next, span, task, threshold, time, wanted_word};
 
 /// The kinds of events with which a task may end.
@@ -33,6 +34,9 @@ pub(crate) fn event(event: &Event) -> tenure_wire::event::Event {
         }
         // The accessors above cover these.
         EventSubject::Worker { .. } | EventSubject::Queue { .. } => {}
+        EventSubject::Schedule { namespace: _, schedule } => {
+            told.more.get_or_insert_default().schedule = Some(schedule.clone());
+        }
         EventSubject::Tag { namespace: _, tag } => told.more.get_or_insert_default().tag = Some(tag.clone()),
     }
     told
@@ -150,6 +154,18 @@ fn kind(kind: &EventData) -> (EventKind, Option<Detail>) {
             let detail = Detail { depth: depth.map(u64::from), age_ms: age.map(span), ..blank() };
             (EventKind::QueueThresholdsSet, Some(detail))
         }
+        EventData::ScheduleSet => (EventKind::ScheduleSet, None),
+        EventData::ScheduleFired { due, task: fired } => {
+            let detail = Detail { due: Some(time(*due)), task: Some(task(*fired)), ..blank() };
+            (EventKind::ScheduleFired, Some(detail))
+        }
+        EventData::ScheduleSkipped { reason, from, to } => {
+            let (skipped, from, to) = (Some(skip_reason(*reason)), Some(time(*from)), Some(time(*to)));
+            (EventKind::ScheduleSkipped, Some(Detail { skipped, from, to, ..blank() }))
+        }
+        EventData::SchedulePaused => (EventKind::SchedulePaused, None),
+        EventData::ScheduleResumed => (EventKind::ScheduleResumed, None),
+        EventData::ScheduleRemoved => (EventKind::ScheduleRemoved, None),
         EventData::LimitSet { limit } => (EventKind::LimitSet, Some(Detail { limit: *limit, ..blank() })),
     }
 }

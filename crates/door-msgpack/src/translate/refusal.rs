@@ -42,6 +42,12 @@ fn engine_refusal(no: &Refusal) -> tenure_wire::Refusal {
         Refusal::UnknownQueue { queue } => {
             tenure_wire::Refusal { queue: Some(queue.clone()), ..blank(Code::UnknownQueue) }
         }
+        Refusal::UnknownSchedule { schedule } => {
+            tenure_wire::Refusal { schedule: Some(schedule.clone()), ..blank(Code::UnknownSchedule) }
+        }
+        Refusal::BadSchedule { why } => {
+            tenure_wire::Refusal { why: Some(why.clone()), ..blank(Code::BadSchedule) }
+        }
         Refusal::BadParent { parent } => {
             tenure_wire::Refusal { task: Some(task(*parent)), ..blank(Code::BadParent) }
         }

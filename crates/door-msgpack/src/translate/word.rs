@@ -185,6 +185,6 @@ pub(crate) fn threshold(threshold: Threshold) -> words::Threshold {
     }
 }
 
-fn unknown_word(what: &'static str) -> Refusal {
+pub(super) fn unknown_word(what: &'static str) -> Refusal {
     Refusal::BadValue { what, why: "is a value that this version of the broker does not know" }
 }

@@ -125,6 +125,9 @@ fn event_fields(event: &Event, job: Option<&str>) -> Map<String, Value> {
         EventSubject::Tag { tag, .. } => {
             fields.insert("tag".into(), (**tag).into());
         }
+        EventSubject::Schedule { schedule, .. } => {
+            fields.insert("schedule".into(), (**schedule).into());
+        }
     }
     if let Some(status) = status_after(&event.kind) {
         fields.insert("status".into(), status.into());
@@ -177,7 +180,13 @@ fn status_after(kind: &EventData) -> Option<&'static str> {
         | EventData::QueueBacklog { .. }
         | EventData::QueueBacklogCleared { .. }
         | EventData::QueueThresholdsSet { .. }
-        | EventData::LimitSet { .. } => None,
+        | EventData::LimitSet { .. }
+        | EventData::ScheduleSet
+        | EventData::ScheduleFired { .. }
+        | EventData::ScheduleSkipped { .. }
+        | EventData::SchedulePaused
+        | EventData::ScheduleResumed
+        | EventData::ScheduleRemoved => None,
     }
 }
 
@@ -258,6 +267,15 @@ fn add_details(kind: &EventData, fields: &mut Map<String, Value>) {
             add("age_seconds", age.map(|age| age.as_secs_f64()).into());
         }
         EventData::LimitSet { limit } => add("limit", (*limit).into()),
+        EventData::ScheduleFired { due, task } => {
+            add("due", time(*due));
+            add("job_id", task.to_string().into());
+        }
+        EventData::ScheduleSkipped { reason, from, to } => {
+            add("reason", reason.as_str().into());
+            add("from", time(*from));
+            add("to", time(*to));
+        }
         EventData::Released
         | EventData::DependenciesMet
         | EventData::Due
@@ -277,6 +295,10 @@ fn add_details(kind: &EventData, fields: &mut Map<String, Value>) {
         | EventData::WorkerDraining
         | EventData::WorkerCleared
         | EventData::QueuePaused
-        | EventData::QueueResumed => {}
+        | EventData::QueueResumed
+        | EventData::ScheduleSet
+        | EventData::SchedulePaused
+        | EventData::ScheduleResumed
+        | EventData::ScheduleRemoved => {}
     }
 }

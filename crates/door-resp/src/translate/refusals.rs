@@ -49,6 +49,8 @@ pub(super) fn engine_refusal_text(refusal: &Refusal) -> String {
         Refusal::NotAllowed { .. } => format!("NOPERM {refusal}"),
         Refusal::BadName { .. }
         | Refusal::BadValue { .. }
+        | Refusal::UnknownSchedule { .. }
+        | Refusal::BadSchedule { .. }
         | Refusal::TooMany { .. }
         | Refusal::Full { .. }
         | Refusal::TooLate { .. } => format!("ERR {refusal}"),

@@ -180,6 +180,7 @@ impl Inquiry {
             | Answer::ScannedTasks { .. }
             | Answer::ScannedWorkers { .. }
             | Answer::Limits(_)
+            | Answer::Schedules(_)
             | Answer::Counts(_) => code("500"),
         }
     }

@@ -127,7 +127,13 @@ pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) 
         | EventData::QueueBacklog { .. }
         | EventData::QueueBacklogCleared { .. }
         | EventData::QueueThresholdsSet { .. }
-        | EventData::LimitSet { .. } => Vec::new(),
+        | EventData::LimitSet { .. }
+        | EventData::ScheduleSet
+        | EventData::ScheduleFired { .. }
+        | EventData::ScheduleSkipped { .. }
+        | EventData::SchedulePaused
+        | EventData::ScheduleResumed
+        | EventData::ScheduleRemoved => Vec::new(),
     }
 }
 

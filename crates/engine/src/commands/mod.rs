@@ -31,6 +31,8 @@ mod release;
 mod resume;
 mod retention;
 mod retry;
+mod schedule;
+mod schedule_fire;
 mod start;
 mod submit;
 mod suspend;
@@ -68,6 +70,11 @@ impl Engine {
             Command::SetThresholds { queue, thresholds } => {
                 self.set_thresholds(now, peer, &queue, thresholds, out)
             }
+            Command::SetSchedule(new) => self.set_schedule(now, peer, *new, out),
+            Command::PauseSchedule { schedule } => self.pause_schedule(now, peer, &schedule, out),
+            Command::ResumeSchedule { schedule } => self.resume_schedule(now, peer, &schedule, out),
+            Command::RemoveSchedule { schedule } => self.remove_schedule(now, peer, &schedule, out),
+            Command::RunSchedule { schedule } => self.run_schedule(now, peer, &schedule, out),
             Command::DrainWorker { worker } => self.drain_worker(now, peer, &worker, out),
             Command::ClearWorker { worker } => self.clear_worker(now, peer, &worker, out),
             Command::Register(spec) => self.register(now, peer, *spec, out),

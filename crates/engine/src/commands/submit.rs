@@ -155,7 +155,7 @@ impl Engine {
         Ok(Some(slot))
     }
 
-    fn check_new(&self, now: Timestamp, new: &NewTask) -> Result<(), Refusal> {
+    pub(super) fn check_new(&self, now: Timestamp, new: &NewTask) -> Result<(), Refusal> {
         if let Some(deadline) = new.expires_at
             && deadline <= now
         {
@@ -257,7 +257,7 @@ fn extras_of(new: &NewTask, fingerprint: u64) -> Option<Box<Extras>> {
     }))
 }
 
-fn terms_of(peer: &Peer, new: NewTask) -> Terms {
+pub(super) fn terms_of(peer: &Peer, new: NewTask) -> Terms {
     let mut terms = Terms {
         namespace: peer.namespace.clone(),
         queue: new.queue,

@@ -4,6 +4,7 @@ mod explain;
 mod list;
 mod overview;
 mod scan;
+mod schedules;
 mod show;
 
 use crate::command::{Answer, Peer, Query};
@@ -25,6 +26,8 @@ impl Engine {
             Query::Workers => Ok(self.list_workers(peer)),
             Query::Worker { worker } => Ok(self.one_worker(peer, worker)),
             Query::Limits => Ok(self.list_limits(peer)),
+            Query::Schedules => Ok(self.list_schedules(peer)),
+            Query::Schedule { schedule } => self.one_schedule(peer, schedule),
             Query::Counts => Ok(self.counts(peer)),
         }
     }

@@ -28,6 +28,7 @@ mod resources;
 mod retention;
 mod retrying;
 mod scenarios;
+mod scheduling;
 mod slot_weights;
 mod stalling;
 mod submitting;

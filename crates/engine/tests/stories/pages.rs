@@ -8,7 +8,8 @@ use tenure_engine::limits;
 use tenure_engine::notice::StopWhy;
 use tenure_engine::state::{EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, Wanted};
 use tenure_engine::{
-    Blob, NewTask, Quantity, Refusal, Settings, StateName, TaskId, Threshold, Timestamp, Why, WorkerSpec,
+    Blob, NewTask, Quantity, Refusal, Settings, SkipReason, StateName, TaskId, Threshold, Timestamp, Why,
+    WorkerSpec,
 };
 
 fn page(name: &str) -> String {
@@ -74,6 +75,8 @@ fn refusals() -> Vec<Refusal> {
         Refusal::Full { what: "tasks", limit: 1 },
         Refusal::NotAllowed { what: "submit" },
         Refusal::TooLate { deadline: Timestamp(5) },
+        Refusal::UnknownSchedule { schedule: "s".into() },
+        Refusal::BadSchedule { why: "minute".into() },
     ]
 }
 
@@ -96,6 +99,8 @@ fn number_of_refusal(refusal: &Refusal) -> usize {
         Refusal::Full { .. } => 14,
         Refusal::NotAllowed { .. } => 15,
         Refusal::TooLate { .. } => 16,
+        Refusal::UnknownSchedule { .. } => 17,
+        Refusal::BadSchedule { .. } => 18,
     }
 }
 
@@ -213,6 +218,12 @@ fn kinds() -> Vec<EventData> {
         EventData::QueueBacklogCleared { threshold: Threshold::Age, depth: 0, age: Duration::ZERO },
         EventData::QueueThresholdsSet { depth: None, age: None },
         EventData::LimitSet { limit: None },
+        EventData::ScheduleSet,
+        EventData::ScheduleFired { due: at, task: TaskId::from_u128(1) },
+        EventData::ScheduleSkipped { reason: SkipReason::Missed, from: at, to: at },
+        EventData::SchedulePaused,
+        EventData::ScheduleResumed,
+        EventData::ScheduleRemoved,
     ]
 }
 
@@ -248,6 +259,8 @@ fn fields(kind: &EventData) -> &'static [&'static str] {
         | EventData::QueueBacklogCleared { threshold: _, depth: _, age: _ } => &["threshold", "depth", "age"],
         EventData::QueueThresholdsSet { depth: _, age: _ } => &["depth", "age"],
         EventData::LimitSet { limit: _ } => &["limit"],
+        EventData::ScheduleFired { due: _, task: _ } => &["due", "task"],
+        EventData::ScheduleSkipped { reason: _, from: _, to: _ } => &["reason", "from", "to"],
         EventData::Released
         | EventData::DependenciesMet
         | EventData::Due
@@ -261,7 +274,11 @@ fn fields(kind: &EventData) -> &'static [&'static str] {
         | EventData::WorkerDraining
         | EventData::WorkerCleared
         | EventData::QueuePaused
-        | EventData::QueueResumed => &[],
+        | EventData::QueueResumed
+        | EventData::ScheduleSet
+        | EventData::SchedulePaused
+        | EventData::ScheduleResumed
+        | EventData::ScheduleRemoved => &[],
     }
 }
 
@@ -373,6 +390,11 @@ fn numbers_on_the_page_are_those_of_the_engine() {
         limits::ABOUT_BYTES_MAX,
         limits::LIMITED_TAGS_MAX,
         limits::NAMESPACES_MAX,
+        limits::SCHEDULES_MAX,
+        limits::SCHEDULE_NAME_BYTES_MAX,
+        limits::SCHEDULE_BODY_BYTES_MAX,
+        limits::SCHEDULE_BODIES_BYTES_MAX,
+        limits::CATCH_UP_MAX,
         limits::PAGE_MAX,
     ];
     assert_eq!(said, known);

@@ -78,6 +78,9 @@ fn order_of_assignment(engine: &mut Engine, now: tenure_engine::Timestamp, names
                 self.0.push(Held { task: assignment.task, attempt: assignment.attempt });
             }
         }
+        fn body(&mut self, _: &[u8]) -> Blob {
+            Blob::EMPTY
+        }
         fn freed(&mut self, _: Blob) {}
     }
     let peer = Peer { session: SessionId(999), namespace: namespace.into(), identity: "big".into() };

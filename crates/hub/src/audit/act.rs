@@ -97,6 +97,22 @@ impl AuditAct {
                 let age = age.as_ref().map_or(AuditField::Null, |age| AuditField::Number(millis(age)));
                 set.with("depth", depth).with("age_ms", age)
             }
+            Command::SetSchedule(new) => act("set-schedule")
+                .with("schedule", AuditField::Text(new.name.clone()))
+                .with("when", AuditField::Text((*new.when).into()))
+                .with("queue", AuditField::Text(new.task.queue.clone())),
+            Command::PauseSchedule { schedule } => {
+                act("pause-schedule").with("schedule", AuditField::Text(schedule.clone()))
+            }
+            Command::ResumeSchedule { schedule } => {
+                act("resume-schedule").with("schedule", AuditField::Text(schedule.clone()))
+            }
+            Command::RemoveSchedule { schedule } => {
+                act("remove-schedule").with("schedule", AuditField::Text(schedule.clone()))
+            }
+            Command::RunSchedule { schedule } => {
+                act("run-schedule").with("schedule", AuditField::Text(schedule.clone()))
+            }
             Command::DrainWorker { worker } => {
                 act("drain-worker").with("target", AuditField::Text(worker.clone()))
             }

@@ -86,6 +86,7 @@ fn queues(request: &Request) -> Vec<&Name> {
             queues
         }
         Request::Command(Command::Register(spec)) => spec.queues.iter().collect(),
+        Request::Command(Command::SetSchedule(new)) => vec![&new.task.queue],
         Request::Command(Command::Ask { queues }) => queues.iter().collect(),
         Request::Command(Command::Move { to, .. }) => to.queue.iter().collect(),
         Request::Command(Command::PauseQueue { queue } | Command::SetThresholds { queue, .. }) => vec![queue],

@@ -39,6 +39,9 @@ pub(super) fn event_json(event: &Event, result: Option<&[u8]>) -> String {
     if let EventSubject::Tag { tag, .. } = &event.about {
         fields.add("tag", &**tag);
     }
+    if let EventSubject::Schedule { schedule, .. } = &event.about {
+        fields.add("schedule", &**schedule);
+    }
     fields.details(&event.kind);
     fields.maybe("result", result.and_then(|bytes| std::str::from_utf8(bytes).ok()));
     Value::Object(fields.0).to_string()
@@ -142,6 +145,15 @@ impl Fields {
                 self.maybe("age_ms", age.map(millis));
             }
             EventData::LimitSet { limit } => self.maybe("limit", *limit),
+            EventData::ScheduleFired { due, task } => {
+                self.add("due", due.millis());
+                self.add("task", task.to_string());
+            }
+            EventData::ScheduleSkipped { reason, from, to } => {
+                self.add("skipped", reason.as_str());
+                self.add("from", from.millis());
+                self.add("to", to.millis());
+            }
             EventData::Released
             | EventData::DependenciesMet
             | EventData::Due
@@ -160,7 +172,11 @@ impl Fields {
             | EventData::WorkerDraining
             | EventData::WorkerCleared
             | EventData::QueuePaused
-            | EventData::QueueResumed => {}
+            | EventData::QueueResumed
+            | EventData::ScheduleSet
+            | EventData::SchedulePaused
+            | EventData::ScheduleResumed
+            | EventData::ScheduleRemoved => {}
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tenure_engine::event::{Event, EventData, EventSubject, LostReason, Next};
 use tenure_engine::state::{StateName, Wanted};
-use tenure_engine::{Name, Quantity, Terms, Threshold, Thresholds, Why};
+use tenure_engine::{Name, Quantity, SkipReason, Terms, Threshold, Thresholds, Why};
 
 use super::Base;
 use super::dictionary::Dictionary;
@@ -42,6 +42,9 @@ pub(crate) fn event(
         AboutView::Queue => {
             EventSubject::Queue { namespace: page.name(&mut take)?, queue: page.name(&mut take)? }
         }
+        AboutView::Schedule => {
+            EventSubject::Schedule { namespace: page.name(&mut take)?, schedule: page.name(&mut take)? }
+        }
         AboutView::Tag => EventSubject::Tag { namespace: page.name(&mut take)?, tag: page.name(&mut take)? },
     };
     let kind = take_kind(&mut take, page)?;
@@ -57,7 +60,8 @@ pub(super) fn encode_event(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base
         EventSubject::Task { .. } => {}
         EventSubject::Worker { namespace, worker: name }
         | EventSubject::Queue { namespace, queue: name }
-        | EventSubject::Tag { namespace, tag: name } => {
+        | EventSubject::Tag { namespace, tag: name }
+        | EventSubject::Schedule { namespace, schedule: name } => {
             put_name(out, book, namespace);
             put_name(out, book, name);
         }
@@ -81,7 +85,11 @@ fn encode_kind(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, kind: &Eve
         | EventData::WorkerDraining
         | EventData::WorkerCleared
         | EventData::QueuePaused
-        | EventData::QueueResumed => {}
+        | EventData::QueueResumed
+        | EventData::ScheduleSet
+        | EventData::SchedulePaused
+        | EventData::ScheduleResumed
+        | EventData::ScheduleRemoved => {}
         EventData::Submitted { unserved } => encode_why(out, book, base, unserved.as_ref()),
         EventData::Suspended { worker, open } => {
             put_name(out, book, worker);
@@ -153,6 +161,15 @@ fn encode_kind(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, kind: &Eve
         }
         EventData::QueueThresholdsSet { depth, age } => encode_thresholds(out, *depth, *age),
         EventData::LimitSet { limit } => put::varint(out, limit.map_or(0, |limit| u64::from(limit) + 1)),
+        EventData::ScheduleFired { due, task } => {
+            put::time(out, base, *due);
+            out.extend_from_slice(task.as_bytes());
+        }
+        EventData::ScheduleSkipped { reason, from, to } => {
+            out.push(skip_code(*reason));
+            put::time(out, base, *from);
+            put::time(out, base, *to);
+        }
     }
 }
 
@@ -200,6 +217,12 @@ fn kind_code(kind: &EventData) -> u8 {
         EventData::QueueBacklogCleared { .. } => 65,
         EventData::QueueThresholdsSet { .. } => 66,
         EventData::LimitSet { .. } => 80,
+        EventData::ScheduleSet => 100,
+        EventData::ScheduleFired { .. } => 101,
+        EventData::ScheduleSkipped { .. } => 102,
+        EventData::SchedulePaused => 103,
+        EventData::ScheduleResumed => 104,
+        EventData::ScheduleRemoved => 105,
     }
 }
 
@@ -275,8 +298,28 @@ fn take_kind(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<EventData, Ma
             EventData::QueueThresholdsSet { depth, age }
         }
         80 => EventData::LimitSet { limit: take_limit_number(take)? },
+        100 => EventData::ScheduleSet,
+        101 => EventData::ScheduleFired { due: take.time(base)?, task: take.id()? },
+        102 => {
+            let code = take.byte()?;
+            let reason = SkipReason::ALL.iter().copied().find(|reason| skip_code(*reason) == code);
+            let reason = reason.ok_or(Malformed("an unknown reason to skip a due time"))?;
+            EventData::ScheduleSkipped { reason, from: take.time(base)?, to: take.time(base)? }
+        }
+        103 => EventData::SchedulePaused,
+        104 => EventData::ScheduleResumed,
+        105 => EventData::ScheduleRemoved,
         _ => return Err(Malformed("an unknown kind of event")),
     })
+}
+
+fn skip_code(reason: SkipReason) -> u8 {
+    match reason {
+        SkipReason::Missed => 1,
+        SkipReason::Overlap => 2,
+        SkipReason::Exists => 3,
+        SkipReason::Refused => 4,
+    }
 }
 
 fn threshold_code(threshold: Threshold) -> u8 {

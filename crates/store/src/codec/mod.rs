@@ -13,6 +13,7 @@ mod put;
 mod record;
 #[cfg(test)]
 pub(crate) mod samples;
+mod schedule;
 mod settings;
 mod take;
 mod task;

@@ -9,6 +9,7 @@ use super::dictionary::Dictionary;
 use super::event::encode_event;
 use super::page::RecordPage;
 use super::put;
+use super::schedule;
 use super::settings::{self, Setting, take_setting};
 use super::take::{Malformed, Take};
 use super::task::{TaskIdentity, TaskRecord, encode_task, take_task};
@@ -30,6 +31,7 @@ pub(crate) enum AboutView {
     Worker,
     Queue,
     Tag,
+    Schedule,
 }
 
 /// The content of a record without its event.
@@ -92,6 +94,14 @@ pub(crate) fn encode_record(
             put::measured(out, |out| settings::encode_limit(out, book, limit));
             settings::LIMIT
         }
+        Change::Schedule { schedule, progress } => {
+            put::measured(out, |out| schedule::encode_schedule(out, book, base, schedule, progress));
+            schedule::SCHEDULE
+        }
+        Change::ScheduleProgress(progress) => {
+            put::measured(out, |out| schedule::encode_progress(out, book, base, progress));
+            schedule::SCHEDULE_PROGRESS
+        }
     };
     out[head] = about_code(event) | code << CHANGE_SHIFT;
 }
@@ -104,6 +114,7 @@ pub(crate) fn next_record<'a>(take: &mut Take<'a>) -> Result<RecordView<'a>, Mal
         2 => AboutView::Worker,
         3 => AboutView::Queue,
         4 => AboutView::Tag,
+        6 => AboutView::Schedule,
         _ => return Err(Malformed("a record is about something unknown")),
     };
     let event = if about == AboutView::Nothing { &[][..] } else { take.measured()? };
@@ -155,5 +166,6 @@ fn about_code(event: Option<&Event>) -> u8 {
         Some(EventSubject::Worker { .. }) => 2,
         Some(EventSubject::Queue { .. }) => 3,
         Some(EventSubject::Tag { .. }) => 4,
+        Some(EventSubject::Schedule { .. }) => 6,
     }
 }

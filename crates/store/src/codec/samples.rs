@@ -14,9 +14,9 @@ use tenure_engine::state::{
 };
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
-    Blob, Checkpoint, Condition, Demand, Dependency, DependencyProgress, Devices, EdgeList, Extras, Name,
-    OnBroken, Passed, Quantity, Resource, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds,
-    Timestamp, Why,
+    Blob, CatchUp, Checkpoint, Condition, Demand, Dependency, DependencyProgress, Devices, EdgeList, Extras,
+    Name, OnBroken, Overlap, Passed, Quantity, Resource, ScheduleProgress, ScheduleSetting, ScheduleState,
+    SkipReason, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, Why,
 };
 
 use super::settings::Setting;
@@ -312,6 +312,7 @@ pub(crate) fn kind() -> BoxedStrategy<EventData> {
         others,
         vec(name(), 0..3).prop_map(|needs| EventData::QueueServed { needs }),
         of(any::<u32>()).prop_map(|limit| EventData::LimitSet { limit }),
+        schedule_event(),
         backlog().prop_map(|(threshold, depth, age)| EventData::QueueBacklog { threshold, depth, age }),
         backlog().prop_map(|(threshold, depth, age)| EventData::QueueBacklogCleared {
             threshold,
@@ -321,6 +322,56 @@ pub(crate) fn kind() -> BoxedStrategy<EventData> {
         (of(any::<u32>()), of(span())).prop_map(|(depth, age)| EventData::QueueThresholdsSet { depth, age }),
     ]
     .boxed()
+}
+
+fn schedule_event() -> BoxedStrategy<EventData> {
+    prop_oneof![
+        Just(EventData::ScheduleSet),
+        Just(EventData::SchedulePaused),
+        Just(EventData::ScheduleResumed),
+        Just(EventData::ScheduleRemoved),
+        (time(), id()).prop_map(|(due, task)| EventData::ScheduleFired { due, task }),
+        (select(SkipReason::ALL.to_vec()), time(), time())
+            .prop_map(|(reason, from, to)| EventData::ScheduleSkipped { reason, from, to }),
+    ]
+    .boxed()
+}
+
+fn schedule_progress() -> BoxedStrategy<ScheduleProgress> {
+    let names = (name(), name(), select(ScheduleState::ALL.to_vec()));
+    (names, time(), of(time()), of(id()), any::<u64>(), any::<u64>())
+        .prop_map(|((namespace, name, state), settled, last_due, last_task, fired, skipped)| {
+            ScheduleProgress { namespace, name, state, settled, last_due, last_task, fired, skipped }
+        })
+        .boxed()
+}
+
+fn schedule() -> BoxedStrategy<Setting> {
+    let timing = ("[0-9* ]{1,20}", of(name()), span(), time(), time());
+    let policies = (select(CatchUp::ALL.to_vec()), select(Overlap::ALL.to_vec()));
+    let task = (terms(), of(any::<i32>()), of(span()), vec(any::<u8>(), 0..200));
+    (schedule_progress(), timing, policies, task)
+        .prop_map(|(progress, (when, zone, jitter, created_at, anchor), (catch_up, overlap), task)| {
+            let (terms, priority, expires_after, body) = task;
+            let terms = Terms { namespace: progress.namespace.clone(), ..terms };
+            let schedule = ScheduleSetting {
+                namespace: progress.namespace.clone(),
+                name: progress.name.clone(),
+                when: when.into(),
+                zone,
+                catch_up,
+                overlap,
+                jitter,
+                created_at,
+                anchor,
+                terms: Arc::new(terms),
+                priority,
+                expires_after,
+                body: body.into(),
+            };
+            Setting::Schedule(Box::new(schedule), progress)
+        })
+        .boxed()
 }
 
 fn backlog() -> impl Strategy<Value = (Threshold, u64, Duration)> {
@@ -335,6 +386,7 @@ pub(crate) fn event() -> BoxedStrategy<Event> {
         1 => (name(), name()).prop_map(|(namespace, worker)| EventSubject::Worker { namespace, worker }),
         1 => (name(), name()).prop_map(|(namespace, queue)| EventSubject::Queue { namespace, queue }),
         1 => (name(), name()).prop_map(|(namespace, tag)| EventSubject::Tag { namespace, tag }),
+        1 => (name(), name()).prop_map(|(namespace, schedule)| EventSubject::Schedule { namespace, schedule }),
     ];
     (time(), about, kind()).prop_map(|(at, about, kind)| Event { seq: 0, at, about, kind }).boxed()
 }
@@ -370,5 +422,6 @@ pub(crate) fn setting() -> BoxedStrategy<Setting> {
     );
     let limit = (name(), name(), of(any::<u32>()))
         .prop_map(|(namespace, tag, limit)| Setting::Limit(LimitSetting { namespace, tag, limit }));
-    prop_oneof![worker, queue, limit].boxed()
+    let progress = schedule_progress().prop_map(Setting::ScheduleProgress);
+    prop_oneof![worker, queue, limit, schedule(), progress].boxed()
 }

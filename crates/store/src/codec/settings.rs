@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
-use tenure_engine::{Change, Passed, Thresholds};
+use tenure_engine::{Change, Passed, ScheduleProgress, ScheduleSetting, Thresholds};
 
 use super::Base;
 use super::dictionary::Dictionary;
 use super::page::RecordPage;
 use super::put;
+use super::schedule;
 use super::take::{Malformed, Take};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub(crate) enum Setting {
     Worker(WorkerHealth),
     Queue(QueueSetting),
     Limit(LimitSetting),
+    Schedule(Box<ScheduleSetting>, ScheduleProgress),
+    ScheduleProgress(ScheduleProgress),
 }
 
 pub(super) const WORKER: u8 = 3;
@@ -46,6 +49,14 @@ pub(crate) fn encode_setting(
         Change::Limit(limit) => {
             out.push(LIMIT);
             encode_limit(out, book, limit);
+        }
+        Change::Schedule { schedule, progress } => {
+            out.push(schedule::SCHEDULE);
+            schedule::encode_schedule(out, book, base, schedule, progress);
+        }
+        Change::ScheduleProgress(progress) => {
+            out.push(schedule::SCHEDULE_PROGRESS);
+            schedule::encode_progress(out, book, base, progress);
         }
         Change::Task { .. } | Change::Nothing => return false,
     }
@@ -83,6 +94,11 @@ pub(super) fn take_setting(
             Ok(Setting::Queue(queue))
         }
         LIMIT => take_limit(take, page).map(Setting::Limit),
+        schedule::SCHEDULE => {
+            let (schedule, progress) = schedule::take_schedule(take, page)?;
+            Ok(Setting::Schedule(Box::new(schedule), progress))
+        }
+        schedule::SCHEDULE_PROGRESS => schedule::take_progress(take, page).map(Setting::ScheduleProgress),
         _ => Err(Malformed("an unknown kind of setting")),
     }
 }

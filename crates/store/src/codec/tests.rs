@@ -28,6 +28,8 @@ impl Fact {
             Fact::Setting(Setting::Worker(worker)) => Change::Worker(worker),
             Fact::Setting(Setting::Queue(queue)) => Change::Queue(queue),
             Fact::Setting(Setting::Limit(limit)) => Change::Limit(limit),
+            Fact::Setting(Setting::Schedule(schedule, progress)) => Change::Schedule { schedule, progress },
+            Fact::Setting(Setting::ScheduleProgress(progress)) => Change::ScheduleProgress(progress),
             Fact::Nothing => Change::Nothing,
         }
     }

@@ -248,6 +248,10 @@ impl Output for Journaling<'_> {
         }
     }
 
+    fn body(&mut self, bytes: &[u8]) -> Blob {
+        self.batches.blob(bytes)
+    }
+
     fn freed(&mut self, blob: Blob) {
         self.batches.dead(blob);
     }

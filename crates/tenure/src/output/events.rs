@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tenure_client::wire::event::Detail;
 use tenure_client::wire::words::{LostReason, Next};
-use tenure_client::{Event, EventKind};
+use tenure_client::{Event, EventKind, SkipReason, Timestamp};
 
 use super::paint::{Color, Paint, escape_line};
-use super::times::{clock, date_and_clock, relative};
+use super::times::{clock, date_and_clock, relative, rfc3339};
 use crate::units::{counted, show_duration};
 
 /// One line. `called` names the task, for streams of many.
@@ -102,9 +102,36 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
             let limit = more.limit.map_or("none".to_owned(), |limit| limit.to_string());
             format!("limit of tag {tag} is now {limit}")
         }
-        _ => worker_or_queue_sentence(event, more, now)
+        _ => schedule_sentence(event, more)
+            .or_else(|| worker_or_queue_sentence(event, more, now))
             .unwrap_or_else(|| format!("{}{because}", event.kind.as_str())),
     }
+}
+
+/// The sentence of an event about a schedule.
+fn schedule_sentence(event: &Event, more: &Detail) -> Option<String> {
+    let schedule = more.schedule.as_deref().map(escape_line)?;
+    let time = |at: Option<Timestamp>| at.map(|at| rfc3339(at.0)).unwrap_or_default();
+    Some(match &event.kind {
+        EventKind::ScheduleFired => {
+            let task = more.task.map(|task| task.to_string()).unwrap_or_default();
+            format!("schedule {schedule} submitted task {task} for {}", time(more.due))
+        }
+        EventKind::ScheduleSkipped => {
+            let why = match &more.skipped {
+                Some(SkipReason::Missed) => "they were missed",
+                Some(SkipReason::Overlap) => "its last task has not ended",
+                Some(SkipReason::Exists) => "there is a task of that name",
+                Some(SkipReason::Refused) => "the broker could not accept the task",
+                Some(other) => other.as_str(),
+                None => "unknown reason",
+            };
+            let (from, to) = (time(more.from), time(more.to));
+            let times = if from == to { from } else { format!("{from} to {to}") };
+            format!("schedule {schedule} skipped {times}: {why}")
+        }
+        kind => format!("schedule {schedule} was {}", kind.as_str().trim_start_matches("schedule-")),
+    })
 }
 
 /// The sentence of an event about a worker or a queue.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use tenure_client::wire::queue::StateCounts;
 use tenure_client::wire::task::Terms;
 use tenure_client::{
-    Accepted, Counts, DependencyInfo, Ended, Event, LimitInfo, Message, MessageKind, QueueInfo,
+    Accepted, Counts, DependencyInfo, Ended, Event, LimitInfo, Message, MessageKind, QueueInfo, ScheduleInfo,
     SubscriptionInfo, TaskInfo, Threshold, Thresholds, Timestamp, TopicInfo, Why, WorkerInfo,
 };
 
@@ -272,6 +272,30 @@ pub(crate) fn limit(limit: &LimitInfo) -> Value {
     json!({ "tag": &*limit.tag, "limit": limit.limit, "in_use": limit.in_use })
 }
 
+pub(crate) fn schedule(info: &ScheduleInfo) -> Value {
+    let mut value = json!({
+        "schedule": &*info.schedule,
+        "state": info.state.as_str(),
+        "when": info.when,
+        "zone": info.zone.as_deref(),
+        "catch_up": info.catch_up.as_str(),
+        "overlap": info.overlap.as_str(),
+        "jitter_ms": info.jitter_ms,
+        "created_at": time(info.created_at),
+        "next": info.next.iter().copied().map(time).collect::<Vec<_>>(),
+        "last_due": maybe_time(info.last_due),
+        "last_task": info.last_task.map(|task| task.to_string()),
+        "fired": info.fired,
+        "skipped": info.skipped,
+        "priority": info.priority,
+        "expires_after_ms": info.expires_after_ms,
+        "body_bytes": info.body_bytes,
+    });
+    let fields = value.as_object_mut().expect("made above");
+    fields.append(&mut terms(&info.terms));
+    value
+}
+
 pub(crate) fn counts(counts: &Counts) -> Value {
     json!({
         "by_state": states(&counts.by_state),
@@ -322,7 +346,8 @@ fn names(names: &[tenure_client::Name]) -> Vec<&str> {
 
 /// Facts that only some kinds have: unchanged, with times formatted like all times.
 fn with_times(value: Value, without: &[&str]) -> Value {
-    const TIMES: [&str; 6] = ["until", "since", "lease_until", "retry_at", "deadline", "at"];
+    const TIMES: [&str; 9] =
+        ["until", "since", "lease_until", "retry_at", "deadline", "at", "due", "from", "to"];
     match value {
         Value::Object(fields) => Value::Object(
             fields

@@ -13,6 +13,7 @@ mod pages;
 mod people;
 mod python;
 mod resources;
+mod scheduling;
 mod serving;
 mod steering;
 mod submitting;

@@ -44,7 +44,10 @@ pub(super) fn breaches(tree: &Tree) -> Vec<Breach> {
 /// Which crates of ours a crate may depend on. `None`: any.
 fn allowed(package: &str) -> Option<&'static [&'static str]> {
     match package {
-        "tenure-engine" | "tenure-topics" | "tenure-keyspace" | "tenure-wire" | "tenure-plans" => Some(&[]),
+        "tenure-schedules" | "tenure-topics" | "tenure-keyspace" | "tenure-wire" | "tenure-plans" => {
+            Some(&[])
+        }
+        "tenure-engine" => Some(&["tenure-schedules"]),
         "tenure-store" => Some(&["tenure-engine"]),
         "tenure-hub" => Some(&["tenure-engine", "tenure-store", "tenure-topics", "tenure-keyspace"]),
         "tenure-client" => Some(&["tenure-wire"]),

@@ -7,7 +7,7 @@ use super::Breach;
 use super::rust_paths::mentions;
 use super::tree::Tree;
 
-const PURE: [&str; 2] = ["crates/engine/src/", "crates/topics/src/"];
+const PURE: [&str; 3] = ["crates/engine/src/", "crates/schedules/src/", "crates/topics/src/"];
 
 /// Paths and why they are not for the pure crates. `time::…` is what is left after `use std::time;`.
 const IMPURE: [(&str, &str); 10] = [

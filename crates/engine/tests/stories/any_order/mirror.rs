@@ -40,7 +40,7 @@ impl Mirror {
             Kept::Limit(setting) => {
                 self.limits.insert((setting.namespace.clone(), setting.tag.clone()), setting.limit);
             }
-            Kept::Worker(_) | Kept::Nothing => {}
+            Kept::Worker(_) | Kept::Schedule(..) | Kept::ScheduleProgress(_) | Kept::Nothing => {}
         }
     }
 

@@ -2,7 +2,8 @@
 
 use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
 use tenure_engine::{
-    Change, Dependency, Engine, Event, Restore, Settings, Task, TaskState, Terms, Timestamp,
+    Change, Dependency, Engine, Event, Restore, ScheduleProgress, ScheduleSetting, Settings, Task, TaskState,
+    Terms, Timestamp,
 };
 
 #[derive(Default)]
@@ -17,6 +18,8 @@ pub(crate) enum Kept {
     Worker(WorkerHealth),
     Queue(QueueSetting),
     Limit(LimitSetting),
+    Schedule(Box<ScheduleSetting>, ScheduleProgress),
+    ScheduleProgress(ScheduleProgress),
     Nothing,
 }
 
@@ -60,6 +63,10 @@ pub(crate) fn keep(change: Change<'_>) -> Kept {
         Change::Worker(health) => Kept::Worker(health.clone()),
         Change::Queue(setting) => Kept::Queue(setting.clone()),
         Change::Limit(setting) => Kept::Limit(setting.clone()),
+        Change::Schedule { schedule, progress } => {
+            Kept::Schedule(Box::new(schedule.clone()), progress.clone())
+        }
+        Change::ScheduleProgress(progress) => Kept::ScheduleProgress(progress.clone()),
         Change::Nothing => Kept::Nothing,
     }
 }
@@ -73,6 +80,8 @@ pub(crate) fn apply(restore: &mut Restore, kept: Kept) {
         Kept::Worker(health) => restore.worker(health),
         Kept::Queue(setting) => restore.queue(setting),
         Kept::Limit(setting) => restore.limit(&setting),
+        Kept::Schedule(schedule, progress) => restore.schedule(*schedule, progress),
+        Kept::ScheduleProgress(progress) => restore.schedule_progress(progress),
         Kept::Nothing => {}
     }
 }

@@ -391,6 +391,10 @@ impl Output for RecordingOutput<'_> {
         self.said.push(Said::Notice(to, notice));
     }
 
+    fn body(&mut self, bytes: &[u8]) -> Blob {
+        if bytes.is_empty() { Blob::EMPTY } else { Blob::new(77, bytes.len() as u32) }
+    }
+
     fn freed(&mut self, blob: Blob) {
         self.said.push(Said::Freed(blob));
     }

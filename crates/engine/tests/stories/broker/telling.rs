@@ -34,6 +34,7 @@ fn tell_event(event: &Event) -> String {
         EventSubject::Worker { worker, .. } => worker.to_string(),
         EventSubject::Queue { queue, .. } => format!("queue {queue}"),
         EventSubject::Tag { tag, .. } => format!("tag {tag}"),
+        EventSubject::Schedule { schedule, .. } => format!("schedule {schedule}"),
     };
     format!("{about} {}", tell_kind(&event.kind))
 }
@@ -114,6 +115,17 @@ fn tell_kind(kind: &EventData) -> String {
         }
         EventData::LimitSet { limit: Some(limit) } => format!("limited to {limit}"),
         EventData::LimitSet { limit: None } => "unlimited".into(),
+        EventData::ScheduleSet => "set".into(),
+        EventData::ScheduleFired { due, .. } => format!("fired for {}", due.rfc3339()),
+        EventData::ScheduleSkipped { reason, from, to } if from == to => {
+            format!("skipped {}, {reason}", from.rfc3339())
+        }
+        EventData::ScheduleSkipped { reason, from, to } => {
+            format!("skipped {} to {}, {reason}", from.rfc3339(), to.rfc3339())
+        }
+        EventData::SchedulePaused => "paused".into(),
+        EventData::ScheduleResumed => "resumed".into(),
+        EventData::ScheduleRemoved => "removed".into(),
     }
 }
 

@@ -2,8 +2,9 @@
 
 pub(crate) mod job;
 mod lines;
-mod options;
-mod shell;
+pub(super) mod options;
+pub(super) mod schedule;
+pub(super) mod shell;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -14,12 +15,13 @@ use clap::Args;
 use tenure_client::{Accepted, Client, Submission, TaskId};
 
 use super::input::{read_file, read_stdin};
-use super::{follow, wait};
+use super::{follow, schedules, wait};
 use crate::exit::{Failure, OK, Outcome, STILL_GOING};
 use crate::output::paint::escape_line;
 use crate::output::{Format, ItemList, Screen, json, remark};
 use crate::units::parse_duration;
 use options::Options;
+use schedule::ScheduleOptions;
 use shell::{Shell, Surroundings};
 
 /// Submit tasks
@@ -38,6 +40,7 @@ Examples:
   tenure submit --name report-7 --retries 3 -- sh -c 'date; sleep 1'
   tenure submit -e HOME -e LEVEL=3 --stdout 'out-%{attempt}.txt' -- env
   tenure submit --not-before 2h --on-lost pause --tag licence -- sleep 60
+  tenure submit --schedule '0 2 * * *' --name nightly -- ./backup
   tenure submit --queue images '{\"scan\": 7}'
   tenure submit --queue images --file /etc/hosts --name scan-7
   date | tenure submit --queue images -
@@ -58,6 +61,11 @@ pub(crate) struct Submit {
     /// With --wait: stop waiting after this time (exit code 83); the task keeps running
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "wait")]
     timeout: Option<Duration>,
+    /// Submit it again and again: a cron expression such as '0 2 * * *', or 'every 15m'; needs --name
+    #[arg(long, value_name = "WHEN", requires = "name", conflicts_with_all = ["wait", "jsonl"])]
+    schedule: Option<String>,
+    #[command(flatten)]
+    schedule_options: ScheduleOptions,
     #[command(flatten)]
     options: Options,
     #[command(flatten)]
@@ -71,6 +79,10 @@ impl Submit {
     }
 
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
+        if self.schedule.is_none() && self.schedule_options.is_given() {
+            let why = "--zone, --catch-up, --overlap, --jitter and --expires-after are for a schedule: add --schedule";
+            return Err(Failure::usage(why));
+        }
         if let Some(file) = &self.jsonl {
             let mut told = ItemList::new(screen);
             let defaults = lines::Defaults {
@@ -102,6 +114,12 @@ impl Submit {
             }
             None => self.body()?,
         };
+        if let Some(when) = &self.schedule {
+            let name = self.options.name().unwrap_or_default();
+            let task = self.options.unnamed().submission(screen.now)?.body(body);
+            client.set_schedule(self.schedule_options.schedule(name, when, task)).await?;
+            return schedules::tell(client, name, screen).await;
+        }
         let mut submission = self.options.submission(screen.now)?.body(body);
         if !self.wait {
             let accepted = client.submit(submission).await?;

@@ -133,6 +133,15 @@ impl Options {
         self.id.as_deref().map(|text| task_id("--id", text)).transpose()
     }
 
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// The same without the name: a schedule names its tasks itself.
+    pub(crate) fn unnamed(&self) -> Options {
+        Options { name: None, ..self.clone() }
+    }
+
     /// A task with these options and no body yet.
     pub(crate) fn submission(&self, now: u64) -> Result<Draft, Failure> {
         self.submission_to(&self.queue, now)

@@ -150,6 +150,7 @@ fn rows() -> Vec<Row<Example>> {
         tasks: vec![pb::NewTask { body: "x".into(), ..Default::default() }],
     };
     let queue = || pb::QueueRequest { queue: "q".into() };
+    let schedule = || pb::ScheduleRequest { schedule: "s".into() };
     let worker = || pb::WorkerRequest { worker: "w".into() };
     let publish =
         || sidecar::PublishRequest { topic: "news".into(), payload: "x".into(), ..Default::default() };
@@ -238,6 +239,38 @@ fn rows() -> Vec<Row<Example>> {
             "/tenure.v1.Broker/SetLimit",
             &pb::SetLimitRequest { tag: "t".into(), limit: Some(1) },
             What::command(Command::SetLimit { tag: "t".into(), limit: None }),
+        ),
+        row(
+            "/tenure.v1.Schedules/Set",
+            &pb::SetScheduleRequest {
+                schedule: "s".into(),
+                when: "@yearly".into(),
+                terms: Some(pb::Terms { queue: "q".into(), ..pb::Terms::default() }),
+                ..pb::SetScheduleRequest::default()
+            },
+            What::command(What::new_schedule()),
+        ),
+        row("/tenure.v1.Schedules/List", &pb::ListSchedulesRequest {}, What::read()),
+        row("/tenure.v1.Schedules/Show", &schedule(), What::read()),
+        row(
+            "/tenure.v1.Schedules/Pause",
+            &schedule(),
+            What::command(Command::PauseSchedule { schedule: "s".into() }),
+        ),
+        row(
+            "/tenure.v1.Schedules/Resume",
+            &schedule(),
+            What::command(Command::ResumeSchedule { schedule: "s".into() }),
+        ),
+        row(
+            "/tenure.v1.Schedules/Run",
+            &schedule(),
+            What::command(Command::RunSchedule { schedule: "s".into() }),
+        ),
+        row(
+            "/tenure.v1.Schedules/Remove",
+            &schedule(),
+            What::command(Command::RemoveSchedule { schedule: "s".into() }),
         ),
         row("/tenure.v1.Broker/Counts", &pb::CountsRequest {}, What::read()),
         row("/tenure.v1.Broker/Stats", &pb::StatsRequest {}, What::Hub(Request::Stats)),

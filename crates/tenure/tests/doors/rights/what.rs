@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use tenure_hub::words::{Command, Held, Query, TaskId, WorkerSpec};
+use tenure_hub::words::{Command, Held, NewSchedule, NewTask, Query, TaskId, WorkerSpec};
 use tenure_hub::{
     Broadcast, CallAnswer, KeyspaceAct, LogPiece, OutputStream, Request, Rights, TopicAct, Watch,
 };
@@ -55,6 +55,11 @@ impl What {
 
     pub(crate) fn read() -> What {
         What::Hub(Request::Query(Query::Workers))
+    }
+
+    pub(crate) fn new_schedule() -> Command {
+        let task = NewTask::new(TASK, "q");
+        Command::SetSchedule(Box::new(NewSchedule::new("s", "@yearly", task)))
     }
 
     /// A worker takes a task.
@@ -166,6 +171,11 @@ names!(COMMANDS, command_name(Command) {
     Command::PauseQueue { .. } => "pause queue",
     Command::ResumeQueue { .. } => "resume queue",
     Command::SetThresholds { .. } => "set thresholds",
+    Command::SetSchedule(_) => "set schedule",
+    Command::PauseSchedule { .. } => "pause schedule",
+    Command::ResumeSchedule { .. } => "resume schedule",
+    Command::RemoveSchedule { .. } => "remove schedule",
+    Command::RunSchedule { .. } => "run schedule",
     Command::DrainWorker { .. } => "drain worker",
     Command::ClearWorker { .. } => "clear worker",
     Command::Register(_) => "register",

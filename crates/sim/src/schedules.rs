@@ -1,0 +1,263 @@
+//! Schedules through crashes, power failures, downtimes and a clock that is set. They have a world of their own with the
+//! same seed, because they live for hours where tasks live for seconds.
+//!
+//! The promises: each due time of a schedule fires at most once; with `catch up: all` and a task that waits for the
+//! last one, every due time fires exactly once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_hub::store::MemoryDisk;
+use tenure_hub::words::{
+    CatchUp, Command, Event, EventData, EventSubject, Name, NewSchedule, NewTask, Overlap, SessionId, TaskId,
+    Timestamp,
+};
+use tenure_hub::{Ask, Delivery, Mailbox, Request, Watch};
+
+use crate::broker::{Broker, Step};
+use crate::plan::Mutation;
+use crate::random::Random;
+
+const STEPS: u64 = 60;
+/// Each longer than the shortest interval, and all of them together below the limit of what is made up for.
+const STEP_MILLIS: u64 = 20_000;
+const DOWN_MILLIS: u64 = 200_000;
+const JUMP_MILLIS: u64 = 200_000;
+
+/// The interval of each schedule in seconds, and its policies.
+const SCHEDULES: [(&str, u64, CatchUp, Overlap); 5] = [
+    ("all", 10, CatchUp::All, Overlap::Queue),
+    ("slow", 90, CatchUp::All, Overlap::Queue),
+    ("last", 15, CatchUp::Last, Overlap::CancelOld),
+    ("none", 25, CatchUp::None, Overlap::Queue),
+    ("skip", 30, CatchUp::All, Overlap::Skip),
+];
+
+struct ScheduleWorld {
+    random: Random,
+    now: Timestamp,
+    broker: Broker,
+    mutation: Mutation,
+    mailbox: Arc<Mailbox>,
+    session: SessionId,
+    /// The next event that the watcher waits for.
+    next_event: u64,
+    /// When each schedule was set, as the watcher heard it.
+    set_at: BTreeMap<Name, Timestamp>,
+    /// The due times that fired, as the watcher heard it: these are on disk.
+    fired: BTreeMap<Name, BTreeSet<Timestamp>>,
+    broken: Vec<String>,
+}
+
+/// Simulates the schedules of one seed. Returns the broken promises.
+pub(crate) fn live(seed: u64, mutation: Mutation) -> Vec<String> {
+    let mut random = Random::new(seed ^ 0x7363_6864);
+    let now = Timestamp(1_700_000_000_000);
+    let broker = Broker::start(MemoryDisk::new(), random.next(), now, mutation).expect("an empty disk opens");
+    let mut world = ScheduleWorld {
+        random,
+        now,
+        broker,
+        mutation,
+        mailbox: Arc::default(),
+        session: SessionId(0),
+        next_event: 1,
+        set_at: BTreeMap::new(),
+        fired: BTreeMap::new(),
+        broken: Vec::new(),
+    };
+    world.connect();
+    for (name, seconds, catch_up, overlap) in SCHEDULES {
+        let task = NewTask::new(TaskId::from_u128(0), "q");
+        let schedule = NewSchedule {
+            catch_up,
+            overlap,
+            jitter: Duration::from_millis(if name == "slow" { 30_000 } else { 0 }),
+            body: vec![b'x'; 100].into(),
+            ..NewSchedule::new(name, format!("every {seconds}s"), task)
+        };
+        world.command(Command::SetSchedule(Box::new(schedule)));
+    }
+    // A reply is a promise; what is not on disk yet was not promised.
+    world.settle();
+    for _ in 0..STEPS {
+        world.step();
+        if !world.broken.is_empty() {
+            return world.broken;
+        }
+    }
+    world.finish();
+    world.broken
+}
+
+impl ScheduleWorld {
+    fn step(&mut self) {
+        match self.random.between(0, 100) {
+            0..4 => self.restart(true),
+            4..8 => self.restart(false),
+            8..11 => {
+                let jump = self.random.between(1, JUMP_MILLIS);
+                self.set_clock(self.now + Duration::from_millis(jump));
+            }
+            11..14 => {
+                let jump = self.random.between(1, JUMP_MILLIS);
+                self.set_clock(Timestamp(self.now.0.saturating_sub(jump)));
+            }
+            14..20 => {
+                // These two may miss due times, and never fire one twice.
+                let schedule: Name = (*self.random.pick(&["last", "none"])).into();
+                let command = match self.random.between(0, 3) {
+                    0 => Command::PauseSchedule { schedule },
+                    _ => Command::ResumeSchedule { schedule },
+                };
+                self.command(command);
+            }
+            20..24 => {
+                self.broker.keep();
+            }
+            _ => {
+                let span = self.random.between(1, STEP_MILLIS);
+                self.now = self.now + Duration::from_millis(span);
+            }
+        }
+        let step = self.broker.turn(self.now);
+        self.after(&step);
+    }
+
+    /// The disk answers now, later, or not before the power fails.
+    fn after(&mut self, step: &Step) {
+        if matches!(step, Step::Writing) && self.random.percent(70) {
+            self.sync();
+        }
+        self.hear();
+    }
+
+    fn sync(&mut self) {
+        if let Step::Dead = self.broker.sync(self.now) {
+            self.restart(true);
+        }
+    }
+
+    /// Lets everything reach the disk and the watcher.
+    fn settle(&mut self) {
+        for _ in 0..1_000 {
+            match self.broker.turn(self.now) {
+                Step::Fine => break,
+                Step::Writing | Step::Dead => self.sync(),
+            }
+        }
+        self.hear();
+    }
+
+    fn restart(&mut self, power_failure: bool) {
+        let down = self.random.between(1, DOWN_MILLIS);
+        self.now = self.now + Duration::from_millis(down);
+        let disk = self.broker.disk.clone();
+        let disk = if power_failure { disk.crash(self.random.next()) } else { disk.reopen() };
+        match Broker::start(disk, self.random.next(), self.now, self.mutation) {
+            Ok(broker) => self.broker = broker,
+            Err(error) => return self.broken.push(format!("the broker does not start again: {error}")),
+        }
+        self.connect();
+    }
+
+    fn set_clock(&mut self, to: Timestamp) {
+        self.broker.set_clock(self.now, to);
+        self.now = to;
+    }
+
+    fn connect(&mut self) {
+        (self.session, self.mailbox) = self.broker.open(&"watcher".into());
+        let watch = Watch { watch: 1, from: Some(self.next_event), ..Watch::default() };
+        self.ask(Request::Watch(watch));
+    }
+
+    fn command(&mut self, command: Command) {
+        self.ask(Request::Command(command));
+    }
+
+    fn ask(&mut self, request: Request) {
+        let step = self.broker.take(self.now, self.session, vec![Ask { token: 1, request }]);
+        self.after(&step);
+    }
+
+    fn hear(&mut self) {
+        let mut deliveries = Vec::new();
+        self.mailbox.take(&mut deliveries);
+        for delivery in deliveries {
+            if let Delivery::Event { event, .. } = delivery {
+                self.next_event = event.seq + 1;
+                self.heard(&event);
+            }
+        }
+    }
+
+    fn heard(&mut self, event: &Event) {
+        let EventSubject::Schedule { schedule, .. } = &event.about else { return };
+        match event.kind {
+            EventData::ScheduleSet => {
+                self.set_at.insert(schedule.clone(), event.at);
+            }
+            EventData::ScheduleFired { due, .. } => {
+                let fired = self.fired.entry(schedule.clone()).or_default();
+                if !fired.insert(due) {
+                    self.broken.push(format!("schedule {schedule} fired twice for {due}"));
+                }
+                if fired.last() != Some(&due) {
+                    self.broken.push(format!("schedule {schedule} fired for {due} after a later time"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The clock goes on beyond every time it ever showed, and everything is written.
+    fn finish(&mut self) {
+        self.now = self.now + Duration::from_millis(JUMP_MILLIS * 2);
+        for _ in 0..20 {
+            self.now = self.now + Duration::from_secs(1);
+            self.settle();
+        }
+        for (name, seconds, catch_up, overlap) in SCHEDULES {
+            let fired = self.fired.remove(name).unwrap_or_default();
+            let Some(set_at) = self.set_at.get(name).copied() else {
+                self.broken.push(format!("schedule {name} was set and is lost"));
+                continue;
+            };
+            let interval = seconds * 1_000;
+            let is_due = |due: &Timestamp| due.0 > set_at.0 && (due.0 - set_at.0).is_multiple_of(interval);
+            if let Some(wrong) = fired.iter().find(|due| !is_due(due)) {
+                self.broken.push(format!("schedule {name} fired for {wrong}, when it was not due"));
+            }
+            if catch_up == CatchUp::All && overlap == Overlap::Queue {
+                // The last one may wait for its jitter.
+                let until = self.now.0 - interval;
+                let missing = (1..)
+                    .map(|count| Timestamp(set_at.0 + count * interval))
+                    .take_while(|due| due.0 <= until)
+                    .find(|due| !fired.contains(due));
+                if let Some(missing) = missing {
+                    self.broken.push(format!("schedule {name} never fired for {missing}"));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forty_worlds_fire_each_due_time_once() {
+        for seed in 0..40 {
+            assert_eq!(live(seed, Mutation::None), Vec::<String>::new(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_disk_that_does_not_sync_fires_twice_and_is_caught() {
+        assert!((0..100).any(|seed| !live(seed, Mutation::ForgetSync).is_empty()));
+    }
+}
