@@ -32,7 +32,7 @@ pub(crate) async fn run(address: &str, mut say: impl FnMut(String)) -> Result<()
         }
     }
 
-    // Somebody who answers, and somebody who asks.
+    // One client answers, another one asks.
     let mut questions = client.subscribe(Subscribe::to(["clock"]).group("clocks")).await?;
     let answering = client.clone();
     let clock = tokio::spawn(async move {

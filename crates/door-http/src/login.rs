@@ -22,7 +22,7 @@ const LOGINS_MAX: usize = 10_000;
 
 #[derive(Default)]
 pub(crate) struct LoginTable {
-    /// By the hash of the cookie: whoever reads the memory has no cookie.
+    /// By the hash of the cookie: the memory of the process contains no cookie.
     logins: Mutex<HashMap<[u8; 32], Login, RandomState>>,
 }
 
@@ -35,7 +35,7 @@ struct Login {
 impl LoginTable {
     /// A new login. Returns the value of its cookie.
     pub(crate) fn begin(&self, now: Timestamp, grant: Arc<Grant>, namespace: Option<Name>) -> String {
-        // Two random UUIDs are 244 bits that nobody can guess.
+        // Two random UUIDs are 244 bits that no client can guess.
         let token = [(); 2].map(|()| uuid::Uuid::new_v4().simple().to_string()).concat();
         let mut logins = self.lock();
         logins.retain(|_, login| now <= login.last_used + IDLE);

@@ -28,7 +28,9 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 /// Where a door listens.
 #[derive(Debug)]
 pub enum DoorListener {
+    /// A TCP socket.
     Tcp(TcpListener),
+    /// A Unix socket.
     #[cfg(unix)]
     Unix(UnixListener),
 }
@@ -36,16 +38,22 @@ pub enum DoorListener {
 /// What all connections of a door share.
 #[derive(Debug)]
 pub struct Door {
+    /// The name of the door in logs, counters and the audit log.
     pub name: &'static str,
+    /// The hub behind the door.
     pub hub: HubHandle,
+    /// What the operator has set.
     pub settings: DoorSettings,
+    /// What the door counts.
     pub counters: Arc<Counters>,
+    /// Checks the keys of its peers.
     pub authenticator: Authenticator,
     /// Sent to a peer that is over the connection limit, if the protocol has a message for it.
     pub full: &'static [u8],
 }
 
 impl Door {
+    /// A door with its name, its hub and its settings.
     pub fn new(name: &'static str, hub: HubHandle, settings: DoorSettings, counters: Arc<Counters>) -> Door {
         let authenticator = Authenticator::new(hub.clone(), name, Arc::clone(&counters));
         Door { name, hub, settings, counters, authenticator, full: b"" }

@@ -22,17 +22,25 @@ pub struct Authenticator {
     hasher: std::hash::RandomState,
 }
 
+/// Why a login is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoginError {
+    /// The broker wants a key, and the peer has sent none.
     #[error("a key is required")]
     NoKey,
     /// The door sends its refusal after this wait. If `ends`, too many others wait already: the door refuses at once
     /// and ends the connection.
     #[error("invalid key")]
-    WrongKey { wait: Duration, ends: bool },
+    WrongKey {
+        /// How long the refusal waits.
+        wait: Duration,
+        /// The connection ends.
+        ends: bool,
+    },
 }
 
 impl Authenticator {
+    /// The authenticator of one door.
     pub fn new(hub: HubHandle, door: &'static str, counters: Arc<Counters>) -> Authenticator {
         Authenticator {
             hub,

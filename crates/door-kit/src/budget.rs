@@ -7,23 +7,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Bytes that a connection may hold before they count against the budget.
 pub const FREE_BYTES: usize = 64 << 10;
 
+/// The bytes that all connections together may hold in their buffers.
 #[derive(Debug)]
 pub struct ByteBudget {
     limit: usize,
     used: AtomicUsize,
 }
 
+/// The budget has no room left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the buffers of all connections have reached their limit of {limit} bytes")]
 pub struct Exhausted {
+    /// The whole budget.
     pub limit: usize,
 }
 
 impl ByteBudget {
+    /// A budget of so many bytes.
     pub fn new(limit: usize) -> Arc<ByteBudget> {
         Arc::new(ByteBudget { limit, used: AtomicUsize::new(0) })
     }
 
+    /// How much of it is in use.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }

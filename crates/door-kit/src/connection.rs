@@ -69,6 +69,7 @@ pub struct Connection<P> {
 }
 
 impl<P: Protocol> Connection<P> {
+    /// A connection whose bytes the protocol reads and writes.
     pub fn new(protocol: P, door: Arc<Door>, address: Option<IpAddr>) -> Connection<P> {
         Connection {
             protocol,

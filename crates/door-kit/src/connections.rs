@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Counts the open connections, in all and per address.
 #[derive(Debug)]
 pub struct Connections {
     max: usize,
@@ -23,6 +24,7 @@ impl Connections {
         Arc::new(Connections { max, counts: Mutex::default() })
     }
 
+    /// Maximum number of open connections.
     pub fn max(&self) -> usize {
         self.max
     }

@@ -10,7 +10,9 @@ const UNLIMITED: u64 = 1 << 20;
 /// How many descriptors the process may open, and how many of them may be connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptors {
+    /// How many files and sockets the process may have open.
     pub limit: u64,
+    /// How many of them are for connections.
     pub connections_max: usize,
 }
 

@@ -6,6 +6,8 @@
 //!                                        Authenticator (keys, throttle, log, counters)
 //! ```
 
+#![warn(missing_docs)]
+
 mod accept;
 mod authenticator;
 mod budget;
@@ -17,6 +19,7 @@ mod settings;
 mod stream;
 mod throttle;
 mod tls;
+/// The actor for workers that fetch their tasks themselves.
 pub mod worker_actor;
 
 pub use accept::{Door, DoorListener};

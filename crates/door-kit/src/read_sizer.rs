@@ -1,5 +1,6 @@
 //! Adapts the read size to a peer: small if it sends little, larger if it fills the buffer.
 
+/// The size of the next read of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadSizer {
     least: usize,
@@ -8,6 +9,7 @@ pub struct ReadSizer {
 }
 
 impl ReadSizer {
+    /// A sizer that begins with the least.
     pub const fn between(least: usize, most: usize) -> ReadSizer {
         ReadSizer { least, most, now: least }
     }

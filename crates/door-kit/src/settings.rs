@@ -11,6 +11,7 @@ use crate::tls::Tls;
 const BUFFERED_BYTES_MAX: usize = 256 << 20;
 const CONNECTIONS_MAX: usize = 100_000;
 
+/// The limits and timeouts of one door.
 #[derive(Clone, Debug)]
 pub struct DoorSettings {
     /// Maximum number of connections of this door, including those without a login.

@@ -16,10 +16,14 @@ use zeroize::{Zeroize as _, Zeroizing};
 /// Maximum size of one read.
 const SCRATCH_BYTES: usize = 32 << 10;
 
+/// A stream to a peer.
 #[derive(Debug)]
 pub enum DoorStream {
+    /// TCP without TLS.
     Tcp(TcpStream),
+    /// TLS over TCP.
     Tls(Box<TlsStream<TcpStream>>),
+    /// A Unix socket.
     #[cfg(unix)]
     Unix(UnixStream),
 }

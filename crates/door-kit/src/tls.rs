@@ -18,12 +18,16 @@ pub struct Tls {
 /// What is wrong with the files of a TLS door.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TlsFault {
+    /// The file of the certificate chain.
     #[error("contains no PEM certificate")]
     Certificate,
+    /// The file of the private key.
     #[error("contains no PEM private key")]
     Key,
+    /// The file of the client CA.
     #[error("contains no PEM certificate that can verify clients: {0}")]
     ClientAuthority(String),
+    /// Certificate and key do not belong together.
     #[error("the certificate cannot be used with the key: {0}")]
     Pair(String),
 }

@@ -284,10 +284,10 @@ impl Session {
         let number = pending.number;
         // The receiver answers a call; the hub itself replies only if there is none.
         if let ReplyPlan::Call { to } = &pending.expect {
-            let nobody = HubRefusal::NoListener { address: to.clone() };
+            let no_listener = HubRefusal::NoListener { address: to.clone() };
             if let Err(no) = reply {
                 self.forget_call(number);
-                let no = if matches!(no, HubRefusal::NoListener { .. }) { nobody } else { no };
+                let no = if matches!(no, HubRefusal::NoListener { .. }) { no_listener } else { no };
                 refuse(number, &no, turn);
             }
             return;

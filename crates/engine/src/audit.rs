@@ -418,7 +418,7 @@ impl Engine {
             let ready_queues =
                 self.ready_queues.iter().filter(|(_, ready_queue)| ready_queue.tags.contains(&key)).count();
             assert_eq!(tag.ready_queues() as usize, ready_queues, "ready queues of {}", tag.name);
-            assert!(ready_queues > 0 || tag.limit.is_some(), "nobody uses {}", tag.name);
+            assert!(ready_queues > 0 || tag.limit.is_some(), "no queue uses {}", tag.name);
         }
     }
 

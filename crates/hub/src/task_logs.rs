@@ -5,7 +5,7 @@
 //! client → page: places from the index, pieces from the files
 //! ```
 //!
-//! It is independent of the engine, as topics are. Nobody waits for it: if the disk is slower than the workers, pieces
+//! It is independent of the engine, as topics are. Workers do not wait for it: if the disk is slower than the workers, pieces
 //! are dropped, and a reader sees by the offsets how many bytes are missing.
 
 use std::collections::HashMap;

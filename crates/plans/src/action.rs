@@ -5,13 +5,17 @@ use serde_json::Value;
 use crate::{Document, ID_BYTES_MAX, SchemaError, check_id};
 
 const ACTION_ID_BYTES_MAX: usize = 64;
+/// Maximum number of inputs of one action.
 pub const ACTION_INPUTS_MAX: usize = 100;
 
+/// One run of a stored plan for each of its inputs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
     /// The broker chooses one if the client does not.
     pub id: Option<String>,
+    /// The id of the plan.
     pub plan: String,
+    /// The plan runs once for each.
     pub inputs: Vec<Value>,
 }
 

@@ -12,6 +12,7 @@ pub const TEXT_BYTES_MAX: usize = 64 * 1024;
 /// Ten years. A longer duration is probably a mistake in the unit.
 const DURATION_SECONDS_MAX: f64 = 10.0 * 365.0 * 86_400.0;
 
+/// A JSON object that is parsed field by field.
 #[derive(Debug)]
 pub struct Document {
     what: &'static str,
@@ -31,6 +32,7 @@ impl Document {
         }
     }
 
+    /// A document from JSON that was parsed already. Refuses everything but an object.
     pub fn from_value(what: &'static str, value: Value) -> Result<Self, SchemaError> {
         match value {
             Value::Object(fields) => Ok(Self { what, fields }),
@@ -38,10 +40,12 @@ impl Document {
         }
     }
 
+    /// An error in this document.
     pub fn invalid(&self, why: impl Into<String>) -> SchemaError {
         SchemaError::invalid(self.what, why)
     }
 
+    /// Whether the field is present and not taken yet.
     pub fn has(&self, field: &str) -> bool {
         self.fields.get(field).is_some_and(|value| !value.is_null())
     }
@@ -51,10 +55,12 @@ impl Document {
         self.fields.remove(field).filter(|value| !value.is_null())
     }
 
+    /// Refuses a document without this field.
     pub fn required<T>(&self, field: &str, value: Option<T>) -> Result<T, SchemaError> {
         value.ok_or_else(|| self.invalid(format!("Missing required field {field}")))
     }
 
+    /// Takes a text.
     pub fn text(&mut self, field: &str, bytes_max: usize) -> Result<Option<String>, SchemaError> {
         match self.take(field) {
             None => Ok(None),
@@ -66,12 +72,14 @@ impl Document {
         }
     }
 
+    /// Takes a text that must be present.
     pub fn required_text(&mut self, field: &str, bytes_max: usize) -> Result<String, SchemaError> {
         let text = self.text(field, bytes_max)?;
         let text = self.required(field, text)?;
         if text.is_empty() { Err(self.invalid(format!("{field} is empty"))) } else { Ok(text) }
     }
 
+    /// Takes a whole number.
     pub fn integer(&mut self, field: &str, range: RangeInclusive<i64>) -> Result<Option<i64>, SchemaError> {
         let Some(value) = self.take(field) else { return Ok(None) };
         match value.as_i64() {
@@ -83,6 +91,7 @@ impl Document {
         }
     }
 
+    /// Takes a number.
     pub fn number(&mut self, field: &str, range: RangeInclusive<f64>) -> Result<Option<f64>, SchemaError> {
         let Some(value) = self.take(field) else { return Ok(None) };
         match value.as_f64() {

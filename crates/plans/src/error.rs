@@ -3,10 +3,20 @@
 /// A document that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
+    /// A field is missing, or its value is wrong. `what` names the document.
     #[error("{what}: {why}")]
-    Invalid { what: &'static str, why: String },
+    Invalid {
+        /// The document, and that it is refused.
+        what: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+    /// An action has more than [`ACTION_INPUTS_MAX`](crate::ACTION_INPUTS_MAX) inputs.
     #[error("Too many inputs: max {max}")]
-    TooManyInputs { max: usize },
+    TooManyInputs {
+        /// The limit.
+        max: usize,
+    },
 }
 
 impl SchemaError {

@@ -3,6 +3,7 @@
 
 use crate::SchemaError;
 
+/// Maximum length of an id.
 pub const ID_BYTES_MAX: usize = 128;
 
 /// Accepts `[A-Za-z0-9_-]{1,128}`. `what` begins the error, `field` the place of the id in it.
@@ -14,6 +15,7 @@ pub fn check_id(what: &'static str, field: &str, id: &str) -> Result<(), SchemaE
     Err(SchemaError::invalid(what, format!("{field} holds characters other than letters, digits, - and _")))
 }
 
+/// Refuses an id that is empty or too long.
 pub fn check_id_length(what: &'static str, field: &str, id: &str) -> Result<(), SchemaError> {
     if id.is_empty() {
         Err(SchemaError::invalid(what, format!("{field} is empty")))

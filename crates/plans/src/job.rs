@@ -7,6 +7,7 @@ use crate::{Plan, PlanTasks, SchemaError};
 /// What a worker runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanJob {
+    /// What the job runs.
     pub tasks: PlanTasks,
     /// The input of the first task, unless the task names another: text as it is, anything else as JSON.
     pub input: Option<String>,
@@ -15,7 +16,9 @@ pub struct PlanJob {
 /// Which job of which action.
 #[derive(Clone, Copy, Debug)]
 pub struct OfAction<'a> {
+    /// The id of the action.
     pub action: &'a str,
+    /// Which input of the action this job is for.
     pub index: usize,
     /// How many jobs the action has.
     pub jobs: usize,

@@ -5,6 +5,8 @@
 //! body of one job of a plan: a door renders it, a worker reads it. [`Document`] parses JSON field by field, and
 //! every error names the field.
 
+#![warn(missing_docs)]
+
 mod action;
 mod document;
 mod error;

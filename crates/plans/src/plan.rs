@@ -5,17 +5,23 @@ use serde_json::Value;
 use crate::task::WHAT;
 use crate::{Document, PlanTasks, SchemaError, check_id};
 
+/// Maximum length of a plan in JSON.
 pub const PLAN_BYTES_MAX: usize = 1024 * 1024;
 const DESCRIPTION_BYTES_MAX: usize = 1024;
 
+/// A stored list of tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
+    /// The id under which it is stored.
     pub id: String,
+    /// What the plan is for.
     pub description: Option<String>,
+    /// What it runs.
     pub tasks: PlanTasks,
 }
 
 impl Plan {
+    /// Parses and checks a plan.
     pub fn parse(json: &[u8]) -> Result<Self, SchemaError> {
         Self::take(Document::parse(WHAT, json, PLAN_BYTES_MAX)?)
     }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::{Document, SchemaError};
 
 pub(crate) const WHAT: &str = "Plan validation failed";
+/// Maximum number of tasks of one plan.
 pub const PLAN_TASKS_MAX: usize = 100;
 const COMMAND_BYTES_MAX: usize = 256;
 const ARGUMENTS_MAX: usize = 256;
@@ -18,11 +19,16 @@ const TIMEOUT_SECONDS_MAX: i64 = 365 * 86_400;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanTasks(Vec<PlanTask>);
 
+/// One command of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanTask {
+    /// Its place in the plan, from 1.
     pub number: u32,
+    /// The program, and what a worker must offer to run it.
     pub command: String,
+    /// The arguments of the program.
     pub arguments: Vec<String>,
+    /// How long it may run.
     pub timeout: Option<Duration>,
     /// The earlier task whose output this one reads.
     pub input_from: Option<u32>,

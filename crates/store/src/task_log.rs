@@ -1,6 +1,6 @@
 //! The task log: what commands print while they run, in pieces, in files of its own (`printed-<number>`).
 //!
-//! It is kept apart from the journal because it promises less: nobody waits for it to be synced, the oldest files are
+//! It is kept apart from the journal because it promises less: no request waits for its sync, the oldest files are
 //! deleted when all together exceed their limit, and damage costs the pieces behind it in one file, not the start of
 //! the broker (docs/decisions/0045-a-log-of-what-tasks-print.md).
 //!

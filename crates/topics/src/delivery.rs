@@ -8,9 +8,18 @@ use crate::message::{Message, Sequence};
 /// One item of a subscriber's stream, in sending order.
 #[derive(Clone, Debug)]
 pub enum Delivery {
-    Message { kind: DeliveryKind, message: Arc<Message> },
+    /// A message.
+    Message {
+        /// Why it is delivered.
+        kind: DeliveryKind,
+        /// The message.
+        message: Arc<Message>,
+    },
+    /// Messages are missing.
     Gap(Box<Gap>),
+    /// The replay of a topic has ended.
     ReplayComplete(Box<ReplayComplete>),
+    /// The subscriber does not keep up.
     Warning(Box<Warning>),
 }
 
@@ -28,11 +37,15 @@ pub enum DeliveryKind {
 /// Messages that the subscriber will not get: they are no longer kept, or a full queue dropped them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
+    /// The topic.
     pub topic: Arc<str>,
+    /// The first number that is missing.
     pub first_missed: Sequence,
+    /// The last number that is missing.
     pub last_missed: Sequence,
     /// The next number that is kept, or the next to be assigned if nothing is kept.
     pub oldest_kept: Sequence,
+    /// Why they are missing.
     pub reason: GapReason,
 }
 
@@ -50,6 +63,7 @@ pub enum GapReason {
 }
 
 impl GapReason {
+    /// The name of the reason on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             GapReason::NotKept => "not-kept",
@@ -63,7 +77,9 @@ impl GapReason {
 /// The replay of one topic has ended; live messages follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayComplete {
+    /// The topic.
     pub topic: Arc<str>,
+    /// How many messages were replayed.
     pub replayed: u64,
     /// The last number that the replay covers.
     pub latest: Sequence,
@@ -72,16 +88,21 @@ pub struct ReplayComplete {
 /// The subscriber does not keep up. At most one per [`crate::WARNING_INTERVAL`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
+    /// Why.
     pub reason: WarningReason,
     /// Dropped from a full queue since the last warning.
     pub dropped: u64,
     /// Expired in the queue since the last warning.
     pub expired: u64,
+    /// Messages in the queue.
     pub depth: u32,
+    /// Maximum number of messages in the queue.
     pub limit: u32,
+    /// How long the oldest message has waited.
     pub oldest_age: Duration,
 }
 
+/// Why a subscriber is warned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarningReason {
     /// The queue has not been empty for a while.

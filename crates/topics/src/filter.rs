@@ -14,6 +14,7 @@ pub struct TopicFilter {
 }
 
 impl TopicFilter {
+    /// Parses and checks a name or a pattern.
     pub fn parse(text: &str) -> Result<TopicFilter, TopicRefusal> {
         check_visible(text)?;
         TopicFilter::parse_saved(text)
@@ -41,6 +42,7 @@ impl TopicFilter {
         Ok(TopicFilter { text: Arc::from(text), wild })
     }
 
+    /// The filter as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -50,6 +52,7 @@ impl TopicFilter {
         self.wild
     }
 
+    /// Whether messages of this topic pass.
     pub fn matches(&self, name: &str) -> bool {
         if !self.wild {
             return *self.text == *name;

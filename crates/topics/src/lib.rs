@@ -36,6 +36,8 @@
 //!
 //! Each namespace has its own set of shards.
 
+#![warn(missing_docs)]
+
 mod buffer;
 mod catch_up;
 mod changes;

@@ -24,10 +24,12 @@ impl Sequence {
     /// Before the first message.
     pub const ZERO: Sequence = Sequence(0);
 
+    /// The number after this one.
     pub fn next(self) -> Sequence {
         Sequence(self.0 + 1)
     }
 
+    /// The number before this one; zero has none.
     pub fn previous(self) -> Sequence {
         Sequence(self.0.saturating_sub(1))
     }
@@ -55,19 +57,26 @@ pub enum Ttl {
 /// copies small payloads out of its buffer before it publishes them.
 #[derive(Clone, Debug)]
 pub struct Publish<'a> {
+    /// Where it goes.
     pub topic: &'a str,
+    /// The id of the message.
     pub id: MessageId,
+    /// The content.
     pub payload: Bytes,
+    /// The type of the content, for subscribers.
     pub content_type: Option<Arc<str>>,
+    /// A name that the publisher chooses, for subscribers.
     pub correlation_id: Option<Arc<str>>,
     /// The publisher's name, as subscribers see it.
     pub source: Option<Arc<str>>,
+    /// How long it may be delivered.
     pub ttl: Ttl,
     /// Keep the message as the topic's retained value. An empty payload clears that value.
     pub retain: bool,
 }
 
 impl<'a> Publish<'a> {
+    /// A message with a payload and nothing else.
     pub fn new(topic: &'a str, id: MessageId, payload: impl Into<Bytes>) -> Publish<'a> {
         Publish {
             topic,
@@ -81,11 +90,13 @@ impl<'a> Publish<'a> {
         }
     }
 
+    /// Keeps it as the topic's retained value.
     pub fn retained(mut self) -> Publish<'a> {
         self.retain = true;
         self
     }
 
+    /// Limits how long it may be delivered.
     pub fn ttl(mut self, ttl: Duration) -> Publish<'a> {
         self.ttl = Ttl::After(ttl);
         self
@@ -102,15 +113,23 @@ impl<'a> Publish<'a> {
 /// One published message.
 #[derive(Debug)]
 pub struct Message {
+    /// Where it was published.
     pub topic: Arc<str>,
+    /// Its number within the topic.
     pub sequence: Sequence,
+    /// Its id.
     pub id: MessageId,
+    /// When it was published.
     pub published_at: Timestamp,
     /// [`Timestamp::NEVER`] if it does not expire.
     pub expires_at: Timestamp,
+    /// The content.
     pub payload: Bytes,
+    /// The type of the content.
     pub content_type: Option<Arc<str>>,
+    /// The name that the publisher chose.
     pub correlation_id: Option<Arc<str>>,
+    /// The name of the publisher.
     pub source: Option<Arc<str>>,
     /// The reply topic, if this is a request.
     pub reply_to: Option<Arc<str>>,

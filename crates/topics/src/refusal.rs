@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 /// Why a call was refused. [`TopicRefusal::code`] is stable; doors send it to their peers.
+#[expect(missing_docs, reason = "the sentence of each variant says what it means")]
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TopicRefusal {
     #[error("a topic name is empty")]

@@ -24,6 +24,7 @@ pub fn is_reply(topic: &str) -> bool {
     topic.starts_with(REPLY_PREFIX)
 }
 
+/// The open requests.
 #[derive(Debug)]
 pub struct Requests {
     open: BTreeMap<RequestId, Timestamp>,
@@ -32,14 +33,17 @@ pub struct Requests {
 }
 
 impl Requests {
+    /// No requests yet, and at most so many at once.
     pub fn new(limit: usize) -> Requests {
         Requests { open: BTreeMap::new(), deadlines: BTreeSet::new(), limit }
     }
 
+    /// How many are open.
     pub fn len(&self) -> usize {
         self.open.len()
     }
 
+    /// Whether none is open.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
@@ -96,6 +100,7 @@ impl Requests {
         expired
     }
 
+    /// When the next request expires.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.deadlines.first().map(|&(deadline, _)| deadline)
     }

@@ -17,32 +17,46 @@ use crate::unconfirmed::LastRead;
 /// The saved state, or a part of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
+    /// Topics.
     pub topics: Vec<SavedTopic>,
+    /// Subscriptions.
     pub subscriptions: Vec<SavedSubscription>,
+    /// Where the numbers of forgotten topics continue.
     pub floors: Vec<SavedFloor>,
 }
 
+/// A topic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedTopic {
+    /// Its name.
     pub name: String,
     /// The latest assigned number, or a reserved number above it.
     pub sequence: Sequence,
+    /// Its retained value.
     pub retained: Option<SavedMessage>,
     /// Numbers up to this one may never have been assigned.
     #[serde(default)]
     pub skipped_to: Sequence,
 }
 
+/// A message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedMessage {
+    /// Its number.
     pub sequence: Sequence,
+    /// Its id.
     pub id: MessageId,
+    /// When it was published.
     pub published_at: Timestamp,
     /// [`Timestamp::NEVER`] if it does not expire.
     pub expires_at: Timestamp,
+    /// The content.
     pub payload: Bytes,
+    /// The type of the content.
     pub content_type: Option<String>,
+    /// The name that the publisher chose.
     pub correlation_id: Option<String>,
+    /// The name of the publisher.
     pub source: Option<String>,
     /// It is or was the retained value of its topic, or cleared it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -55,11 +69,17 @@ pub struct SavedMessage {
 /// A subscription. After a restart it is paused, even if it was live before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedSubscription {
+    /// Its id.
     pub id: SubscriptionId,
+    /// The client that made it.
     pub client: String,
+    /// What it hears.
     pub filters: Vec<String>,
+    /// Its group, whose members share the messages.
     pub group: Option<String>,
+    /// Maximum number of waiting messages.
     pub queue_limit: u32,
+    /// What happens when the queue is full.
     pub policy: Policy,
     /// For each topic, the first number that it has not taken yet.
     pub missed: Vec<(String, Sequence)>,
@@ -82,20 +102,27 @@ pub struct SavedSubscription {
 pub struct SavedSegment {
     /// Whether the ranges are in sending order; otherwise there is one per topic.
     pub in_order: bool,
+    /// What was sent.
     pub ranges: Vec<SavedRange>,
 }
 
+/// Messages of one topic without a gap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedRange {
+    /// The topic.
     pub topic: String,
+    /// The first number.
     pub first: Sequence,
+    /// The last number.
     pub last: Sequence,
 }
 
 /// Forgotten topics continue above this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedFloor {
+    /// Which floor: topics are distributed among several.
     pub floor: u32,
+    /// Above this number they continue.
     pub sequence: Sequence,
 }
 
@@ -177,6 +204,7 @@ impl SavedSubscription {
 }
 
 impl Changes {
+    /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         *self == Changes::default()
     }

@@ -21,6 +21,7 @@ pub enum Policy {
 }
 
 impl Policy {
+    /// The name of the policy on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Policy::DropOldest => "drop-oldest",
@@ -29,6 +30,7 @@ impl Policy {
         }
     }
 
+    /// The policy of this name.
     pub fn parse(text: &str) -> Option<Policy> {
         [Policy::DropOldest, Policy::DropNewest, Policy::Block].into_iter().find(|p| p.as_str() == text)
     }
@@ -72,6 +74,7 @@ pub struct Settings {
     /// Topics that the shard remembers. Beyond it, idle topics are forgotten; their numbers still never
     /// decrease.
     pub topics: usize,
+    /// Maximum number of subscriptions.
     pub subscriptions: usize,
     /// Names and patterns of one subscription.
     pub filters: usize,

@@ -69,6 +69,7 @@ pub struct Shard {
 }
 
 impl Shard {
+    /// An empty shard.
     pub fn new(settings: Settings) -> Shard {
         Shard {
             topics: TopicTable::new(settings.topics, settings.hash_seed),
@@ -91,6 +92,7 @@ impl Shard {
         }
     }
 
+    /// The settings of the shard.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -123,6 +125,7 @@ impl Shard {
         self.topics.find(topic).map(|index| self.topics[index].sequence)
     }
 
+    /// The counters of the shard.
     pub fn stats(&self) -> ShardStats {
         let mut all = self.ended;
         for subscription in self.subscriptions.iter() {

@@ -16,6 +16,7 @@ pub struct Dropped {
 }
 
 impl Dropped {
+    /// All of them.
     pub fn total(&self) -> u64 {
         self.oldest + self.newest + self.ttl + self.disconnect
     }
@@ -31,13 +32,19 @@ impl Dropped {
 /// The statistics of one subscriber's queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubscriptionStats {
+    /// Messages in the queue.
     pub depth: u32,
+    /// Maximum number of messages in the queue.
     pub limit: u32,
+    /// Bytes in the queue.
     pub bytes: usize,
     /// The maximum depth of the queue so far.
     pub high_watermark: u32,
+    /// Messages that the queue took.
     pub enqueued: u64,
+    /// Messages that the subscriber took.
     pub delivered: u64,
+    /// Messages that it does not get.
     pub dropped: Dropped,
     /// How long publishers waited for this subscriber.
     pub blocked: Duration,
@@ -60,7 +67,9 @@ impl SubscriptionStats {
 /// The statistics of one shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShardStats {
+    /// Topics.
     pub topics: usize,
+    /// Subscriptions.
     pub subscriptions: usize,
     /// How many of these are paused.
     pub paused: usize,
@@ -68,13 +77,19 @@ pub struct ShardStats {
     pub filters: usize,
     /// Messages in all ring buffers.
     pub kept_messages: usize,
+    /// Bytes of the messages in ring buffers.
     pub kept_bytes: usize,
+    /// Retained values.
     pub retained_messages: usize,
+    /// Bytes of the retained values.
     pub retained_bytes: usize,
+    /// Messages that were published.
     pub published: u64,
     /// Messages put into queues, including those of ended subscriptions.
     pub enqueued: u64,
+    /// Messages that subscribers took.
     pub delivered: u64,
+    /// Messages that subscribers do not get.
     pub dropped: Dropped,
 }
 

@@ -30,6 +30,7 @@ pub const WARNING_INTERVAL: Duration = Duration::from_millis(1000);
 pub struct SubscriptionId(Arc<str>);
 
 impl SubscriptionId {
+    /// Checks an id.
     pub fn parse(text: &str) -> Result<SubscriptionId, TopicRefusal> {
         let (field, limit) = ("the subscription id", SUBSCRIPTION_ID_BYTES_MAX);
         if text.is_empty() {
@@ -41,6 +42,7 @@ impl SubscriptionId {
         Ok(SubscriptionId(Arc::from(text)))
     }
 
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -75,8 +77,11 @@ impl fmt::Display for SubscriptionId {
 /// The request of a new subscriber.
 #[derive(Clone, Debug)]
 pub struct Subscribe {
+    /// The id of the subscription.
     pub id: SubscriptionId,
+    /// The client that subscribes.
     pub client: Arc<str>,
+    /// What it wants to hear.
     pub filters: Vec<TopicFilter>,
     /// Share the messages with the other members of this group.
     pub group: Option<Arc<str>>,
@@ -89,6 +94,7 @@ pub struct Subscribe {
 }
 
 impl Subscribe {
+    /// A subscription with default settings.
     pub fn new(id: SubscriptionId, filters: Vec<TopicFilter>) -> Subscribe {
         Subscribe {
             id,

@@ -36,6 +36,7 @@ const SEGMENT_RANGES: usize = 1_024;
 const WIRE_OVERHEAD_BYTES: u64 = 16;
 
 impl LastRead {
+    /// Whether it says nothing.
     pub fn is_plain(&self) -> bool {
         *self == LastRead::Plain
     }
@@ -102,6 +103,7 @@ impl Unconfirmed {
         *self = Unconfirmed { begins, ..Unconfirmed::default() };
     }
 
+    /// Remembers what was sent.
     pub fn sent(&mut self, deliveries: &[Delivery]) {
         for delivery in deliveries {
             match delivery {

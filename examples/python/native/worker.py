@@ -13,7 +13,7 @@ HEARTBEAT = 1.0
 
 
 def run(worker, task, attempt, body, seconds):
-    """Computes for a while. Returns nothing if somebody does not want the result any more."""
+    """Computes for a while. Returns nothing if a client no longer wants the result."""
     until = time.monotonic() + seconds
     while True:
         left = until - time.monotonic()
@@ -61,7 +61,7 @@ def main():
             break
         for row in fields["tasks"] if kind == "assign" else []:
             task, attempt, body = row[0], row[1], value(row, 2, b"")
-            # Whoever is too late is told here, before any work is done.
+            # A worker that is too late learns it here, before it does any work.
             if worker.ask("start", held=[[task, attempt]]).get("refused"):
                 continue
             print("running", attempt, body.decode(), flush=True)

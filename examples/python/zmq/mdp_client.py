@@ -28,7 +28,7 @@ class Client:
         self.socket.connect(self.endpoint)
 
     def request(self, service, *body):
-        """The frames of the reply, or None if nobody answered."""
+        """The frames of the reply, or None if no worker answered."""
         for _ in range(self.retries):
             self.socket.send_multipart([HEADER, service.encode(), *body])
             if self.socket.poll(int(self.timeout * 1000)):

@@ -28,7 +28,7 @@ pub(crate) struct Client {
 
 /// Connects, and answers with a client.
 #[pyfunction]
-#[pyo3(signature = (address, namespace, key, identity, patience_ms, software, via=None))]
+#[pyo3(signature = (address, namespace, key, identity, connect_timeout_ms, software, via=None))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn connect(
     py: Python<'_>,
@@ -36,14 +36,14 @@ pub(crate) fn connect(
     namespace: Option<String>,
     key: Option<String>,
     identity: Option<String>,
-    patience_ms: u64,
+    connect_timeout_ms: u64,
     software: &str,
     via: Option<Via>,
 ) -> PyResult<Py<PyAny>> {
     let mut builder = tenure_client::Client::builder()
         .address(address)
         .software(software)
-        .connect_timeout(Duration::from_millis(patience_ms));
+        .connect_timeout(Duration::from_millis(connect_timeout_ms));
     if let Some(namespace) = namespace {
         builder = builder.namespace(namespace);
     }

@@ -74,7 +74,7 @@ pub(crate) fn start_worker(
             "lost_after_ms" => builder.lost_after(span(&value)?),
             "lease_ms" => builder.lease(span(&value)?),
             "stop_grace_ms" => builder.stop_grace(span(&value)?),
-            "patience_ms" => builder.connect_timeout(span(&value)?),
+            "connect_timeout_ms" => builder.connect_timeout(span(&value)?),
             "tasks_die" => {
                 builder.on_close(if value.extract()? { OnClose::TasksDie } else { OnClose::MayStillRun })
             }

@@ -52,7 +52,7 @@ fn subject(event: &Event) -> Markup {
     }
 }
 
-/// How much an event matters to somebody who looks for trouble.
+/// How much an event matters to an operator who looks for trouble.
 pub(super) fn level(kind: &EventData) -> &'static str {
     match kind {
         EventData::Crashed { .. }

@@ -81,7 +81,7 @@ fn topic_table(page: &TopicPage<TopicInfo>) -> Markup {
 
 fn subscription_table(page: &TopicPage<SubscriptionInfo>) -> Markup {
     html! {
-        @if page.items.is_empty() { p.empty { "Nobody listens." } }
+        @if page.items.is_empty() { p.empty { "No subscriptions." } }
         @else {
             div.scroll {
                 table {

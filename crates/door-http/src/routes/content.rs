@@ -39,9 +39,9 @@ pub(crate) async fn result(call: HttpCall) -> HttpResult {
     call.query.only(&["wait"])?;
     let mut hub = call.hub()?;
     let mut info = find(&call, &mut hub).await?;
-    let patience = call.wait(Duration::ZERO)?;
-    if info.state.end().is_none() && !patience.is_zero() {
-        wait(call.peer()?, &[info.id], patience).await?;
+    let timeout = call.wait(Duration::ZERO)?;
+    if info.state.end().is_none() && !timeout.is_zero() {
+        wait(call.peer()?, &[info.id], timeout).await?;
         info = hub.task(Query::Show { task: info.id }).await?;
     }
     let Some(end) = info.state.end() else { return Err(not_ended(&info)) };

@@ -41,9 +41,9 @@ pub(crate) async fn many(mut call: HttpCall) -> HttpResult {
     let tasks: Result<Vec<TaskId>, _> =
         input.tasks.iter().map(|task| translate::task_id("tasks", task)).collect();
     let tasks = tasks.map_err(|no| translate::problem(&no))?;
-    let patience = input.wait.map(|seconds| crate::codec::seconds(&seconds.to_string())).transpose()?;
-    let patience = patience.unwrap_or(WAIT).min(call.door.settings.wait_max);
-    let pending = wait(call.peer()?, &tasks, patience).await?;
+    let timeout = input.wait.map(|seconds| crate::codec::seconds(&seconds.to_string())).transpose()?;
+    let timeout = timeout.unwrap_or(WAIT).min(call.door.settings.wait_max);
+    let pending = wait(call.peer()?, &tasks, timeout).await?;
     let text = |tasks: &[TaskId]| tasks.iter().map(ToString::to_string).collect::<Vec<_>>();
     let ended: Vec<TaskId> = tasks.into_iter().filter(|task| !pending.contains(task)).collect();
     Ok(reply::json(&json!({ "ended": text(&ended), "pending": text(&pending) })))

@@ -103,10 +103,10 @@ pub(crate) async fn fetch(mut call: HttpCall) -> HttpResult {
     call.query.only(&["wait"])?;
     let worker = worker(&call)?;
     let _: Nothing = call.json_or_default().await?;
-    let patience = call.wait(FETCH_WITHIN)?;
+    let timeout = call.wait(FETCH_WITHIN)?;
     loop {
         let mut abandoned = AbandonedFetch::guard(&worker);
-        let fetched = worker.fetch(patience).await;
+        let fetched = worker.fetch(timeout).await;
         abandoned.disarm();
         let Some(assignment) = fetched.map_err(|no| translate::problem(&no))? else {
             return Ok(reply::no_content());

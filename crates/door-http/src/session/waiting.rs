@@ -16,14 +16,14 @@ use crate::translate::{self, KINDS_OF_ENDS};
 pub(crate) async fn wait(
     peer: &HttpPeer,
     tasks: &[TaskId],
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Vec<TaskId>, ProblemDetails> {
     if tasks.len() > MANY_MAX {
         return Err(translate::problem(&Refusal::TooMany { what: "tasks waited for", limit: MANY_MAX }));
     }
     let mut waiting = Waiting { session: peer.open()?, left: tasks.iter().copied().collect() };
     // After the timeout, what has not ended is the answer.
-    let ended = tokio::time::timeout(patience, waiting.until_all_ended(tasks)).await;
+    let ended = tokio::time::timeout(timeout, waiting.until_all_ended(tasks)).await;
     ended.unwrap_or(Ok(())).map_err(|no| translate::problem(&no))?;
     Ok(tasks.iter().copied().filter(|task| waiting.left.contains(task)).collect())
 }

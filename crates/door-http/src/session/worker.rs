@@ -138,8 +138,8 @@ impl HttpWorker {
     }
 
     /// The next task, if one comes in time.
-    pub(crate) async fn fetch(&self, patience: Duration) -> Result<Option<Box<Assignment>>, HubRefusal> {
-        let deadline = Instant::now() + patience;
+    pub(crate) async fn fetch(&self, timeout: Duration) -> Result<Option<Box<Assignment>>, HubRefusal> {
+        let deadline = Instant::now() + timeout;
         let waiting = Fetching::begin(self);
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());

@@ -14,7 +14,9 @@ use crate::authenticator::LoginError;
 /// The output of one turn: bytes for the peer, requests for the hub.
 #[derive(Debug, Default)]
 pub struct Turn {
+    /// Bytes for the peer.
     pub out: BytesMut,
+    /// Requests for the hub.
     pub asks: Vec<Ask>,
     /// The connection ends when `out` has been sent.
     pub close: bool,
@@ -111,6 +113,7 @@ pub trait Protocol: Send {
         None
     }
 
+    /// Handles an event of its own.
     fn happened(
         &mut self,
         _now: ClockReading,
@@ -160,6 +163,7 @@ pub trait ConnectionAccess: Send {
     /// Whether a grant may use a worker id.
     fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), HubRefusal>;
 
+    /// The topics of the broker.
     fn topics(&self) -> Topics;
 
     /// Records in the audit log that a peer was refused before its session began.

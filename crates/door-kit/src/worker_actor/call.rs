@@ -10,13 +10,16 @@ use super::Dialect;
 /// The calling connection, and its number for the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
+    /// The number of the connection.
     pub connection: u64,
+    /// The number of the call on this connection.
     pub token: u64,
 }
 
 /// The key behind a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyHolder {
+    /// The name of the key.
     pub name: Name,
     /// It has the right to manage workers.
     pub manages: bool,
@@ -28,6 +31,7 @@ impl From<&Grant> for KeyHolder {
     }
 }
 
+/// What a connection asks of a worker actor.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkerRequest<D: Dialect> {
     /// The worker registers with its name and what it offers.
@@ -36,6 +40,7 @@ pub enum WorkerRequest<D: Dialect> {
     Offer(Vec<Name>),
     /// The worker announces labels in addition to what it offers.
     Label(Vec<Name>),
+    /// A sign of life with figures about the worker.
     Heartbeat(Option<Box<Figures>>),
     /// A sign of life that counts only if the worker is known.
     Ping,
@@ -47,26 +52,37 @@ pub enum WorkerRequest<D: Dialect> {
     Identify,
     /// A connection that worked without a name is about to get one.
     Retire,
+    /// The worker leaves.
     Unregister,
+    /// The worker asks for a task.
     Pull(Pull<D::List>),
     /// The worker has shown that it knows of the task.
     Mention {
+        /// The task.
         task: String,
     },
+    /// The worker reports about a task.
     Report {
+        /// The task.
         task: String,
+        /// What it reports.
         report: Box<TaskReport<D::Outputs>>,
     },
     /// Outputs that are stored until the task ends.
     Output {
+        /// The task.
         task: String,
+        /// What is added.
         outputs: Box<D::Outputs>,
     },
     /// Completes a task that is still held: the worker removes it from a list.
     Finish {
+        /// The task.
         task: String,
+        /// The list from which the task is removed.
         list: D::List,
     },
+    /// A call that only this protocol has.
     Own(D::Call),
 }
 
@@ -115,7 +131,9 @@ impl<D: Dialect> WorkerRequest<D> {
 /// Who a worker is and what it offers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Introduction {
+    /// How many tasks it takes at once.
     pub slots: u32,
+    /// What it offers.
     pub capabilities: Vec<Name>,
     /// Whether it names its capabilities. One that does not may be able to do anything.
     pub is_specific: bool,
@@ -123,6 +141,7 @@ pub struct Introduction {
     pub instance: Option<String>,
     /// The tasks it still works on, if it names them.
     pub holds: Option<Vec<String>>,
+    /// Host, process and software.
     pub about: WorkerAbout,
     /// The same in the form of its protocol, which the hub stores.
     pub profile: Option<Box<str>>,
@@ -131,6 +150,7 @@ pub struct Introduction {
 /// Figures that a worker reports about itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
+    /// Load and memory of its machine.
     pub stats: WorkerStats,
     /// Uptime of its process.
     pub uptime: Option<Duration>,
@@ -141,6 +161,7 @@ pub struct Figures {
 /// A worker asks for a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pull<L> {
+    /// The queues to take from, in this order.
     pub queues: Vec<Name>,
     /// `None` waits without a limit, zero not at all.
     pub wait: Option<Duration>,
@@ -153,40 +174,56 @@ pub struct Pull<L> {
 /// What a worker reports about a task it holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskReport<O> {
+    /// The attempt, if the worker names it.
     pub attempt: Option<u64>,
     /// Added to earlier outputs.
     pub outputs: O,
+    /// How the task is doing.
     pub status: Status<O>,
 }
 
+/// How a task is doing, as its worker reports it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Status<O> {
+    /// It runs.
     Running {
+        /// Its progress.
         percent: Option<u8>,
+        /// A word about its progress.
         note: Option<Box<str>>,
     },
+    /// It is completed; the outputs are its result.
     Completed,
     /// `last` belongs to this end only: it is not stored if the hub refuses the end.
     Failed {
+        /// Why, as a number.
         exit_code: i32,
+        /// Why, for people.
         message: Option<Box<str>>,
+        /// The last outputs.
         last: O,
     },
     /// It stopped because a client wanted it.
     Stopped {
+        /// What the client wanted.
         wanted: Wanted,
+        /// The last outputs.
         last: O,
     },
 }
 
+/// The reply of a worker actor.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallReply<D: Dialect> {
+    /// It is done.
     Done,
     /// Done, and a client wants the task cancelled or paused.
     Wanted(Wanted),
     /// Another connection of that name is registered and alive.
     Taken,
+    /// There is no such worker.
     NotRegistered,
+    /// A task for the worker.
     Pulled(Box<Assignment>),
     /// Nothing came in time.
     Nothing,
@@ -194,13 +231,17 @@ pub enum CallReply<D: Dialect> {
     NotHeld,
     /// The report names another attempt than the current one.
     Stale {
+        /// The attempt of the report.
         attempt: u64,
+        /// The current attempt.
         current: u32,
     },
     /// The worker holds this task.
     Held(TaskId),
     /// The outputs became too long.
     TooLong,
+    /// The hub refuses.
     Refused(HubRefusal),
+    /// A reply that only this protocol has.
     Own(D::Answer),
 }

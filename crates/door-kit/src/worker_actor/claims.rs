@@ -10,8 +10,10 @@ use tenure_hub::words::{
 use super::requests::PendingRequest;
 use super::{ActorOutput, CallReply, Caller, Dialect, Evidence, WorkerActor};
 
+/// A task that the worker holds.
 #[derive(Debug)]
 pub struct Claim<D: Dialect> {
+    /// The task and its attempt.
     pub held: Held,
     /// The submitter's name for the task, if there is one.
     name: Option<String>,
@@ -88,6 +90,7 @@ impl<D: Dialect> Default for Claims<D> {
 }
 
 impl<D: Dialect> Claims<D> {
+    /// The claim for this task.
     pub fn get(&self, task: TaskId) -> Option<&Claim<D>> {
         self.0.get(&task)
     }

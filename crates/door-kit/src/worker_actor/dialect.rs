@@ -36,6 +36,7 @@ pub trait Dialect: Copy + Debug + PartialEq + Send + Sync + Sized + 'static {
     /// Whether the worker itself makes this call, so that it is a sign of life.
     fn is_from_worker(call: &Self::Call) -> bool;
 
+    /// Handles a call that only this protocol has.
     fn call(
         worker: &mut WorkerActor<Self>,
         now: Timestamp,
@@ -64,8 +65,10 @@ pub trait Dialect: Copy + Debug + PartialEq + Send + Sync + Sized + 'static {
     /// The worker is gone.
     fn is_gone(_worker: &mut WorkerActor<Self>, _out: &mut ActorOutput<Self>) {}
 
+    /// Does what is due.
     fn tick(_worker: &mut WorkerActor<Self>, _now: Timestamp, _out: &mut ActorOutput<Self>) {}
 
+    /// When `tick` has something to do next.
     fn next_deadline(_state: &Self::State) -> Option<Timestamp> {
         None
     }
@@ -86,11 +89,13 @@ pub trait TaskOutputs: Clone + Debug + Default + PartialEq + Send {
     /// Maximum total length.
     const BYTES_MAX: usize;
 
+    /// Whether there are none.
     fn is_empty(&self) -> bool;
 
     /// Adds what came later.
     fn add(&mut self, later: Self);
 
+    /// Their total length.
     fn bytes(&self) -> usize;
 
     /// The result of the task, if it ends now.

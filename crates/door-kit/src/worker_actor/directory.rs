@@ -22,10 +22,13 @@ const IDLE: Duration = Duration::from_secs(3600);
 /// A call of a connection to the actor of a worker.
 #[derive(Debug)]
 pub struct WorkerCall<D: Dialect> {
+    /// The number of the call on its connection.
     pub token: u64,
+    /// The worker whose actor is called.
     pub worker: Name,
     /// Whether to start the actor if there is none, and for what kind of worker.
     pub open_as: Option<WorkerKind>,
+    /// What is asked.
     pub call: WorkerRequest<D>,
 }
 
@@ -47,15 +50,29 @@ impl<D: Dialect> WorkerCall<D> {
 /// The return path to a connection.
 #[derive(Debug)]
 pub struct Route<D: Dialect> {
+    /// The number of the connection.
     pub connection: u64,
+    /// Where its notices go.
     pub sender: mpsc::UnboundedSender<D::ConnectionNotice>,
 }
 
 /// What a connection receives from worker actors.
 #[derive(Debug)]
 pub enum WorkerNotice<D: Dialect> {
-    Answer { token: u64, answer: CallReply<D> },
-    Wish { task: String, wanted: Wanted },
+    /// The reply to a call.
+    Answer {
+        /// The number of the call.
+        token: u64,
+        /// The reply.
+        answer: CallReply<D>,
+    },
+    /// A client wants a task of this worker cancelled or paused.
+    Wish {
+        /// The task, by the name that the worker knows.
+        task: String,
+        /// What the client wants.
+        wanted: Wanted,
+    },
 }
 
 /// By namespace and name.
@@ -100,6 +117,7 @@ struct Turn<D: Dialect> {
 }
 
 impl<D: Dialect> Directory<D> {
+    /// The actors of one door: none yet.
     pub fn new(hub: HubHandle, heartbeats: Heartbeats) -> Arc<Self> {
         Arc::new(Self { hub, heartbeats, actors: Mutex::default() })
     }
@@ -147,6 +165,7 @@ impl<D: Dialect> Directory<D> {
 }
 
 impl<D: Dialect> Actor<D> {
+    /// The namespace of the worker.
     pub fn namespace(&self) -> &Name {
         &self.namespace
     }
@@ -321,11 +340,13 @@ impl<D: Dialect> Actor<D> {
 pub struct MailTaker<D: Dialect>(Arc<Actor<D>>);
 
 impl<D: Dialect> MailTaker<D> {
+    /// Takes the mail from now on.
     pub fn new(actor: Arc<Actor<D>>) -> MailTaker<D> {
         actor.mail_takers.fetch_add(1, Ordering::Relaxed);
         MailTaker(actor)
     }
 
+    /// The actor whose mail is taken.
     pub fn actor(&self) -> &Arc<Actor<D>> {
         &self.0
     }

@@ -112,6 +112,7 @@ impl<D: Dialect> WorkerActor<D> {
         self.complete(Some(caller), held, result, out);
     }
 
+    /// Completes a task with its result.
     pub fn complete(&mut self, caller: Option<Caller>, held: Held, result: Bytes, out: &mut ActorOutput<D>) {
         D::completes(self, held.task, &result);
         self.end(caller, held.task, Request::Complete(vec![Done { held, result }]), out);

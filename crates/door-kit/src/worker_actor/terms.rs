@@ -7,8 +7,10 @@ use super::{Figures, Introduction, WorkerKind};
 /// Slots of a connection that pulls without a name.
 pub const NAMELESS_SLOTS: u32 = 100;
 
+/// What a worker offers and how it is asked.
 #[derive(Debug)]
 pub struct WorkerTerms {
+    /// What it offers.
     pub capabilities: Vec<Name>,
     /// It has named its capabilities.
     pub(super) is_specific: bool,

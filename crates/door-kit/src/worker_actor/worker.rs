@@ -20,8 +20,10 @@ const CALLS_WAITING_MAX: usize = 1024;
 pub struct WorkerActor<D: Dialect> {
     pub(super) presence: WorkerPresence,
     pub(super) life: Life,
+    /// What the worker offers.
     pub terms: WorkerTerms,
     pub(super) pulls: Pulls<D::List>,
+    /// What the worker holds.
     pub claims: Claims<D>,
     pub(super) recall: Recall<D>,
     pub(super) requests: PendingRequests<D>,
@@ -34,9 +36,11 @@ pub struct WorkerActor<D: Dialect> {
 /// The output of a turn.
 #[derive(Debug)]
 pub struct ActorOutput<D: Dialect> {
+    /// Requests for the hub.
     pub asks: Vec<Ask>,
     /// Bytes to fetch, each under its own number.
     pub reads: Vec<(u64, Blob)>,
+    /// Replies to calls.
     pub answers: Vec<(Caller, CallReply<D>)>,
     /// Notices for connections that support them: the task, and what a client wants.
     pub wishes: Vec<(u64, String, Wanted)>,
@@ -60,6 +64,7 @@ impl<D: Dialect> Default for ActorOutput<D> {
 }
 
 impl<D: Dialect> WorkerActor<D> {
+    /// The actor of a worker that has not joined yet.
     pub fn new(name: Name, owner: Name, kind: WorkerKind, heartbeats: Heartbeats, now: ClockReading) -> Self {
         Self {
             presence: WorkerPresence::new(name, owner, kind),
@@ -74,6 +79,7 @@ impl<D: Dialect> WorkerActor<D> {
         }
     }
 
+    /// The name of the worker.
     pub fn name(&self) -> &Name {
         &self.presence.name
     }
@@ -191,6 +197,7 @@ impl<D: Dialect> WorkerActor<D> {
         }
     }
 
+    /// Takes one delivery of the hub.
     pub fn deliver(&mut self, now: ClockReading, delivery: Delivery, out: &mut ActorOutput<D>) {
         self.life.clock = now;
         let now = now.steady;

@@ -86,11 +86,11 @@ impl MultiTransaction {
 
     /// The queued commands, at EXEC.
     pub(super) fn take(&mut self) -> Result<Vec<Command>, Reply> {
-        let put_by = self.open.take().ok_or_else(|| Reply::error("ERR EXEC without MULTI"))?;
-        if put_by.broken {
+        let queued = self.open.take().ok_or_else(|| Reply::error("ERR EXEC without MULTI"))?;
+        if queued.broken {
             return Err(Reply::error("EXECABORT Nothing was run: a command after MULTI was refused"));
         }
-        Ok(put_by.commands)
+        Ok(queued.commands)
     }
 
     /// From now on these are due.

@@ -180,9 +180,9 @@ impl Engine {
     fn missing(&self, group: &DispatchGroup, queue: &Queue) -> Vec<Name> {
         let live =
             || queue.classes.iter().map(|class| self.classes.at(*class)).filter(|class| class.live > 0);
-        let nobody =
+        let is_missing =
             |need: &&Name| !live().any(|class| offers(&class.spec.capabilities, std::slice::from_ref(*need)));
-        let missing: Vec<Name> = group.needs.iter().filter(nobody).cloned().collect();
+        let missing: Vec<Name> = group.needs.iter().filter(is_missing).cloned().collect();
         if missing.is_empty() { group.needs.clone() } else { missing }
     }
 }

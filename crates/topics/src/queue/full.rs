@@ -97,7 +97,7 @@ impl SubscriptionQueue {
         }
         let forced = self.first_waiting().map(|waiting| waiting.ticket);
         self.force_first(now);
-        Offer::BlockedAndForced(forced.expect("somebody waits"))
+        Offer::BlockedAndForced(forced.expect("a publisher waits"))
     }
 
     pub(super) fn admit_waiting(&mut self, now: Timestamp, released: &mut Vec<Ticket>) {

@@ -22,34 +22,47 @@ const SCAN_MAX: usize = 20_000;
 /// A page of a list. Items added or removed meanwhile may or may not appear; all others appear once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicPage<T> {
+    /// The items of this page.
     pub items: Vec<T>,
     /// Where the next page begins, if there is one. A page may be short or empty and still have a next one.
     pub next: Option<usize>,
 }
 
+/// What a list shows of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicInfo {
+    /// Its name.
     pub name: Arc<str>,
     /// The number of the latest message.
     pub sequence: Sequence,
     /// Messages in its ring buffer.
     pub kept: usize,
+    /// The oldest number in its ring buffer.
     pub oldest_kept: Option<Sequence>,
+    /// Whether it has a retained value.
     pub retained: bool,
     /// Subscriptions that match, by name or by pattern, including paused ones.
     pub subscribers: usize,
 }
 
+/// What a list shows of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscriptionInfo {
+    /// Its place in this shard.
     pub key: SubscriptionKey,
+    /// Its id.
     pub id: SubscriptionId,
+    /// The client that made it.
     pub client: Arc<str>,
+    /// What it hears.
     pub filters: Vec<TopicFilter>,
+    /// Its group.
     pub group: Option<Arc<str>>,
+    /// What happens when its queue is full.
     pub policy: Policy,
     /// Until when it is kept, if it is paused.
     pub paused_until: Option<Timestamp>,
+    /// Its counters.
     pub stats: SubscriptionStats,
 }
 
@@ -76,6 +89,7 @@ impl Shard {
         TopicPage { items, next: None }
     }
 
+    /// One topic.
     pub fn topic(&self, name: &str, now: Timestamp) -> Option<TopicInfo> {
         let index = self.topics.find(name)?;
         Some(self.topic_info(&self.topics[index], now))
@@ -110,6 +124,7 @@ impl Shard {
         TopicPage { items, next: None }
     }
 
+    /// One subscription.
     pub fn subscription(
         &self,
         key: SubscriptionKey,

@@ -17,6 +17,7 @@ use crate::topic::TopicIndex;
 /// The result of a publish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
+    /// The number of the message.
     pub sequence: Sequence,
     /// Subscribers whose queue took the message.
     pub receivers: u32,
@@ -32,6 +33,7 @@ pub struct Published {
 /// The number and expiry that a message will get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prepared {
+    /// The number of the message.
     pub sequence: Sequence,
     /// [`Timestamp::NEVER`] if it does not expire.
     pub expires_at: Timestamp,

@@ -28,11 +28,13 @@ pub enum Recovery {
 /// The request of a resuming subscriber.
 #[derive(Clone, Debug)]
 pub struct Resume {
+    /// The subscription.
     pub id: SubscriptionId,
     /// Used if the subscription is no longer known.
     pub client: Arc<str>,
     /// Creates an unknown subscription; replaces the filters of a known one.
     pub filters: Vec<TopicFilter>,
+    /// What it gets of the messages that it missed.
     pub recovery: Recovery,
     /// Begin with the retained values, whatever the recovery.
     pub retained: bool,
@@ -40,13 +42,16 @@ pub struct Resume {
     pub last_seen: Vec<(Arc<str>, Sequence)>,
     /// The last number it saw, if it keeps only one.
     pub last_seen_single: Option<Sequence>,
+    /// Maximum number of waiting messages, if it should change.
     pub queue_limit: Option<u32>,
     /// Used if the subscription is no longer known, as in [`Subscribe`].
     pub group: Option<Arc<str>>,
+    /// What happens when the queue is full, if it should change.
     pub policy: Option<Policy>,
 }
 
 impl Resume {
+    /// A request without positions.
     pub fn new(id: SubscriptionId, recovery: Recovery) -> Resume {
         Resume {
             id,
@@ -66,7 +71,9 @@ impl Resume {
 /// The reply to a resuming subscriber.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resumed {
+    /// Its place in this shard.
     pub key: SubscriptionKey,
+    /// What it hears.
     pub filters: Vec<TopicFilter>,
     /// The subscription was unknown and has been created.
     pub created: bool,

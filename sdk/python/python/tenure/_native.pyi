@@ -164,7 +164,7 @@ def connect(
     namespace: Optional[str],
     key: Optional[str],
     identity: Optional[str],
-    patience_ms: int,
+    connect_timeout_ms: int,
     software: str,
     via: Via = None,
 ) -> Any: ...

@@ -26,11 +26,11 @@ class Settings:
     namespace: Optional[str]
     key: Optional[str]
     identity: Optional[str]
-    patience_ms: int
+    connect_timeout_ms: int
 
     def connect(self, via: _native.Via = None) -> object:
         """Connects: the native client, or through a port."""
-        return _native.connect(self.address, self.namespace, self.key, self.identity, self.patience_ms, SOFTWARE, via)
+        return _native.connect(self.address, self.namespace, self.key, self.identity, self.connect_timeout_ms, SOFTWARE, via)
 
     @property
     def is_local(self) -> bool:

@@ -96,7 +96,7 @@ class Worker:
             "lost_after_ms": maybe_millis(lost_after),
             "lease_ms": maybe_millis(lease),
             "stop_grace_ms": maybe_millis(stop_grace),
-            "patience_ms": peer.patience_ms,
+            "connect_timeout_ms": peer.connect_timeout_ms,
             "tasks_die": tasks_die,
             "die_with_lease": ("monotonic" if peer.is_local else "boottime") if die_with_lease else None,
             "software": SOFTWARE,

@@ -252,7 +252,7 @@ def fence(task: str, body: Any, reason: str) -> None:
 
 
 def kill(broker: TenureBroker, task: str, body: Any, reason: str) -> bool:
-    """Somebody cancels the task of a process that runs here: the process is killed, as ``verdi process kill`` does."""
+    """A client cancels the task of a process that runs here: the process is killed, as ``verdi process kill`` does."""
     pk = pk_of(body)
     if pk is None or reason == REMOVED:
         return False

@@ -72,7 +72,7 @@ class Communicator(kiwipy.Communicator):  # type: ignore[misc]
         the body of a task and returns what the submission says beside it (see :class:`tenure.Submission`), such as its
         queue or priority. Tasks with the same ``task_key`` are the same work: one that comes while it runs here shares
         its result. ``on_fenced`` is called with the task, its body and the reason when the broker has given up an
-        attempt that may still run here. ``on_cancel`` is called with the same when somebody cancels a task that runs
+        attempt that may still run here. ``on_cancel`` is called with the same when a client cancels a task that runs
         here, and returns whether it ends the work. ``worker_options`` go to :class:`tenure.Worker`.
         """
         self._link = Link(settings(address, namespace, key, None, timeout), scope, timeout, encoder, decoder, self)

@@ -103,7 +103,7 @@ class _Taker:
                 "key": link.settings.key,
                 "queues": [queue],
                 "slots": slots,
-                "patience_ms": link.settings.patience_ms,
+                "connect_timeout_ms": link.settings.connect_timeout_ms,
                 "tasks_die": True,
                 "software": SOFTWARE,
             }
