@@ -64,6 +64,8 @@ pub struct Core {
     unsent_reply_bytes: usize,
     disk_full: bool,
     draining: bool,
+    /// No other broker can lead. Always so without a replicated journal.
+    has_lease: bool,
     /// The moment of the last turn or sync.
     now: Timestamp,
     /// Since when the disk has made no progress with pending batches.
@@ -122,6 +124,7 @@ impl Core {
             unsent_reply_bytes: 0,
             disk_full: false,
             draining: false,
+            has_lease: true,
             now: Timestamp::ZERO,
             disk_waited_for_since: None,
         }
@@ -359,12 +362,30 @@ impl Core {
 
     /// Moves everything that may be sent into the mailboxes.
     pub fn flush_outbox(&mut self) {
-        while let Some(Bundle { mut outs, last_event, .. }) = self.outbox.pop() {
+        while let Some(Bundle { mut outs, last_event, .. }) = self.outbox.pop(self.has_lease) {
             for out in outs.drain(..) {
                 self.push_outbox(out);
             }
             self.outbox.recycle(outs);
             self.engine.mark_sent(self.now, last_event);
+        }
+    }
+
+    /// Sets whether the lease of this broker holds. If it does not, replies that need no record wait: another
+    /// broker may lead, and know more.
+    pub fn set_lease(&mut self, holds: bool) {
+        self.has_lease = holds;
+    }
+
+    /// Whether replies wait for the lease alone.
+    pub fn waits_for_lease(&self) -> bool {
+        !self.has_lease && self.outbox.waits_for_lease()
+    }
+
+    /// Another broker leads. All sessions end, without a word that is not committed.
+    pub fn deposed(&mut self) {
+        for entry in self.sessions.values() {
+            entry.mailbox.close();
         }
     }
 

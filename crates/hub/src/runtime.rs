@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use tenure_engine::{Name, Refusal, SessionId, Settings, TaskId, Timestamp};
 use tenure_store::{
-    Disk, MaintenanceEvent, OpenReport, Opened, Pace, Parts, Store, StoreError, StoreSettings, Sync,
+    Disk, LeaderLease, MaintenanceEvent, OpenReport, Opened, Pace, Parts, Store, StoreError, StoreSettings, Sync,
 };
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::yield_now;
 
 use crate::audit::AuditAct;
 use crate::backup::back_up;
-use crate::clock::{ClockMonitor, ClockReading, wall_clock};
+use crate::clock::{ClockMonitor, ClockReading, monotonic_clock, wall_clock};
 use crate::core::Core;
 use crate::entered_namespaces::EnteredNamespaces;
 use crate::follow::follow;
@@ -40,13 +40,24 @@ use crate::writing::{Writing, Written};
 const TURN_MESSAGES_MAX: usize = 1_024;
 /// The longest sleep of the hub, so that it checks the disk's free space.
 const IDLE_MAX: Duration = Duration::from_secs(1);
+/// How soon the hub looks again whether its lease was renewed, while replies wait for it.
+const LEASE_LOOK: Duration = Duration::from_millis(10);
 
 /// A running hub. It ends when a handle stops it, or when the disk fails.
 #[derive(Debug)]
 pub struct Hub {
     handle: HubHandle,
     report: OpenReport,
-    ended: tokio::task::JoinHandle<Result<(), StoreError>>,
+    ended: tokio::task::JoinHandle<Result<HubEnd, StoreError>>,
+}
+
+/// Why a hub has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HubEnd {
+    /// A handle stopped it.
+    Stopped,
+    /// Another broker leads the group.
+    Deposed { holder: String, epoch: u64 },
 }
 
 impl Hub {
@@ -80,7 +91,19 @@ impl Hub {
         keys: Keys,
     ) -> Result<Hub, StoreError> {
         let begun = Instant::now();
-        let Opened { engine, store, report } = Store::open(disk, store, engine, wall_clock())?;
+        let opened = Store::open(disk, store, engine, wall_clock())?;
+        Hub::start_opened(opened, begun, settings, keys)
+    }
+
+    /// The same with a store that is open already, such as that of the leader of a group. Its recovery began at
+    /// this moment.
+    pub fn start_opened(
+        opened: Opened,
+        begun: Instant,
+        settings: HubSettings,
+        keys: Keys,
+    ) -> Result<Hub, StoreError> {
+        let Opened { engine, store, report } = opened;
         let Parts { batches, writer, reader, maintenance, maintenance_thread } = store.split();
         let stats = Stats {
             started_at_millis: wall_clock().millis(),
@@ -131,6 +154,9 @@ impl Hub {
         }
         let event_loop = EventLoop {
             core,
+            lease: writer.lease(),
+            deposed: None,
+            journal_away: false,
             handle: handle.clone(),
             inbound,
             permits,
@@ -164,7 +190,7 @@ impl Hub {
     }
 
     /// Waits until the hub has stopped. An error means that the disk failed and the process must end.
-    pub async fn ended(self) -> Result<(), StoreError> {
+    pub async fn ended(self) -> Result<HubEnd, StoreError> {
         match self.ended.await {
             Ok(result) => result,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
@@ -193,6 +219,12 @@ fn read_logs(
 /// The single writer's loop.
 struct EventLoop {
     core: Core,
+    /// The lease of the leader of a group.
+    lease: Option<LeaderLease>,
+    /// Who leads instead of this broker.
+    deposed: Option<HubEnd>,
+    /// The replicated journal does not answer.
+    journal_away: bool,
     handle: HubHandle,
     inbound: mpsc::UnboundedReceiver<Inbound>,
     permits: Arc<Semaphore>,
@@ -224,7 +256,7 @@ impl Pause {
 }
 
 impl EventLoop {
-    async fn run(mut self) -> Result<(), StoreError> {
+    async fn run(mut self) -> Result<HubEnd, StoreError> {
         let mut messages = Vec::new();
         let mut disk_looked_at = Instant::now();
         self.look_at_disk();
@@ -257,6 +289,9 @@ impl EventLoop {
             while let Some(written) = reported.take().or_else(|| self.writing.try_report()) {
                 self.written(now, written)?;
             }
+            if let Some(end) = self.deposed.take() {
+                return Ok(self.step_down(end));
+            }
             while !self.is_write_queue_full()
                 && let Some(message) = self.held_back.pop_front()
             {
@@ -275,6 +310,7 @@ impl EventLoop {
             self.pace = self.core.tick(now);
             self.log_maintenance_events();
             self.write()?;
+            self.check_lease();
             self.core.flush_outbox();
             self.core.end_largest_holders(now);
             self.start_reading();
@@ -312,7 +348,8 @@ impl EventLoop {
             Pace::Soon => Duration::from_millis(10),
             Pace::Idle => IDLE_MAX,
         };
-        self.core.next_deadline().map_or(IDLE_MAX, |deadline| deadline.since(now)).min(maintenance)
+        let lease = if self.core.waits_for_lease() { LEASE_LOOK } else { IDLE_MAX };
+        self.core.next_deadline().map_or(IDLE_MAX, |deadline| deadline.since(now)).min(maintenance).min(lease)
     }
 
     /// Whether both the writer's queue and the open batch are full.
@@ -440,6 +477,9 @@ impl EventLoop {
                     let seconds = stall.as_secs_f64();
                     tracing::warn!(seconds, "the disk stalled; worker timeouts are extended");
                 }
+                if std::mem::take(&mut self.journal_away) {
+                    tracing::info!("the replicated journal answers again; pending records are committed");
+                }
                 if std::mem::take(&mut self.disk_full) {
                     tracing::info!("the disk has room again; pending records are written");
                     self.look_at_disk();
@@ -452,6 +492,17 @@ impl EventLoop {
                     self.core.disk_became_full();
                 }
                 self.core.set_disk_full(true);
+                Ok(())
+            }
+            Written::Away { why } => {
+                if !std::mem::replace(&mut self.journal_away, true) {
+                    tracing::warn!(why, "the replicated journal does not answer; nothing is acknowledged until it does");
+                }
+                Ok(())
+            }
+            Written::Deposed { holder, epoch } => {
+                tracing::warn!(holder, epoch, "another broker leads; this one steps down");
+                self.deposed = Some(HubEnd::Deposed { holder, epoch });
                 Ok(())
             }
             Written::Failed(error) => Err(error),
@@ -505,7 +556,7 @@ impl EventLoop {
     }
 
     /// Stops cleanly: notifies sessions, writes what is decided, takes a last snapshot.
-    async fn finish(mut self) -> Result<(), StoreError> {
+    async fn finish(mut self) -> Result<HubEnd, StoreError> {
         let _ = self.stopping.send(true);
         self.handle.topics().stop().await;
         self.handle.keyspaces().stop().await;
@@ -517,7 +568,11 @@ impl EventLoop {
             let now = self.read_clock();
             self.pace = self.core.tick(now);
             self.write()?;
+            self.check_lease();
             self.core.flush_outbox();
+            if let Some(end) = self.deposed.take() {
+                return Ok(self.step_down(end));
+            }
             if !self.writing.is_busy() && self.core.is_idle() && self.pace == Pace::Idle {
                 break;
             }
@@ -530,7 +585,22 @@ impl EventLoop {
             }
         }
         self.core.flush_outbox();
-        self.writing.close()
+        self.writing.close().map(|()| HubEnd::Stopped)
+    }
+
+    /// Another broker leads. What is decided and not committed is forgotten here: it never happened.
+    fn step_down(&mut self, end: HubEnd) -> HubEnd {
+        let _ = self.stopping.send(true);
+        self.permits.close();
+        self.core.deposed();
+        end
+    }
+
+    /// Replies that need no record leave only while no other broker can lead.
+    fn check_lease(&mut self) {
+        if let Some(lease) = &self.lease {
+            self.core.set_lease(lease.holds(monotonic_clock()));
+        }
     }
 }
 

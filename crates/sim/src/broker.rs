@@ -9,7 +9,7 @@ use tenure_hub::words::{Name, Peer, SessionId, Settings, Thresholds, Timestamp};
 use tenure_hub::{Ask, Mailbox, Principal, Stats};
 use tenure_store::{
     JournalFrame, MaintenanceThread, MemoryDisk, Opened, Parts, Reader, Store, StoreError, StoreSettings,
-    WriteError, Writer,
+    AppendError, Writer,
 };
 
 use crate::plan::Mutation;
@@ -110,8 +110,8 @@ impl Broker {
                 self.flush_outbox();
                 self.turn(now)
             }
-            Err(WriteError::Full { .. }) => Step::Writing,
-            Err(WriteError::Fatal(_)) => Step::Dead,
+            Err(AppendError::Full { .. } | AppendError::Away { .. }) => Step::Writing,
+            Err(AppendError::Fatal(_) | AppendError::Deposed { .. }) => Step::Dead,
         }
     }
 

@@ -16,7 +16,7 @@ use tenure_engine::{
 };
 use tenure_store::{
     Batches, Disk, JournalFrame, MemoryDisk, OpenReport, Opened, Pace, Parts, Store, StoreError,
-    StoreSettings, WriteError,
+    StoreSettings, AppendError,
 };
 
 pub const NOW: Timestamp = Timestamp(1_700_000_000_000);
@@ -140,7 +140,7 @@ impl Broker {
     }
 
     /// Seals, appends and syncs.
-    pub fn commit(&mut self) -> Result<(), WriteError> {
+    pub fn commit(&mut self) -> Result<(), AppendError> {
         self.seal();
         self.parts.writer.append(&mut self.frames, self.now).map(|_| ())
     }
