@@ -63,13 +63,15 @@ impl Writing {
     /// Starts the thread.
     pub(crate) fn start(writer: Writer) -> Writing {
         let syncs_always = writer.syncs_always();
+        // A lease is renewed from the start.
+        let first_pause = if writer.lease().is_some() { Duration::ZERO } else { FOR_EVER };
         let writer = Arc::new(Mutex::new(writer));
         let of_thread = Arc::clone(&writer);
         let (frames, sealed) = channel();
         let (report, reports) = mpsc::unbounded_channel();
         start_thread("tenure-writer", move || {
             let mut batch: Vec<JournalFrame> = Vec::new();
-            let mut idle = FOR_EVER;
+            let mut idle = first_pause;
             loop {
                 match sealed.recv_timeout(idle) {
                     Ok(frame) => batch.push(frame),

@@ -141,7 +141,7 @@ impl Broker {
 }
 
 /// Small, so that segments, snapshots and cleanup all happen within a short simulation.
-fn store_settings(seed: u64) -> StoreSettings {
+pub(crate) fn store_settings(seed: u64) -> StoreSettings {
     StoreSettings {
         segment_bytes: 8 << 10,
         snapshot_bytes: 16 << 10,
@@ -153,7 +153,7 @@ fn store_settings(seed: u64) -> StoreSettings {
     }
 }
 
-fn engine_settings() -> Settings {
+pub(crate) fn engine_settings() -> Settings {
     Settings {
         restart_grace: Duration::from_secs(20),
         accept_timeout: Duration::from_secs(10),

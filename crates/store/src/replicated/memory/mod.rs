@@ -9,6 +9,7 @@ mod session;
 mod state;
 
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use tenure_engine::Timestamp;
 
@@ -125,6 +126,18 @@ impl MemoryJournal {
 
     pub fn epoch(&self) -> u64 {
         self.inner().current.epoch
+    }
+
+    /// The last leader's name and process.
+    pub fn holder(&self) -> Option<(String, u64)> {
+        let inner = self.inner();
+        let state = inner.current.look(inner.now);
+        state.holder.map(|name| (name, state.instance))
+    }
+
+    pub fn lease_left(&self) -> Duration {
+        let inner = self.inner();
+        inner.current.look(inner.now).lease_left
     }
 
     /// How many statements it has executed.
