@@ -34,6 +34,12 @@ pub fn run(seed: u64, mutation: Mutation) -> Outcome {
     outcome
 }
 
+/// Simulates a group of three brokers on a replicated journal. A restart is a takeover.
+pub fn run_cluster(seed: u64, _: Mutation) -> Outcome {
+    let cluster::ClusterOutcome { broken, tasks, happenings, takeovers, .. } = cluster::live(seed, None);
+    Outcome { broken, tasks, happenings, restarts: takeovers, ..Outcome::default() }
+}
+
 /// Simulates the topics of one seed alone.
 pub fn run_topics(seed: u64, mutation: Mutation) -> Outcome {
     let topics::TopicsOutcome { broken, messages, restarts, deliveries } = topics::live(seed, mutation);

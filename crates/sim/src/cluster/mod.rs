@@ -30,5 +30,9 @@ pub struct ClusterOutcome {
 
 /// Simulates one world.
 pub fn live(seed: u64, mutation: Option<ReplicationMutation>) -> ClusterOutcome {
-    world::live(ClusterPlan::from_seed(seed, mutation))
+    live_with(ClusterPlan::from_seed(seed, mutation))
+}
+
+pub fn live_with(plan: ClusterPlan) -> ClusterOutcome {
+    world::live(plan)
 }

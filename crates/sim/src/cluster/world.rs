@@ -13,7 +13,7 @@ use super::leader::Wrote;
 use super::links::{ClusterLink, ClusterPeer};
 use super::plan::ClusterPlan;
 use super::seat::{Role, Round, Seat};
-use super::{ClusterOutcome, links};
+use super::ClusterOutcome;
 use crate::client::{Client, TAGS};
 use crate::promises::PromiseChecker;
 use crate::random::Random;
@@ -335,21 +335,13 @@ impl ClusterWorld {
                 return true;
             }
         }
-        let has_time = self.journal.lease_left() > Duration::from_millis(1_500);
+        let has_time =
+            self.journal.lease_left() > Duration::from_millis(1_500) && !self.journal.is_away();
         if self.random.percent(plan.lagging_fail_over_percent)
             && has_time
             && self.legitimate() == Some(seat)
         {
-            let end = self.journal.end();
-            self.journal.set_faults(JournalFaults::default());
-            self.journal.fail_over();
-            let kept = self.journal.end();
-            self.journal.fail_over_losing(self.random.between(1, 4) as usize);
-            self.owed = (self.journal.end() < kept).then_some(kept);
-            debug_assert!(kept <= end);
-            if self.owed.is_none() {
-                self.restore_faults();
-            }
+            self.lagging_fail_over();
             return false;
         }
         if self.random.percent(plan.power_fails_percent) {
@@ -369,6 +361,20 @@ impl ClusterWorld {
             return true;
         }
         false
+    }
+
+    fn lagging_fail_over(&mut self) {
+        self.journal.fail_over();
+        let acknowledged = self.journal.end();
+        self.journal.fail_over_losing(self.random.between(1, 4) as usize);
+        if self.journal.end() == acknowledged {
+            return;
+        }
+        self.owed = Some(acknowledged);
+        self.journal.set_faults(JournalFaults::default());
+        for seat in &self.seats {
+            seat.disk.fail_power_after(u64::MAX);
+        }
     }
 
     fn restore_faults(&mut self) {
@@ -470,7 +476,7 @@ impl ClusterWorld {
     ) -> Option<usize> {
         let (now, life) = (self.now, self.seats[seat].life);
         let (session, mailbox) = self.seats[seat].leader()?.open(identity);
-        self.links.push(links::ClusterLink {
+        self.links.push(ClusterLink {
             peer,
             seat,
             life,

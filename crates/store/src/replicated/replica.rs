@@ -124,13 +124,32 @@ impl Replica {
     fn follow_with(&mut self, session: &mut dyn ReplicatedSession) -> Result<Followed, StoreError> {
         let state = session.look()?;
         self.mirror.follow(&*self.disk, session, &state.files)?;
-        let mut local = self.take_local(&state)?;
         let newest = session.read(state.end.position, 0)?;
         let certain = newest.last().map_or(0, |group| group.start).max(state.settled);
-        let copied_bytes = copy(&mut local, session, certain)?;
+        let (local, copied_bytes) = self.copy(session, &state, certain)?;
         let position = local.end().position;
         self.local = Some(local);
         Ok(Followed { state, position, copied_bytes })
+    }
+
+    /// Copies everything up to a position. A copy that seems to differ is read again as a whole first: the
+    /// engine may have lost groups, and the boundaries of those before them are no longer in memory.
+    fn copy(
+        &mut self,
+        session: &mut dyn ReplicatedSession,
+        state: &GroupState,
+        upto: u64,
+    ) -> Result<(LocalJournal, u64), StoreError> {
+        let mut local = self.take_local(state)?;
+        match copy(&mut local, session, upto) {
+            Ok(bytes) => Ok((local, bytes)),
+            Err(StoreError::Diverged { .. }) => {
+                local = self.take_local(state)?;
+                let bytes = copy(&mut local, session, upto)?;
+                Ok((local, bytes))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// After an error the local copy is read again from the disk.
@@ -152,10 +171,9 @@ impl Replica {
     ) -> Result<(), StoreError> {
         let state = session.look()?;
         self.mirror.follow(&*self.disk, session, &state.files)?;
-        let mut local = self.take_local(&state)?;
-        if !self.is_mistaken(ReplicationMutation::SkipTail) {
-            copy(&mut local, session, leadership.end.position)?;
-        }
+        let is_skipped = self.is_mistaken(ReplicationMutation::SkipTail);
+        let end = if is_skipped { 0 } else { leadership.end.position };
+        let (mut local, _) = self.copy(session, &state, end)?;
         if local.end().position > leadership.end.position {
             if self.is_mistaken(ReplicationMutation::NoRefill) {
                 local.cut(leadership.end)?;

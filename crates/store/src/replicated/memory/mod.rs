@@ -135,6 +135,12 @@ impl MemoryJournal {
         state.holder.map(|name| (name, state.instance))
     }
 
+    /// Whether it answers nothing.
+    pub fn is_away(&self) -> bool {
+        let inner = self.inner();
+        inner.now < inner.away_until
+    }
+
     pub fn lease_left(&self) -> Duration {
         let inner = self.inner();
         inner.current.look(inner.now).lease_left
