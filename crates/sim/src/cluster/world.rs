@@ -194,9 +194,7 @@ impl ClusterWorld {
             }
             ClusterEvent::WriterWorks { seat, life } => self.writer_works(seat, life),
             ClusterEvent::MaintenanceWorks { seat, life } => {
-                if self.seats[seat].leader().is_some_and(super::leader::Leader::keep) {
-                    self.soon(20, ClusterEvent::MaintenanceWorks { seat, life });
-                }
+                self.maintenance_works(seat, life);
             }
             ClusterEvent::StandbyPolls { seat, life } => self.standby_polls(seat, life),
             ClusterEvent::BrokerStarts { seat, after_power_failure } => {
@@ -291,8 +289,13 @@ impl ClusterWorld {
             return;
         }
         let now = self.now;
+        let is_cut_off = self.cuts_off(3);
         let Some(leader) = self.seats[seat].leader() else { return };
         let wrote = leader.write(now);
+        if is_cut_off && self.random.percent(50) {
+            return self.broker_dies(seat, false);
+        }
+        let Some(leader) = self.seats[seat].leader() else { return };
         let (is_writing, refilled) = (leader.is_writing(), leader.refilled_bytes());
         self.outcome.refilled_bytes = self.outcome.refilled_bytes.max(refilled);
         if self.owed.is_some_and(|end| self.journal.end() >= end) {
@@ -316,6 +319,28 @@ impl ClusterWorld {
         }
     }
 
+    /// The journal may go away in the middle of the next few calls.
+    fn cuts_off(&mut self, calls: u64) -> bool {
+        let storm = !self.calm && self.owed.is_none();
+        if !storm || !self.random.percent(self.plan.journal_away_percent) {
+            return false;
+        }
+        let (calls, away) = (self.random.between(0, calls), self.random.between(100, AWAY_MILLIS));
+        self.journal.go_away_after(calls, self.now + Duration::from_millis(away));
+        true
+    }
+
+    fn maintenance_works(&mut self, seat: usize, life: u64) {
+        let strikes = self.cuts_off(8);
+        let has_worked = self.seats[seat].leader().is_some_and(super::leader::Leader::keep);
+        if strikes && self.random.percent(50) {
+            return self.broker_dies(seat, false);
+        }
+        if has_worked {
+            self.soon(20, ClusterEvent::MaintenanceWorks { seat, life });
+        }
+    }
+
     /// Returns whether the leader's process does not go on. What the journal has lost, only the leader can
     /// restore: until then nothing else breaks.
     fn storm_strikes(&mut self, seat: usize) -> bool {
@@ -327,7 +352,9 @@ impl ClusterWorld {
             let away = self.random.between(100, AWAY_MILLIS);
             self.journal.go_away_until(self.now + Duration::from_millis(away));
         }
-        if self.random.percent(plan.fail_over_percent) {
+        // A failover is worst while the primary is ahead of its standbys.
+        let is_worst = plan.fail_over_percent > 0 && self.journal.is_ahead() && self.random.percent(30);
+        if is_worst || self.random.percent(plan.fail_over_percent) {
             self.journal.fail_over();
             // The leader may die with the primary.
             if self.random.percent(40) {
@@ -356,7 +383,6 @@ impl ClusterWorld {
             self.promises.begun.disturb_all();
             let life = self.seats[seat].life;
             self.seats[seat].stopped_since = Some(self.now);
-            self.waiting[seat].push(ClusterEvent::WriterWorks { seat, life });
             self.soon(STOPPED_MILLIS, ClusterEvent::BrokerGoesOn { seat, life });
             return true;
         }
@@ -390,6 +416,8 @@ impl ClusterWorld {
         let Some(since) = self.seats[seat].stopped_since.take() else { return };
         let now = self.now;
         self.on_leader(seat, |leader| leader.wake(since, now));
+        // What has arrived meanwhile may come before the writer's next look at the journal.
+        self.soon(50, ClusterEvent::WriterWorks { seat, life });
         for event in std::mem::take(&mut self.waiting[seat]) {
             self.happen(event);
         }
@@ -409,7 +437,8 @@ impl ClusterWorld {
         self.seats[seat].life += 1;
         self.seats[seat].stopped_since = None;
         self.waiting[seat].clear();
-        self.soon(6_000, ClusterEvent::BrokerStarts { seat, after_power_failure: power_failure });
+        let within = if self.random.percent(40) { 400 } else { 6_000 };
+        self.soon(within, ClusterEvent::BrokerStarts { seat, after_power_failure: power_failure });
     }
 
     fn drop_links(&mut self, seat: usize) {

@@ -48,6 +48,7 @@ fn copy_groups(local: &mut LocalJournal, groups: &[StoredGroup], upto: u64) -> R
             continue;
         }
         let (mut new, mut left) = (Vec::new(), &group.bytes[..]);
+        let mut end = local.end().position;
         while !left.is_empty() {
             let Some((header, portable)) = next_portable(left) else {
                 let why = "the replicated journal holds bytes that are no frame";
@@ -57,8 +58,11 @@ fn copy_groups(local: &mut LocalJournal, groups: &[StoredGroup], upto: u64) -> R
             left = &left[portable.len()..];
             if place.position <= local.end().position {
                 check(local, place)?;
+            } else if header.position != end {
+                return Err(StoreError::Diverged { position: end });
             } else {
                 new.push((header, portable.to_vec()));
+                end = place.position;
             }
         }
         if place != group.end {

@@ -25,7 +25,7 @@ pub(crate) struct Uploads {
 }
 
 /// How often one change is tried. Each is harmless if it is done twice.
-const TRIES: usize = 3;
+const TRIES: usize = 2;
 
 impl Uploads {
     pub(crate) fn of(target: &ReplicatedTarget) -> Uploads {

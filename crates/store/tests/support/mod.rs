@@ -76,9 +76,14 @@ impl Broker {
         engine: Settings,
     ) -> Result<Broker, StoreError> {
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-        let Opened { engine, store, report } = Store::open(shared, settings, engine, NOW)?;
+        Store::open(shared, settings, engine, NOW).map(|opened| Broker::of(disk, opened))
+    }
+
+    /// The broker of a store that is open already.
+    pub fn of(disk: &MemoryDisk, opened: Opened) -> Broker {
+        let Opened { engine, store, report } = opened;
         let next_id = u128::from(engine.last_event()) << 32;
-        Ok(Broker {
+        Broker {
             disk: disk.clone(),
             engine,
             parts: store.split(),
@@ -88,7 +93,7 @@ impl Broker {
             held: VecDeque::new(),
             known: BTreeMap::new(),
             next_id,
-        })
+        }
     }
 
     /// A worker that takes whatever comes.

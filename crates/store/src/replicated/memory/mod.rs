@@ -44,12 +44,16 @@ struct Inner {
     random: Random,
     faults: JournalFaults,
     away_until: Timestamp,
+    /// After this many more calls it is away until then.
+    leaves_after: Option<(u64, Timestamp)>,
     /// The primary.
     current: Engine,
     /// What every standby has, and the states before the last acknowledged appends.
     replicated: Engine,
     earlier: Vec<Engine>,
     late: Vec<Statement>,
+    /// The primary has committed what no standby has.
+    is_ahead: bool,
     /// Sessions that were opened before the last failover are cut.
     generation: u64,
     mutation: Option<ReplicationMutation>,
@@ -58,6 +62,8 @@ struct Inner {
 
 /// How many acknowledged appends a lagging standby may lack.
 const LAG_MAX: usize = 4;
+/// The chance, at each later call, that a late statement arrives.
+const ARRIVES_PERCENT: u64 = 6;
 
 impl MemoryJournal {
     pub fn new(seed: u64) -> MemoryJournal {
@@ -67,10 +73,12 @@ impl MemoryJournal {
                 random: Random::new(seed),
                 faults: JournalFaults::default(),
                 away_until: Timestamp::ZERO,
+                leaves_after: None,
                 current: Engine::default(),
                 replicated: Engine::default(),
                 earlier: Vec::new(),
                 late: Vec::new(),
+                is_ahead: false,
                 generation: 0,
                 mutation: None,
                 statements: 0,
@@ -98,10 +106,16 @@ impl MemoryJournal {
         inner.generation += 1;
     }
 
+    /// The same, from the middle of what a session does: after this many more calls.
+    pub fn go_away_after(&self, calls: u64, until: Timestamp) {
+        self.inner().leaves_after = Some((calls, until));
+    }
+
     /// Promotes a standby that has everything acknowledged. What was committed on the primary alone vanishes.
     pub fn fail_over(&self) {
         let mut inner = self.inner();
         inner.current = inner.replicated.clone();
+        inner.is_ahead = false;
         inner.generation += 1;
     }
 
@@ -116,6 +130,8 @@ impl MemoryJournal {
             inner.earlier.truncate(kept);
         }
         inner.current = inner.replicated.clone();
+        inner.is_ahead = false;
+        inner.leaves_after = None;
         inner.generation += 1;
     }
 
@@ -133,6 +149,11 @@ impl MemoryJournal {
         let inner = self.inner();
         let state = inner.current.look(inner.now);
         state.holder.map(|name| (name, state.instance))
+    }
+
+    /// Whether the primary has committed what no standby has, so that a failover loses it.
+    pub fn is_ahead(&self) -> bool {
+        self.inner().is_ahead
     }
 
     /// Whether it answers nothing.
@@ -177,9 +198,25 @@ impl Inner {
         mistaken(self.mutation, mistake)
     }
 
+    /// Counts a call. Returns whether the engine goes away while the call is on its way.
+    fn leaves_now(&mut self) -> bool {
+        match self.leaves_after.take() {
+            Some((0, until)) => {
+                self.away_until = self.away_until.max(until);
+                self.generation += 1;
+                true
+            }
+            Some((calls, until)) => {
+                self.leaves_after = Some((calls - 1, until));
+                false
+            }
+            None => false,
+        }
+    }
+
     /// Executes some of the statements that are late.
     fn let_late_arrive(&mut self) {
-        while !self.late.is_empty() && self.random.below(100) < 40 {
+        while !self.late.is_empty() && self.random.below(100) < ARRIVES_PERCENT {
             let index = self.random.below(self.late.len() as u64) as usize;
             let statement = self.late.swap_remove(index);
             let _ = self.execute(&statement);
@@ -196,20 +233,26 @@ impl Inner {
     fn execute_on_primary(&mut self, statement: &Statement) -> Result<state::Answer, ReplicationError> {
         self.statements += 1;
         let keeps_epoch = self.is_mistaken(ReplicationMutation::KeepEpoch);
-        self.current.execute(statement, self.now, keeps_epoch)
+        let answer = self.current.execute(statement, self.now, keeps_epoch)?;
+        self.is_ahead = true;
+        Ok(answer)
     }
 
     /// The standbys receive everything that the primary has committed so far, in its order.
     fn replicate(&mut self, statement: &Statement) {
         match statement {
             Statement::Append { .. } => self.earlier.push(self.replicated.clone()),
-            // A lagging standby is promoted only within the reign of one leader.
-            Statement::Lead { .. } => self.earlier.clear(),
-            _ => {}
+            // A lagging standby lacks appends of one leader, and nothing that lets the leader delete files.
+            Statement::Lead { .. }
+            | Statement::PutFile { .. }
+            | Statement::RemoveFile { .. }
+            | Statement::DropSegments { .. } => self.earlier.clear(),
+            Statement::Renew { .. } | Statement::Release { .. } | Statement::BeginSegment { .. } => {}
         }
         if self.earlier.len() > LAG_MAX {
             self.earlier.remove(0);
         }
         self.replicated = self.current.clone();
+        self.is_ahead = false;
     }
 }

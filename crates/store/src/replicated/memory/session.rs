@@ -22,6 +22,14 @@ impl MemorySession {
     fn change(&mut self, statement: Statement) -> Result<Answer, ReplicationError> {
         let journal = self.journal.clone();
         let mut inner = journal.inner();
+        if inner.leaves_now() {
+            // The statement may have left before the connection broke.
+            self.is_cut = true;
+            if inner.happens(50) {
+                inner.late.push(statement);
+            }
+            return Err(ReplicationError::Doubt);
+        }
         self.arrives(&mut inner)?;
         let faults = inner.faults;
         if inner.happens(faults.late) {
