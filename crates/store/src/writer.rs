@@ -92,7 +92,7 @@ impl Writer {
             return Err(StoreError::Failed.into());
         }
         if let Target::Replicated(target) = &mut self.target {
-            let result = target.renew_if_due(now, &self.shared);
+            let result = target.renew_if_due(&mut [], now, &self.shared);
             self.failed = matches!(result, Err(AppendError::Fatal(_) | AppendError::Deposed { .. }));
             return result.map(Some);
         }
@@ -187,7 +187,7 @@ impl Writer {
             if target.is_mistaken(ReplicationMutation::WriteLocalFirst) {
                 return self.append_locally_first(frames, count, now);
             }
-            target.renew_if_due(now, &self.shared)?;
+            target.renew_if_due(frames, now, &self.shared)?;
             target.commit(frames, count, now, &self.shared)?;
             self.write_committed(frames, count, now)?;
         }

@@ -27,8 +27,14 @@ impl ReplicatedTarget {
         self.with_session(frames, now, shared, &mut |target, frames| target.try_commit(&mut frames[..count]))
     }
 
-    pub(super) fn renew(&mut self, now: Timestamp, shared: &Shared) -> Result<(), AppendError> {
-        self.with_session(&mut [], now, shared, &mut |target, _| {
+    /// The frames are those that wait: one of them may be in doubt.
+    pub(super) fn renew(
+        &mut self,
+        frames: &mut [JournalFrame],
+        now: Timestamp,
+        shared: &Shared,
+    ) -> Result<(), AppendError> {
+        self.with_session(frames, now, shared, &mut |target, _| {
             let settled = target.end.position;
             let session = target.session.as_mut().expect("there is a session");
             Ok(session.renew(&target.leadership, settled)?)
@@ -84,6 +90,9 @@ impl ReplicatedTarget {
             return Ok(());
         }
         if segment != self.segment {
+            if segment != self.end.position {
+                return Err(StoreError::Diverged { position: segment });
+            }
             session.begin_segment(&self.leadership, self.end)?;
             self.segment = segment;
         }

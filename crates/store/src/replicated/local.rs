@@ -114,6 +114,14 @@ impl LocalJournal {
         self.chains = BTreeMap::from([(self.end.position, self.end.chain)]);
     }
 
+    /// Begins the engine's newest segment here as well, if it has no frames yet.
+    pub(crate) fn follow_segment(&mut self, start: u64) -> Result<(), StoreError> {
+        if start == self.end.position && !self.segments.contains_key(&start) {
+            self.begin(start)?;
+        }
+        Ok(())
+    }
+
     /// Removes everything after this position.
     pub(crate) fn cut(&mut self, end: Place) -> Result<(), StoreError> {
         let after: Vec<u64> = self.segments.range(end.position..).map(|(start, _)| *start).collect();

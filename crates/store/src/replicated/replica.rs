@@ -183,6 +183,7 @@ impl Replica {
             leadership.end = filled.end;
             leadership.segment = filled.segment;
         }
+        local.follow_segment(leadership.segment)?;
         local.sync()
     }
 

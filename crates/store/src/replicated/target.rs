@@ -13,6 +13,8 @@ use super::mutation::mistaken;
 use super::{
     LeaderLease, Leadership, Member, Place, ReplicatedJournal, ReplicatedSession, ReplicationMutation,
 };
+use crate::error::AppendError;
+use crate::frame::JournalFrame;
 use crate::shared::Shared;
 
 /// The lease is renewed this often within its length.
@@ -112,13 +114,14 @@ impl ReplicatedTarget {
     /// Renews the lease if that is due. Returns after how long to call again.
     pub(crate) fn renew_if_due(
         &mut self,
+        frames: &mut [JournalFrame],
         now: Timestamp,
         shared: &Shared,
-    ) -> Result<Duration, crate::error::AppendError> {
+    ) -> Result<Duration, AppendError> {
         if now < self.renew_at {
             return Ok(self.renew_at.since(now));
         }
-        self.renew(now, shared)?;
+        self.renew(frames, now, shared)?;
         Ok(self.renew_at.since(now))
     }
 
