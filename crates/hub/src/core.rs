@@ -8,6 +8,7 @@ mod auditing;
 mod calling;
 mod disk_full;
 mod ending;
+mod leading;
 mod queues_of_key;
 mod stall;
 mod unread;
@@ -368,24 +369,6 @@ impl Core {
             }
             self.outbox.recycle(outs);
             self.engine.mark_sent(self.now, last_event);
-        }
-    }
-
-    /// Sets whether the lease of this broker holds. If it does not, replies that need no record wait: another
-    /// broker may lead, and know more.
-    pub fn set_lease(&mut self, holds: bool) {
-        self.has_lease = holds;
-    }
-
-    /// Whether replies wait for the lease alone.
-    pub fn waits_for_lease(&self) -> bool {
-        !self.has_lease && self.outbox.waits_for_lease()
-    }
-
-    /// Another broker leads. All sessions end, without a word that is not committed.
-    pub fn deposed(&mut self) {
-        for entry in self.sessions.values() {
-            entry.mailbox.close();
         }
     }
 

@@ -5,6 +5,8 @@
 //! collect there, and the next sync covers all of them: that is the group commit. For a single client the
 //! turn syncs itself.
 
+mod leading;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread;
@@ -12,14 +14,15 @@ use std::time::{Duration, Instant};
 
 use tenure_engine::{Name, Refusal, SessionId, Settings, TaskId, Timestamp};
 use tenure_store::{
-    Disk, LeaderLease, MaintenanceEvent, OpenReport, Opened, Pace, Parts, Store, StoreError, StoreSettings, Sync,
+    Disk, LeaderLease, MaintenanceEvent, OpenReport, Opened, Pace, Parts, Store, StoreError, StoreSettings,
+    Sync,
 };
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::yield_now;
 
 use crate::audit::AuditAct;
 use crate::backup::back_up;
-use crate::clock::{ClockMonitor, ClockReading, monotonic_clock, wall_clock};
+use crate::clock::{ClockMonitor, ClockReading, wall_clock};
 use crate::core::Core;
 use crate::entered_namespaces::EnteredNamespaces;
 use crate::follow::follow;
@@ -36,6 +39,8 @@ use crate::task_logs::TaskLogs;
 use crate::topics::{TopicSettings, Topics};
 use crate::writing::{Writing, Written};
 
+pub use leading::HubEnd;
+
 /// How many inbox messages one turn takes before it checks the disk again.
 const TURN_MESSAGES_MAX: usize = 1_024;
 /// The longest sleep of the hub, so that it checks the disk's free space.
@@ -49,15 +54,6 @@ pub struct Hub {
     handle: HubHandle,
     report: OpenReport,
     ended: tokio::task::JoinHandle<Result<HubEnd, StoreError>>,
-}
-
-/// Why a hub has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HubEnd {
-    /// A handle stopped it.
-    Stopped,
-    /// Another broker leads the group.
-    Deposed { holder: String, epoch: u64 },
 }
 
 impl Hub {
@@ -496,7 +492,10 @@ impl EventLoop {
             }
             Written::Away { why } => {
                 if !std::mem::replace(&mut self.journal_away, true) {
-                    tracing::warn!(why, "the replicated journal does not answer; nothing is acknowledged until it does");
+                    tracing::warn!(
+                        why,
+                        "the replicated journal does not answer; nothing is acknowledged until it does"
+                    );
                 }
                 Ok(())
             }
@@ -586,21 +585,6 @@ impl EventLoop {
         }
         self.core.flush_outbox();
         self.writing.close().map(|()| HubEnd::Stopped)
-    }
-
-    /// Another broker leads. What is decided and not committed is forgotten here: it never happened.
-    fn step_down(&mut self, end: HubEnd) -> HubEnd {
-        let _ = self.stopping.send(true);
-        self.permits.close();
-        self.core.deposed();
-        end
-    }
-
-    /// Replies that need no record leave only while no other broker can lead.
-    fn check_lease(&mut self) {
-        if let Some(lease) = &self.lease {
-            self.core.set_lease(lease.holds(monotonic_clock()));
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tenure_store::{JournalFrame, StoreError, AppendError, Writer};
+use tenure_store::{AppendError, JournalFrame, StoreError, Writer};
 use tokio::sync::mpsc;
 
 use crate::clock::monotonic_clock;

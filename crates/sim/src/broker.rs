@@ -8,8 +8,8 @@ use tenure_hub::core::Core;
 use tenure_hub::words::{Name, Peer, SessionId, Settings, Thresholds, Timestamp};
 use tenure_hub::{Ask, Mailbox, Principal, Stats};
 use tenure_store::{
-    JournalFrame, MaintenanceThread, MemoryDisk, Opened, Parts, Reader, Store, StoreError, StoreSettings,
-    AppendError, Writer,
+    AppendError, JournalFrame, MaintenanceThread, MemoryDisk, Opened, Parts, Reader, Store, StoreError,
+    StoreSettings, Writer,
 };
 
 use crate::plan::Mutation;

@@ -59,7 +59,7 @@ pub use reader::{Reader, Usage};
 pub use recover::{Cut, OpenReport};
 pub use repair::{Repair, Repaired, repair};
 pub use replicated::{
-    Claim, FileEntry, Followed, FrameGroup, GroupState, JournalFaults, LeaderLease, Leadership, Member,
+    FileEntry, Followed, FrameGroup, GroupState, JournalFaults, LeaderClaim, LeaderLease, Leadership, Member,
     MemoryJournal, Place, Replica, ReplicaSettings, ReplicatedJournal, ReplicatedSession, ReplicationError,
     ReplicationMutation, StoredGroup,
 };

@@ -23,7 +23,7 @@ use crate::segment_usage::SegmentUsage;
 use crate::settings::StoreSettings;
 use crate::shared::{Files, Found, JournalProgress, Shared};
 use crate::topic_log::{LogFamily, TopicsFound};
-use crate::writer::{Target, Writer};
+use crate::writer::{WriteTarget, Writer};
 
 /// An open store, before it is split into parts that work independently.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Store {
         engine: Settings,
         now: Timestamp,
     ) -> Result<Opened, StoreError> {
-        Store::open_with(disk, settings, engine, now, Target::Local)
+        Store::open_with(disk, settings, engine, now, WriteTarget::Local)
     }
 
     /// The same, for the leader of a group: its writer appends to the replicated journal first.
@@ -76,7 +76,8 @@ impl Store {
         target: ReplicatedTarget,
     ) -> Result<Opened, StoreError> {
         let position = target.leadership().end.position;
-        let opened = Store::open_with(disk, settings, engine, now, Target::Replicated(Box::new(target)))?;
+        let opened =
+            Store::open_with(disk, settings, engine, now, WriteTarget::Replicated(Box::new(target)))?;
         if opened.store.parts.batches.position() != position {
             return Err(StoreError::Diverged { position });
         }
@@ -88,7 +89,7 @@ impl Store {
         settings: StoreSettings,
         engine: Settings,
         now: Timestamp,
-        target: Target,
+        target: WriteTarget,
     ) -> Result<Opened, StoreError> {
         let lock = disk.lock()?;
         let inventory = Inventory::take(&*disk)?;
@@ -152,7 +153,7 @@ fn assemble(
     recovered: Recovered,
     segment_usage: SegmentUsage,
     (topics, keys): (TopicsFound, TopicsFound),
-    (lock, target): (DiskLock, Target),
+    (lock, target): (DiskLock, WriteTarget),
     now: Timestamp,
 ) -> Result<Opened, StoreError> {
     let Recovered { engine, segments, snapshot, events, end, report } = recovered;
@@ -173,8 +174,8 @@ fn assemble(
     let (done, done_queue) = channel();
     let queued = Arc::new(AtomicUsize::new(0));
     let uploads = match &target {
-        Target::Local => None,
-        Target::Replicated(target) => Some(Uploads::of(target)),
+        WriteTarget::Local => None,
+        WriteTarget::Replicated(target) => Some(Uploads::of(target)),
     };
     let parts = Parts {
         batches: Batches::new(shared.clone(), segment_usage, end.position, end.segment, end.next_event),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tenure_engine::Timestamp;
 
-use crate::error::{Doing, StoreError, AppendError, is_full};
+use crate::error::{AppendError, Doing, StoreError, is_full};
 use crate::frame::JournalFrame;
 use crate::high_water::HighWater;
 use crate::replicated::{LeaderLease, ReplicatedTarget, ReplicationMutation};
@@ -28,12 +28,12 @@ pub struct Writer {
     /// Small frames that are written together.
     gathered: Vec<u8>,
     failed: bool,
-    target: Target,
+    target: WriteTarget,
 }
 
 /// Where frames must be before they are acknowledged.
 #[derive(Debug)]
-pub(crate) enum Target {
+pub(crate) enum WriteTarget {
     /// On the local disk.
     Local,
     /// In a replicated journal.
@@ -54,7 +54,7 @@ impl Writer {
         segment: Option<Arc<Segment>>,
         position: u64,
         next_event: u64,
-        target: Target,
+        target: WriteTarget,
     ) -> Writer {
         Writer {
             shared,
@@ -78,8 +78,8 @@ impl Writer {
             return Err(StoreError::Failed.into());
         }
         let result = match self.target {
-            Target::Local => self.append_groups(frames, now),
-            Target::Replicated(_) => self.append_replicated(frames, now),
+            WriteTarget::Local => self.append_groups(frames, now),
+            WriteTarget::Replicated(_) => self.append_replicated(frames, now),
         };
         self.failed = matches!(result, Err(AppendError::Fatal(_) | AppendError::Deposed { .. }));
         result.map(|()| self.position)
@@ -91,7 +91,7 @@ impl Writer {
         if self.failed {
             return Err(StoreError::Failed.into());
         }
-        if let Target::Replicated(target) = &mut self.target {
+        if let WriteTarget::Replicated(target) = &mut self.target {
             let result = target.renew_if_due(&mut [], now, &self.shared);
             self.failed = matches!(result, Err(AppendError::Fatal(_) | AppendError::Deposed { .. }));
             return result.map(Some);
@@ -118,7 +118,7 @@ impl Writer {
             return Err(StoreError::Failed);
         }
         self.sync(now).inspect_err(|_| self.failed = true)?;
-        if let Target::Replicated(target) = &mut self.target {
+        if let WriteTarget::Replicated(target) = &mut self.target {
             target.release();
         }
         let segment = self.segment.as_ref().map(|segment| segment.start);
@@ -133,16 +133,16 @@ impl Writer {
     /// The lease of a leader. Without a replicated journal there is none.
     pub fn lease(&self) -> Option<LeaderLease> {
         match &self.target {
-            Target::Local => None,
-            Target::Replicated(target) => Some(target.lease()),
+            WriteTarget::Local => None,
+            WriteTarget::Replicated(target) => Some(target.lease()),
         }
     }
 
     /// How many acknowledged bytes the replicated journal has lost and got back.
     pub fn refilled_bytes(&self) -> u64 {
         match &self.target {
-            Target::Local => 0,
-            Target::Replicated(target) => target.refilled_bytes(),
+            WriteTarget::Local => 0,
+            WriteTarget::Replicated(target) => target.refilled_bytes(),
         }
     }
 
@@ -183,7 +183,7 @@ impl Writer {
             let start = first.segment;
             let count = frames.iter().take_while(|frame| frame.segment == start).count();
             let count = count.min(gathered_up_to(frames, COMMIT_BYTES_MAX));
-            let Target::Replicated(target) = &mut self.target else { unreachable!("it is replicated") };
+            let WriteTarget::Replicated(target) = &mut self.target else { unreachable!("it is replicated") };
             if target.is_mistaken(ReplicationMutation::WriteLocalFirst) {
                 return self.append_locally_first(frames, count, now);
             }
@@ -209,7 +209,7 @@ impl Writer {
             self.begin_segment(start, now)?;
         }
         self.write_group(&mut frames[..count])?;
-        let Target::Replicated(target) = &mut self.target else { unreachable!("it is replicated") };
+        let WriteTarget::Replicated(target) = &mut self.target else { unreachable!("it is replicated") };
         target.written(self.position);
         self.shared.progress.set_synced(self.position);
         self.publish(frames.drain(..count));
@@ -229,7 +229,7 @@ impl Writer {
             self.begin_segment(start, now)?;
         }
         self.write_group(&mut frames[..count])?;
-        let Target::Replicated(target) = &mut self.target else { unreachable!("it is replicated") };
+        let WriteTarget::Replicated(target) = &mut self.target else { unreachable!("it is replicated") };
         if let Err(error) = target.commit(frames, count, now, &self.shared) {
             (self.position, self.next_event) = before;
             return Err(error);
@@ -269,9 +269,9 @@ impl Writer {
         let segment = self.segment.clone().expect("a segment was begun");
         let (start, first_event) = (self.position, self.next_event);
         let synced = match self.target {
-            Target::Local => self.shared.progress.synced(),
+            WriteTarget::Local => self.shared.progress.synced(),
             // The local file is synced when the operating system decides.
-            Target::Replicated(_) => 0,
+            WriteTarget::Replicated(_) => 0,
         };
         for frame in frames.iter_mut() {
             assert_eq!(

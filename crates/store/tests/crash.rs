@@ -5,7 +5,7 @@ mod support;
 
 use support::{Broker, Picture, body, few_ended, small};
 use tenure_engine::Event;
-use tenure_store::{MemoryDisk, StoreError, AppendError};
+use tenure_store::{AppendError, MemoryDisk, StoreError};
 
 /// What the story had promised when it ended.
 struct Told {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use support::{Broker, Picture, body, few_ended, small};
 use tenure_engine::Settings;
-use tenure_store::{Damage, MemoryDisk, ReadError, StoreError, StoreSettings, Sync, AppendError};
+use tenure_store::{AppendError, Damage, MemoryDisk, ReadError, StoreError, StoreSettings, Sync};
 
 #[test]
 fn an_empty_directory_becomes_an_empty_store() {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use support::{Broker, NOW, body, few_ended, small};
 use tenure_engine::{StateName, Timestamp};
 use tenure_store::{
-    AppendError, JournalFaults, Member, MemoryDisk, MemoryJournal, Replica, ReplicaSettings, ReplicationError,
-    StoreError,
+    AppendError, JournalFaults, Member, MemoryDisk, MemoryJournal, Replica, ReplicaSettings,
+    ReplicationError, StoreError,
 };
 
 const LEASE: Duration = Duration::from_secs(3);
@@ -21,7 +21,13 @@ fn replica(journal: &MemoryJournal, disk: &MemoryDisk, name: &str, instance: u64
 }
 
 /// A standby takes over, if it may.
-fn lead(journal: &MemoryJournal, disk: &MemoryDisk, name: &str, instance: u64, now: Timestamp) -> Option<Broker> {
+fn lead(
+    journal: &MemoryJournal,
+    disk: &MemoryDisk,
+    name: &str,
+    instance: u64,
+    now: Timestamp,
+) -> Option<Broker> {
     journal.set_now(now);
     let mut standby = replica(journal, disk, name, instance);
     let followed = standby.follow().expect("the journal answers");

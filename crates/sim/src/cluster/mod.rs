@@ -5,6 +5,7 @@
 mod events;
 mod leader;
 mod links;
+mod peers;
 mod plan;
 mod seat;
 mod world;

@@ -94,12 +94,8 @@ impl Seat {
     ) -> Result<(), StoreError> {
         self.role = Role::Dead;
         self.life += 1;
-        let member = Member {
-            name: self.name.clone(),
-            instance: self.instance,
-            lease: LEASE,
-            doors: String::new(),
-        };
+        let member =
+            Member { name: self.name.clone(), instance: self.instance, lease: LEASE, doors: String::new() };
         let settings = ReplicaSettings { member, store: store_settings(self.instance), mutation };
         let replica = Replica::open(Arc::new(self.disk.clone()), Arc::new(journal.clone()), settings)?;
         self.role = Role::Standby(Box::new(replica));

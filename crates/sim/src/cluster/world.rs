@@ -4,16 +4,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tenure_hub::words::{Command, Query, Refusal, Timestamp};
-use tenure_hub::{Ask, Delivery, Request};
+use tenure_hub::words::{Command, Timestamp};
+use tenure_hub::{Ask, Request};
 use tenure_store::{JournalFaults, MemoryDisk, MemoryJournal, StoreError};
 
+use super::ClusterOutcome;
 use super::events::ClusterEvent;
 use super::leader::Wrote;
 use super::links::{ClusterLink, ClusterPeer};
 use super::plan::ClusterPlan;
 use super::seat::{Role, Round, Seat};
-use super::ClusterOutcome;
 use crate::client::{Client, TAGS};
 use crate::promises::PromiseChecker;
 use crate::random::Random;
@@ -25,27 +25,25 @@ const CALM_MILLIS: u64 = 600_000;
 /// How long a leader may be stopped: longer than its lease.
 const STOPPED_MILLIS: u64 = 9_000;
 const AWAY_MILLIS: u64 = 6_000;
-/// The observer's replies come with this token.
-const OBSERVED: u64 = 1;
 
 #[derive(Debug)]
-struct ClusterWorld {
-    plan: ClusterPlan,
-    random: Random,
-    now: Timestamp,
+pub(super) struct ClusterWorld {
+    pub(super) plan: ClusterPlan,
+    pub(super) random: Random,
+    pub(super) now: Timestamp,
     agenda: BTreeMap<(Timestamp, u64), ClusterEvent>,
     entries: u64,
     journal: MemoryJournal,
-    seats: Vec<Seat>,
+    pub(super) seats: Vec<Seat>,
     /// What waits for each stopped process, in the order in which it came.
     waiting: Vec<Vec<ClusterEvent>>,
-    peers: Vec<ClusterPeer>,
-    links: Vec<ClusterLink>,
-    promises: PromiseChecker,
+    pub(super) peers: Vec<ClusterPeer>,
+    pub(super) links: Vec<ClusterLink>,
+    pub(super) promises: PromiseChecker,
     /// The journal has lost what was acknowledged, and the leader must restore it up to here.
     owed: Option<u64>,
-    calm: bool,
-    outcome: ClusterOutcome,
+    pub(super) calm: bool,
+    pub(super) outcome: ClusterOutcome,
 }
 
 pub(super) fn live(plan: ClusterPlan) -> ClusterOutcome {
@@ -211,8 +209,6 @@ impl ClusterWorld {
         }
     }
 
-    // The brokers.
-
     fn start_broker(&mut self, seat: usize, after_power_failure: bool) {
         let disk = &self.seats[seat].disk;
         let is_replaced = !self.calm && self.owed.is_none() && self.random.percent(10);
@@ -362,11 +358,8 @@ impl ClusterWorld {
                 return true;
             }
         }
-        let has_time =
-            self.journal.lease_left() > Duration::from_millis(1_500) && !self.journal.is_away();
-        if self.random.percent(plan.lagging_fail_over_percent)
-            && has_time
-            && self.legitimate() == Some(seat)
+        let has_time = self.journal.lease_left() > Duration::from_millis(1_500) && !self.journal.is_away();
+        if self.random.percent(plan.lagging_fail_over_percent) && has_time && self.legitimate() == Some(seat)
         {
             self.lagging_fail_over();
             return false;
@@ -458,7 +451,7 @@ impl ClusterWorld {
     }
 
     /// The broker's side of a link, if it still exists.
-    fn on_link(&mut self, link: usize, work: impl FnOnce(&mut super::leader::Leader)) {
+    pub(super) fn on_link(&mut self, link: usize, work: impl FnOnce(&mut super::leader::Leader)) {
         let ClusterLink { seat, life, broker_side, .. } = self.links[link];
         if broker_side && self.seats[seat].life == life {
             self.on_leader(seat, work);
@@ -467,161 +460,15 @@ impl ClusterWorld {
 
     fn wake(&mut self, seat: usize) {
         let life = self.seats[seat].life;
-        let Some(deadline) = self.seats[seat].leads().and_then(|leader| leader.next_deadline()) else { return };
+        let Some(deadline) = self.seats[seat].leads().and_then(|leader| leader.next_deadline()) else {
+            return;
+        };
         let at = deadline.max(self.now + Duration::from_millis(1));
         let is_due = |(_, event): (_, &ClusterEvent)| matches!(event, ClusterEvent::BrokerWakes { seat: whose, life: of } if (*whose, *of) == (seat, life));
         if !self.agenda.range(..=(at, u64::MAX)).any(is_due) {
             self.put(at, ClusterEvent::BrokerWakes { seat, life });
         }
     }
-
-    // The peers.
-
-    fn connect(&mut self, peer: usize) {
-        if self.links.iter().any(|link| link.peer == Some(peer) && link.peer_side) {
-            return;
-        }
-        let leading: Vec<usize> = (0..self.seats.len())
-            .filter(|seat| self.seats[*seat].leads().is_some() && self.seats[*seat].stopped_since.is_none())
-            .collect();
-        if leading.is_empty() {
-            return self.soon(1_000, ClusterEvent::PeerConnects { peer });
-        }
-        let seat = *self.random.pick(&leading);
-        let (identity, asks) = match &mut self.peers[peer] {
-            ClusterPeer::Client(client) => (client.name.clone(), client.connected()),
-            ClusterPeer::Worker(worker) => (worker.name.clone(), worker.connected()),
-        };
-        let Some(link) = self.link(Some(peer), seat, &identity) else { return };
-        self.send(link, asks);
-        self.soon(500, ClusterEvent::PeerActs { peer });
-    }
-
-    fn link(
-        &mut self,
-        peer: Option<usize>,
-        seat: usize,
-        identity: &tenure_hub::words::Name,
-    ) -> Option<usize> {
-        let (now, life) = (self.now, self.seats[seat].life);
-        let (session, mailbox) = self.seats[seat].leader()?.open(identity);
-        self.links.push(ClusterLink {
-            peer,
-            seat,
-            life,
-            session,
-            mailbox,
-            broker_side: true,
-            peer_side: true,
-            last_to_broker: now,
-            last_to_peer: now,
-            asked: Vec::new(),
-        });
-        Some(self.links.len() - 1)
-    }
-
-    fn act(&mut self, peer: usize) {
-        let found = self.links.iter().rposition(|link| link.peer == Some(peer) && link.peer_side);
-        let Some(link) = found else { return };
-        let storm = !self.calm;
-        if storm && self.random.percent(self.plan.cut_percent) {
-            return self.cut(link);
-        }
-        if let ClusterPeer::Worker(worker) = &mut self.peers[peer]
-            && storm
-            && self.random.percent(self.plan.worker_dies_percent)
-        {
-            self.promises.begun.disturb(&worker.name);
-            worker.dies(&mut self.random);
-            return self.cut(link);
-        }
-        let (asks, next) = match &mut self.peers[peer] {
-            ClusterPeer::Client(client) => {
-                (client.act(self.now, &mut self.random, self.calm, &mut self.promises), 400)
-            }
-            ClusterPeer::Worker(worker) => (
-                worker.act(self.now, &mut self.random, &mut self.promises),
-                if self.calm { 300 } else { 1_200 },
-            ),
-        };
-        self.send(link, asks);
-        self.soon(next, ClusterEvent::PeerActs { peer });
-    }
-
-    fn receive(&mut self, link: usize, delivery: Delivery) {
-        let Some(peer) = self.links[link].peer else { return self.observed(link, &delivery) };
-        let asks = match &mut self.peers[peer] {
-            ClusterPeer::Client(client) => {
-                client.receive(delivery, &mut self.promises);
-                Vec::new()
-            }
-            ClusterPeer::Worker(worker) => {
-                worker.receive(self.now, delivery, &mut self.random, &mut self.promises)
-            }
-        };
-        if !self.links[link].broker_side {
-            self.disturb(link);
-        }
-        self.send(link, asks);
-    }
-
-    fn peer_notices_cut(&mut self, link: usize) {
-        self.disturb(link);
-        if !std::mem::take(&mut self.links[link].peer_side) {
-            return;
-        }
-        let Some(peer) = self.links[link].peer else { return };
-        if let ClusterPeer::Worker(worker) = &mut self.peers[peer] {
-            worker.disconnected();
-        }
-        self.soon(500, ClusterEvent::BrokerNoticesCut { link });
-        self.soon(2_000, ClusterEvent::PeerConnects { peer });
-    }
-
-    fn cut(&mut self, link: usize) {
-        self.soon(3_000, ClusterEvent::BrokerNoticesCut { link });
-        self.soon(3_000, ClusterEvent::PeerNoticesCut { link });
-    }
-
-    fn disturb(&mut self, link: usize) {
-        if let Some(peer) = self.links[link].peer
-            && let ClusterPeer::Worker(worker) = &self.peers[peer]
-        {
-            self.promises.begun.disturb(&worker.name);
-        }
-    }
-
-    /// Asks every broker that leads, or believes so, for a task that was acknowledged before.
-    fn observer_asks(&mut self) {
-        self.soon(400, ClusterEvent::ObserverAsks);
-        for seat in 0..self.seats.len() {
-            let Some(task) = self.promises.some_acknowledged(&mut self.random) else { return };
-            if self.seats[seat].leads().is_none() {
-                continue;
-            }
-            let life = self.seats[seat].life;
-            let is_open = |link: &ClusterLink| link.peer.is_none() && (link.seat, link.life) == (seat, life);
-            let open = self.links.iter().position(is_open);
-            let Some(link) = open.or_else(|| self.link(None, seat, &"observer".into())) else { continue };
-            self.links[link].asked.push(task);
-            let request = Request::Query(Query::Explain { task });
-            self.send(link, vec![Ask { token: OBSERVED, request }]);
-        }
-    }
-
-    /// A broker that has been deposed does not know what the new leader has acknowledged, and must not answer.
-    fn observed(&mut self, link: usize, delivery: &Delivery) {
-        let Delivery::Reply { reply, .. } = delivery else { return };
-        self.outcome.answers += 1;
-        let task = self.links[link].asked.remove(0);
-        let name = self.seats[self.links[link].seat].name().to_owned();
-        let is_unknown = matches!(reply, Err(Refusal::UnknownTask { .. }));
-        self.promises.check(!is_unknown, || {
-            format!("{name} was asked for {task}, which was acknowledged before, and does not know it")
-        });
-    }
-
-    // Time and messages.
 
     fn send(&mut self, link: usize, asks: Vec<Ask>) {
         if asks.is_empty() {
@@ -649,16 +496,16 @@ impl ClusterWorld {
         }
     }
 
-    fn soon(&mut self, within_millis: u64, event: ClusterEvent) {
+    pub(super) fn soon(&mut self, within_millis: u64, event: ClusterEvent) {
         let at = self.later(within_millis);
         self.put(at, event);
     }
 
-    fn later(&mut self, within_millis: u64) -> Timestamp {
+    pub(super) fn later(&mut self, within_millis: u64) -> Timestamp {
         self.now + Duration::from_millis(self.random.between(1, within_millis.max(1) + 1))
     }
 
-    fn put(&mut self, at: Timestamp, event: ClusterEvent) {
+    pub(super) fn put(&mut self, at: Timestamp, event: ClusterEvent) {
         self.entries += 1;
         self.agenda.insert((at, self.entries), event);
     }

@@ -6,8 +6,8 @@ use tenure_engine::Timestamp;
 
 use super::copy::refill;
 use super::target::ReplicatedTarget;
-use super::{Claim, FrameGroup, Leadership, ReplicatedSession, ReplicationError, ReplicationMutation};
-use crate::error::{StoreError, AppendError};
+use super::{FrameGroup, LeaderClaim, Leadership, ReplicatedSession, ReplicationError, ReplicationMutation};
+use crate::error::{AppendError, StoreError};
 use crate::frame::JournalFrame;
 use crate::shared::Shared;
 
@@ -133,19 +133,17 @@ impl ReplicatedTarget {
     /// still its own. A new one is begun all the same: what a read shows may vanish.
     fn begin_epoch(&mut self, session: &mut dyn ReplicatedSession) -> Result<Leadership, StoreError> {
         let epoch = self.leadership.epoch;
-        if let Some(leadership) = session.lead(&self.member, Claim::Own { epoch })? {
+        if let Some(leadership) = session.lead(&self.member, LeaderClaim::Own { epoch })? {
             return Ok(leadership);
         }
         let state = session.look()?;
-        let fenced = ReplicationError::Fenced {
-            holder: state.holder.unwrap_or_default(),
-            epoch: state.epoch,
-        };
+        let fenced =
+            ReplicationError::Fenced { holder: state.holder.unwrap_or_default(), epoch: state.epoch };
         if state.instance != self.member.instance || state.epoch <= epoch {
             return Err(fenced.into());
         }
         self.set_epoch(state.epoch);
-        let again = session.lead(&self.member, Claim::Own { epoch: state.epoch })?;
+        let again = session.lead(&self.member, LeaderClaim::Own { epoch: state.epoch })?;
         again.ok_or_else(|| fenced.into())
     }
 

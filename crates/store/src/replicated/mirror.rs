@@ -58,11 +58,7 @@ fn is_equal(disk: &dyn Disk, entry: &FileEntry) -> Result<bool, StoreError> {
 }
 
 /// A fetched file gets its name when it is complete and synced, as every other file.
-fn fetch(
-    disk: &dyn Disk,
-    session: &mut dyn ReplicatedSession,
-    entry: &FileEntry,
-) -> Result<(), StoreError> {
+fn fetch(disk: &dyn Disk, session: &mut dyn ReplicatedSession, entry: &FileEntry) -> Result<(), StoreError> {
     let bytes = session.get_file(&entry.name)?;
     if bytes.len() as u64 != entry.bytes || crc32c(&bytes) != entry.crc {
         let why = "the replicated journal holds other bytes than it says";

@@ -45,7 +45,7 @@ pub trait ReplicatedSession: Send + fmt::Debug {
 
     /// Begins a new epoch. `None` if the claim does not hold. The end of the journal is read after the epoch
     /// has begun: an append of an earlier epoch can no longer add to it.
-    fn lead(&mut self, member: &Member, claim: Claim) -> Result<Option<Leadership>, ReplicationError>;
+    fn lead(&mut self, member: &Member, claim: LeaderClaim) -> Result<Option<Leadership>, ReplicationError>;
 
     /// Extends the lease, and says up to which position the leader has seen the journal committed.
     fn renew(&mut self, leadership: &Leadership, settled: u64) -> Result<(), ReplicationError>;
@@ -67,12 +67,8 @@ pub trait ReplicatedSession: Send + fmt::Debug {
     fn drop_segments(&mut self, leadership: &Leadership, starts: &[u64]) -> Result<(), ReplicationError>;
 
     /// Stores a file as a whole. A longer file of the same name stays: it is the newer one.
-    fn put_file(
-        &mut self,
-        leadership: &Leadership,
-        name: &str,
-        bytes: &[u8],
-    ) -> Result<(), ReplicationError>;
+    fn put_file(&mut self, leadership: &Leadership, name: &str, bytes: &[u8])
+    -> Result<(), ReplicationError>;
 
     fn get_file(&mut self, name: &str) -> Result<Vec<u8>, ReplicationError>;
 
@@ -93,7 +89,7 @@ pub struct Member {
 
 /// Why a member may lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub enum LeaderClaim {
     /// The lease of the last leader has ended, or the last leader was an earlier process of this member.
     LeaseEnded,
     /// It leads already, with this epoch, and begins a new one on a new connection.

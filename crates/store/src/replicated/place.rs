@@ -15,10 +15,7 @@ pub struct Place {
 impl Place {
     /// The place after these portable frames.
     pub fn after(self, bytes: &[u8]) -> Place {
-        Place {
-            position: self.position + bytes.len() as u64,
-            chain: crc32c_append(self.chain, bytes),
-        }
+        Place { position: self.position + bytes.len() as u64, chain: crc32c_append(self.chain, bytes) }
     }
 }
 

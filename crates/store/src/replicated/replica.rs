@@ -11,7 +11,7 @@ use super::local::LocalJournal;
 use super::mirror::Mirror;
 use super::mutation::mistaken;
 use super::{
-    Claim, GroupState, Leadership, Member, ReplicatedJournal, ReplicatedSession, ReplicatedTarget,
+    GroupState, LeaderClaim, Leadership, Member, ReplicatedJournal, ReplicatedSession, ReplicatedTarget,
     ReplicationMutation,
 };
 use crate::disk::{Disk, DiskLock};
@@ -75,18 +75,18 @@ impl Replica {
 
     /// Why this member may try to lead now, if it may. If the group names this member as the leader, an earlier
     /// process led, or the answer to a claim was lost.
-    pub fn claim(&self, state: &GroupState) -> Option<Claim> {
+    pub fn claim(&self, state: &GroupState) -> Option<LeaderClaim> {
         if state.lease_left == Duration::ZERO || state.holder.as_ref() == Some(&self.settings.member.name) {
-            return Some(Claim::LeaseEnded);
+            return Some(LeaderClaim::LeaseEnded);
         }
-        state.is_leader_gone.then_some(Claim::LeaderGone { epoch: state.epoch })
+        state.is_leader_gone.then_some(LeaderClaim::LeaderGone { epoch: state.epoch })
     }
 
     /// Takes over if the claim holds: fences the last leader, reads what is left, and opens the store. Both
     /// clocks show the present; the lease is counted on the monotonic one.
     pub fn lead(
         &mut self,
-        claim: Claim,
+        claim: LeaderClaim,
         engine: Settings,
         now: Timestamp,
         monotonic: Timestamp,
@@ -102,7 +102,7 @@ impl Replica {
             Err(StoreError::Damaged(_)) => {
                 self.wipe()?;
                 let mut session = self.connect()?;
-                let claim = Claim::Own { epoch: leadership.epoch };
+                let claim = LeaderClaim::Own { epoch: leadership.epoch };
                 let Some(mut leadership) = session.lead(&self.settings.member, claim)? else {
                     return Ok(None);
                 };

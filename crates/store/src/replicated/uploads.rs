@@ -48,9 +48,8 @@ impl Uploads {
         for name in names {
             let bytes = read(disk, name)?;
             let (len, crc) = (bytes.len() as u64, crc32c(&bytes));
-            let is_there = |entry: &super::FileEntry| {
-                entry.name == *name && entry.bytes == len && entry.crc == crc
-            };
+            let is_there =
+                |entry: &super::FileEntry| entry.name == *name && entry.bytes == len && entry.crc == crc;
             if !state.files.iter().any(is_there) {
                 self.call(&mut |session, leadership| session.put_file(leadership, name, &bytes))?;
             }
@@ -70,8 +69,7 @@ impl Uploads {
         }
         let newest = state.segments.last().map_or(0, |place| place.position);
         let starts = state.segments.iter().map(|place| place.position);
-        let dropped: Vec<u64> =
-            starts.filter(|start| *start < newest && !segments.contains(start)).collect();
+        let dropped: Vec<u64> = starts.filter(|start| *start < newest && !segments.contains(start)).collect();
         if dropped.is_empty() {
             return Ok(());
         }

@@ -15,8 +15,8 @@ use tenure_engine::{
     TaskId, Timestamp, Which, WorkerSpec,
 };
 use tenure_store::{
-    Batches, Disk, JournalFrame, MemoryDisk, OpenReport, Opened, Pace, Parts, Store, StoreError,
-    StoreSettings, AppendError,
+    AppendError, Batches, Disk, JournalFrame, MemoryDisk, OpenReport, Opened, Pace, Parts, Store, StoreError,
+    StoreSettings,
 };
 
 pub const NOW: Timestamp = Timestamp(1_700_000_000_000);

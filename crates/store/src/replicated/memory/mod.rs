@@ -14,7 +14,7 @@ use std::time::Duration;
 use tenure_engine::Timestamp;
 
 use self::session::MemorySession;
-use self::state::{Engine, Statement};
+use self::state::{JournalState, Statement};
 use super::mutation::mistaken;
 use super::{ReplicatedJournal, ReplicatedSession, ReplicationError, ReplicationMutation};
 use crate::random::Random;
@@ -47,10 +47,10 @@ struct Inner {
     /// After this many more calls it is away until then.
     leaves_after: Option<(u64, Timestamp)>,
     /// The primary.
-    current: Engine,
+    current: JournalState,
     /// What every standby has, and the states before the last acknowledged appends.
-    replicated: Engine,
-    earlier: Vec<Engine>,
+    replicated: JournalState,
+    earlier: Vec<JournalState>,
     late: Vec<Statement>,
     /// The primary has committed what no standby has.
     is_ahead: bool,
@@ -74,8 +74,8 @@ impl MemoryJournal {
                 faults: JournalFaults::default(),
                 away_until: Timestamp::ZERO,
                 leaves_after: None,
-                current: Engine::default(),
-                replicated: Engine::default(),
+                current: JournalState::default(),
+                replicated: JournalState::default(),
                 earlier: Vec::new(),
                 late: Vec::new(),
                 is_ahead: false,
@@ -224,13 +224,16 @@ impl Inner {
     }
 
     /// Executes a statement on the primary and its standbys.
-    fn execute(&mut self, statement: &Statement) -> Result<state::Answer, ReplicationError> {
+    fn execute(&mut self, statement: &Statement) -> Result<state::StatementAnswer, ReplicationError> {
         let answer = self.execute_on_primary(statement)?;
         self.replicate(statement);
         Ok(answer)
     }
 
-    fn execute_on_primary(&mut self, statement: &Statement) -> Result<state::Answer, ReplicationError> {
+    fn execute_on_primary(
+        &mut self,
+        statement: &Statement,
+    ) -> Result<state::StatementAnswer, ReplicationError> {
         self.statements += 1;
         let keeps_epoch = self.is_mistaken(ReplicationMutation::KeepEpoch);
         let answer = self.current.execute(statement, self.now, keeps_epoch)?;

@@ -1,9 +1,9 @@
 //! One connection, and what may happen to each of its calls.
 
-use super::state::{Answer, Statement};
+use super::state::{Statement, StatementAnswer};
 use super::{Inner, MemoryJournal};
 use crate::replicated::{
-    Claim, FrameGroup, GroupState, Leadership, Member, Place, ReplicatedSession, ReplicationError,
+    FrameGroup, GroupState, LeaderClaim, Leadership, Member, Place, ReplicatedSession, ReplicationError,
     ReplicationMutation, StoredGroup,
 };
 
@@ -19,7 +19,7 @@ impl MemorySession {
         MemorySession { journal, generation, is_cut: false }
     }
 
-    fn change(&mut self, statement: Statement) -> Result<Answer, ReplicationError> {
+    fn change(&mut self, statement: Statement) -> Result<StatementAnswer, ReplicationError> {
         let journal = self.journal.clone();
         let mut inner = journal.inner();
         if inner.leaves_now() {
@@ -81,11 +81,11 @@ impl ReplicatedSession for MemorySession {
         self.query(|inner| Ok(inner.current.look(inner.now)))
     }
 
-    fn lead(&mut self, member: &Member, claim: Claim) -> Result<Option<Leadership>, ReplicationError> {
+    fn lead(&mut self, member: &Member, claim: LeaderClaim) -> Result<Option<Leadership>, ReplicationError> {
         let before = self.journal.inner().current.end();
         let statement = Statement::Lead { member: member.clone(), claim };
         match self.change(statement)? {
-            Answer::Leading(mut leadership) => {
+            StatementAnswer::Leading(mut leadership) => {
                 let inner = self.journal.inner();
                 if inner.is_mistaken(ReplicationMutation::ReadEndTogether) {
                     // The snapshot of a statement is older than the lock that it waits for.
@@ -93,7 +93,7 @@ impl ReplicatedSession for MemorySession {
                 }
                 Ok(Some(leadership))
             }
-            Answer::NotLeading | Answer::Done => Ok(None),
+            StatementAnswer::NotLeading | StatementAnswer::Done => Ok(None),
         }
     }
 

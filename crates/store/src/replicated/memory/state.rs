@@ -8,11 +8,11 @@ use crc32c::crc32c;
 use tenure_engine::Timestamp;
 
 use crate::replicated::{
-    Claim, FileEntry, FrameGroup, GroupState, Leadership, Member, Place, ReplicationError, StoredGroup,
+    FileEntry, FrameGroup, GroupState, LeaderClaim, Leadership, Member, Place, ReplicationError, StoredGroup,
 };
 
 #[derive(Clone, Debug)]
-pub(super) struct Engine {
+pub(super) struct JournalState {
     pub(super) epoch: u64,
     holder: Option<String>,
     instance: u64,
@@ -24,10 +24,10 @@ pub(super) struct Engine {
     files: BTreeMap<String, Arc<Vec<u8>>>,
 }
 
-impl Default for Engine {
-    fn default() -> Engine {
+impl Default for JournalState {
+    fn default() -> JournalState {
         let first = StoredGroup { segment: 0, start: 0, end: Place::default(), epoch: 0, bytes: Vec::new() };
-        Engine {
+        JournalState {
             epoch: 0,
             holder: None,
             instance: 0,
@@ -43,7 +43,7 @@ impl Default for Engine {
 /// A change. It can arrive when the session that sent it is long gone.
 #[derive(Clone, Debug)]
 pub(super) enum Statement {
-    Lead { member: Member, claim: Claim },
+    Lead { member: Member, claim: LeaderClaim },
     Renew { epoch: u64, lease: Duration, settled: u64 },
     Release { epoch: u64 },
     Append { epoch: u64, group: FrameGroup },
@@ -54,21 +54,21 @@ pub(super) enum Statement {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Answer {
+pub(super) enum StatementAnswer {
     Done,
     /// The claim does not hold.
     NotLeading,
     Leading(Leadership),
 }
 
-impl Engine {
+impl JournalState {
     pub(super) fn end(&self) -> Place {
         self.groups.last().map_or(Place::default(), |group| group.end)
     }
 
     /// The state of a standby that lags: its rows and files are older, and its lease lasts as long.
-    pub(super) fn with_rows_of(&self, lagging: Engine) -> Engine {
-        Engine { until: self.until, ..lagging }
+    pub(super) fn with_rows_of(&self, lagging: JournalState) -> JournalState {
+        JournalState { until: self.until, ..lagging }
     }
 
     pub(super) fn execute(
@@ -76,7 +76,7 @@ impl Engine {
         statement: &Statement,
         now: Timestamp,
         keeps_epoch: bool,
-    ) -> Result<Answer, ReplicationError> {
+    ) -> Result<StatementAnswer, ReplicationError> {
         match statement {
             Statement::Lead { member, claim } => return Ok(self.lead(member, *claim, now, keeps_epoch)),
             Statement::Renew { epoch, lease, settled } => {
@@ -129,18 +129,24 @@ impl Engine {
                 self.files.remove(name);
             }
         }
-        Ok(Answer::Done)
+        Ok(StatementAnswer::Done)
     }
 
-    fn lead(&mut self, member: &Member, claim: Claim, now: Timestamp, keeps_epoch: bool) -> Answer {
+    fn lead(
+        &mut self,
+        member: &Member,
+        claim: LeaderClaim,
+        now: Timestamp,
+        keeps_epoch: bool,
+    ) -> StatementAnswer {
         let is_mine = self.holder.as_ref() == Some(&member.name);
         let may_lead = match claim {
-            Claim::LeaseEnded => self.until <= now || is_mine,
-            Claim::Own { epoch } => self.epoch == epoch && self.instance == member.instance,
-            Claim::LeaderGone { epoch } => self.epoch == epoch,
+            LeaderClaim::LeaseEnded => self.until <= now || is_mine,
+            LeaderClaim::Own { epoch } => self.epoch == epoch && self.instance == member.instance,
+            LeaderClaim::LeaderGone { epoch } => self.epoch == epoch,
         };
         if !may_lead {
-            return Answer::NotLeading;
+            return StatementAnswer::NotLeading;
         }
         if !(keeps_epoch && is_mine) {
             self.epoch += 1;
@@ -149,7 +155,7 @@ impl Engine {
         self.instance = member.instance;
         self.doors.clone_from(&member.doors);
         self.until = now + member.lease;
-        Answer::Leading(Leadership {
+        StatementAnswer::Leading(Leadership {
             epoch: self.epoch,
             end: self.end(),
             segment: self.newest_segment(),
