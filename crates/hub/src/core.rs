@@ -8,6 +8,7 @@ mod auditing;
 mod calling;
 mod disk_full;
 mod ending;
+mod leading;
 mod queues_of_key;
 mod stall;
 mod unread;
@@ -65,6 +66,8 @@ pub struct Core {
     unsent_reply_bytes: usize,
     disk_full: bool,
     draining: bool,
+    /// No other broker can lead. Always so without a replicated journal.
+    has_lease: bool,
     /// The moment of the last turn or sync.
     now: Timestamp,
     /// Since when the disk has made no progress with pending batches.
@@ -123,6 +126,7 @@ impl Core {
             unsent_reply_bytes: 0,
             disk_full: false,
             draining: false,
+            has_lease: true,
             now: Timestamp::ZERO,
             disk_waited_for_since: None,
         }
@@ -372,7 +376,7 @@ impl Core {
 
     /// Moves everything that may be sent into the mailboxes.
     pub fn flush_outbox(&mut self) {
-        while let Some(Bundle { mut outs, last_event, .. }) = self.outbox.pop() {
+        while let Some(Bundle { mut outs, last_event, .. }) = self.outbox.pop(self.has_lease) {
             for out in outs.drain(..) {
                 self.push_outbox(out);
             }

@@ -58,7 +58,7 @@ pub use request::{
     Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch, fresh_id,
 };
 pub use rights::{KeyspaceAct, Needs, Right, Rights, TopicAct};
-pub use runtime::Hub;
+pub use runtime::{Hub, HubEnd};
 pub use settings::{HubSettings, UnreadLimits};
 pub use stats::{AttemptOutcome, QueueFigures, Stats};
 pub use task_logs::{KeptPiece, LogPiece, OutputStream, PrintedPage, TaskLogSaver, TaskLogs};

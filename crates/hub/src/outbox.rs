@@ -45,6 +45,8 @@ pub(crate) enum OutboxItem {
 #[derive(Debug)]
 pub(crate) struct Bundle {
     position: u64,
+    /// It has no records, so no commit proves that this broker still leads.
+    is_unwritten: bool,
     /// The last event that was decided before the bundle was sealed.
     pub(crate) last_event: u64,
     pub(crate) outs: Vec<OutboxItem>,
@@ -92,7 +94,7 @@ impl Outbox {
     pub(crate) fn seal(&mut self, position: u64, last_event: u64) {
         let fresh = self.spare.pop().unwrap_or_default();
         let outs = std::mem::replace(&mut self.open, fresh);
-        self.waiting.push_back(Bundle { position, last_event, outs });
+        self.waiting.push_back(Bundle { position, is_unwritten: false, last_event, outs });
     }
 
     /// The open batch has no records: its items may be sent as soon as everything before it is on disk.
@@ -102,7 +104,12 @@ impl Outbox {
         }
         match self.waiting.back_mut() {
             Some(bundle) => bundle.outs.append(&mut self.open),
-            None => self.seal(self.synced, last_event),
+            None => {
+                self.seal(self.synced, last_event);
+                if let Some(bundle) = self.waiting.back_mut() {
+                    bundle.is_unwritten = true;
+                }
+            }
         }
     }
 
@@ -115,9 +122,15 @@ impl Outbox {
         self.synced = self.synced.max(position);
     }
 
-    /// The next bundle that may be sent.
-    pub(crate) fn pop(&mut self) -> Option<Bundle> {
-        self.waiting.pop_front_if(|bundle| bundle.position <= self.synced)
+    /// The next bundle that may be sent. Without a lease, only a commit shows that no other broker leads.
+    pub(crate) fn pop(&mut self, has_lease: bool) -> Option<Bundle> {
+        self.waiting
+            .pop_front_if(|bundle| bundle.position <= self.synced && (has_lease || !bundle.is_unwritten))
+    }
+
+    /// Whether the next bundle waits for nothing but the lease.
+    pub(crate) fn waits_for_lease(&self) -> bool {
+        self.waiting.front().is_some_and(|bundle| bundle.position <= self.synced && bundle.is_unwritten)
     }
 
     /// Returns an emptied bundle for its capacity.

@@ -5,6 +5,8 @@
 //! collect there, and the next sync covers all of them: that is the group commit. For a single client the
 //! turn syncs itself.
 
+mod leading;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread;
@@ -12,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use tenure_engine::{Name, SessionId, Settings, TaskId, Timestamp};
 use tenure_store::{
-    Disk, MaintenanceEvent, OpenReport, Opened, Pace, Parts, Store, StoreError, StoreSettings, Sync,
+    Disk, LeaderLease, MaintenanceEvent, OpenReport, Opened, Pace, Parts, Store, StoreError, StoreSettings,
+    Sync,
 };
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::yield_now;
@@ -37,17 +40,21 @@ use crate::task_logs::TaskLogs;
 use crate::topics::{TopicSettings, Topics};
 use crate::writing::{Writing, Written};
 
+pub use leading::HubEnd;
+
 /// How many inbox messages one turn takes before it checks the disk again.
 const TURN_MESSAGES_MAX: usize = 1_024;
 /// The longest sleep of the hub, so that it checks the disk's free space.
 const IDLE_MAX: Duration = Duration::from_secs(1);
+/// How soon the hub looks again whether its lease was renewed, while replies wait for it.
+const LEASE_LOOK: Duration = Duration::from_millis(10);
 
 /// A running hub. It ends when a handle stops it, or when the disk fails.
 #[derive(Debug)]
 pub struct Hub {
     handle: HubHandle,
     report: OpenReport,
-    ended: tokio::task::JoinHandle<Result<(), StoreError>>,
+    ended: tokio::task::JoinHandle<Result<HubEnd, StoreError>>,
 }
 
 impl Hub {
@@ -81,7 +88,19 @@ impl Hub {
         keys: Keys,
     ) -> Result<Hub, StoreError> {
         let begun = Instant::now();
-        let Opened { engine, store, report } = Store::open(disk, store, engine, wall_clock())?;
+        let opened = Store::open(disk, store, engine, wall_clock())?;
+        Hub::start_opened(opened, begun, settings, keys)
+    }
+
+    /// The same with a store that is open already, such as that of the leader of a group. Its recovery began at
+    /// this moment.
+    pub fn start_opened(
+        opened: Opened,
+        begun: Instant,
+        settings: HubSettings,
+        keys: Keys,
+    ) -> Result<Hub, StoreError> {
+        let Opened { engine, store, report } = opened;
         let Parts { batches, writer, reader, maintenance, maintenance_thread } = store.split();
         let stats = Stats {
             started_at_millis: wall_clock().millis(),
@@ -132,6 +151,9 @@ impl Hub {
         }
         let event_loop = EventLoop {
             core,
+            lease: writer.lease(),
+            deposed: None,
+            journal_away: false,
             handle: handle.clone(),
             inbound,
             permits,
@@ -165,7 +187,7 @@ impl Hub {
     }
 
     /// Waits until the hub has stopped. An error means that the disk failed and the process must end.
-    pub async fn ended(self) -> Result<(), StoreError> {
+    pub async fn ended(self) -> Result<HubEnd, StoreError> {
         match self.ended.await {
             Ok(result) => result,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
@@ -194,6 +216,12 @@ fn read_logs(
 /// The single writer's loop.
 struct EventLoop {
     core: Core,
+    /// The lease of the leader of a group.
+    lease: Option<LeaderLease>,
+    /// Who leads instead of this broker.
+    deposed: Option<HubEnd>,
+    /// The replicated journal does not answer.
+    journal_away: bool,
     handle: HubHandle,
     inbound: mpsc::UnboundedReceiver<Inbound>,
     permits: Arc<Semaphore>,
@@ -225,7 +253,7 @@ impl Pause {
 }
 
 impl EventLoop {
-    async fn run(mut self) -> Result<(), StoreError> {
+    async fn run(mut self) -> Result<HubEnd, StoreError> {
         let mut messages = Vec::new();
         let mut disk_looked_at = Instant::now();
         self.look_at_disk();
@@ -258,6 +286,9 @@ impl EventLoop {
             while let Some(written) = reported.take().or_else(|| self.writing.try_report()) {
                 self.written(now, written)?;
             }
+            if let Some(end) = self.deposed.take() {
+                return Ok(self.step_down(end));
+            }
             while !self.is_write_queue_full()
                 && let Some(message) = self.held_back.pop_front()
             {
@@ -276,6 +307,7 @@ impl EventLoop {
             self.pace = self.core.tick(now);
             self.log_maintenance_events();
             self.write()?;
+            self.check_lease();
             self.core.flush_outbox();
             self.core.end_largest_holders(now);
             self.start_reading();
@@ -313,7 +345,8 @@ impl EventLoop {
             Pace::Soon => Duration::from_millis(10),
             Pace::Idle => IDLE_MAX,
         };
-        self.core.next_deadline().map_or(IDLE_MAX, |deadline| deadline.since(now)).min(maintenance)
+        let lease = if self.core.waits_for_lease() { LEASE_LOOK } else { IDLE_MAX };
+        self.core.next_deadline().map_or(IDLE_MAX, |deadline| deadline.since(now)).min(maintenance).min(lease)
     }
 
     /// Whether both the writer's queue and the open batch are full.
@@ -441,6 +474,9 @@ impl EventLoop {
                     let seconds = stall.as_secs_f64();
                     tracing::warn!(seconds, "the disk stalled; worker timeouts are extended");
                 }
+                if std::mem::take(&mut self.journal_away) {
+                    tracing::info!("the replicated journal answers again; pending records are committed");
+                }
                 if std::mem::take(&mut self.disk_full) {
                     tracing::info!("the disk has room again; pending records are written");
                     self.look_at_disk();
@@ -453,6 +489,20 @@ impl EventLoop {
                     self.core.disk_became_full();
                 }
                 self.core.set_disk_full(true);
+                Ok(())
+            }
+            Written::Away { why } => {
+                if !std::mem::replace(&mut self.journal_away, true) {
+                    tracing::warn!(
+                        why,
+                        "the replicated journal does not answer; nothing is acknowledged until it does"
+                    );
+                }
+                Ok(())
+            }
+            Written::Deposed { holder, epoch } => {
+                tracing::warn!(holder, epoch, "another broker leads; this one steps down");
+                self.deposed = Some(HubEnd::Deposed { holder, epoch });
                 Ok(())
             }
             Written::Failed(error) => Err(error),
@@ -506,7 +556,7 @@ impl EventLoop {
     }
 
     /// Stops cleanly: notifies sessions, writes what is decided, takes a last snapshot.
-    async fn finish(mut self) -> Result<(), StoreError> {
+    async fn finish(mut self) -> Result<HubEnd, StoreError> {
         let _ = self.stopping.send(true);
         self.handle.topics().stop().await;
         self.handle.keyspaces().stop().await;
@@ -518,7 +568,11 @@ impl EventLoop {
             let now = self.read_clock();
             self.pace = self.core.tick(now);
             self.write()?;
+            self.check_lease();
             self.core.flush_outbox();
+            if let Some(end) = self.deposed.take() {
+                return Ok(self.step_down(end));
+            }
             if !self.writing.is_busy() && self.core.is_idle() && self.pace == Pace::Idle {
                 break;
             }
@@ -531,7 +585,7 @@ impl EventLoop {
             }
         }
         self.core.flush_outbox();
-        self.writing.close()
+        self.writing.close().map(|()| HubEnd::Stopped)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tenure_store::{JournalFrame, StoreError, WriteError, Writer};
+use tenure_store::{AppendError, JournalFrame, StoreError, Writer};
 use tokio::sync::mpsc;
 
 use crate::clock::monotonic_clock;
@@ -17,6 +17,8 @@ const FRAMES_MAX: usize = 32;
 const BYTES_MAX: u64 = 4 << 20;
 /// How long the thread waits before it retries a full disk.
 const FULL_PAUSE: Duration = Duration::from_millis(200);
+/// How long it waits before it asks a replicated journal again that did not answer.
+const AWAY_PAUSE: Duration = Duration::from_millis(20);
 /// The most that the hub writes itself, and how fast the disk must be for it.
 const AT_ONCE_BYTES_MAX: u64 = 64 << 10;
 const AT_ONCE_TOOK_MAX: Duration = Duration::from_millis(1);
@@ -33,6 +35,15 @@ pub(crate) enum Written {
     },
     /// The disk is full: the write is retried.
     Full,
+    /// The replicated journal does not answer: the write is retried.
+    Away {
+        why: String,
+    },
+    /// Another broker leads: nothing more can be written.
+    Deposed {
+        holder: String,
+        epoch: u64,
+    },
     Failed(StoreError),
 }
 
@@ -52,13 +63,15 @@ impl Writing {
     /// Starts the thread.
     pub(crate) fn start(writer: Writer) -> Writing {
         let syncs_always = writer.syncs_always();
+        // A lease is renewed from the start.
+        let first_pause = if writer.lease().is_some() { Duration::ZERO } else { FOR_EVER };
         let writer = Arc::new(Mutex::new(writer));
         let of_thread = Arc::clone(&writer);
         let (frames, sealed) = channel();
         let (report, reports) = mpsc::unbounded_channel();
         start_thread("tenure-writer", move || {
             let mut batch: Vec<JournalFrame> = Vec::new();
-            let mut idle = FOR_EVER;
+            let mut idle = first_pause;
             loop {
                 match sealed.recv_timeout(idle) {
                     Ok(frame) => batch.push(frame),
@@ -68,8 +81,8 @@ impl Writing {
                 batch.extend(sealed.try_iter());
                 match append(&mut lock(&of_thread), &mut batch, &report) {
                     Ok(next) => idle = next.unwrap_or(FOR_EVER),
-                    Err(error) => {
-                        let _ = report.send(Written::Failed(error));
+                    Err(last) => {
+                        let _ = report.send(last);
                         return;
                     }
                 }
@@ -122,11 +135,12 @@ impl Writing {
                 Some(Written::Synced { position, frames: 1, bytes, took })
             }
             // The thread keeps trying.
-            Err(WriteError::Full { .. }) => {
+            Err(AppendError::Full { .. } | AppendError::Away { .. }) => {
                 batch.into_iter().for_each(|frame| self.send(frame));
                 None
             }
-            Err(WriteError::Fatal(error)) => Some(Written::Failed(error)),
+            Err(AppendError::Deposed { holder, epoch }) => Some(Written::Deposed { holder, epoch }),
+            Err(AppendError::Fatal(error)) => Some(Written::Failed(error)),
         }
     }
 
@@ -156,12 +170,13 @@ impl Writing {
     }
 }
 
-/// Appends all frames, however long the disk is full; then syncs if the interval has passed.
+/// Appends all frames, however long the disk is full or the replicated journal away; then syncs if the interval
+/// has passed. An error is the last report.
 fn append(
     writer: &mut Writer,
     batch: &mut Vec<JournalFrame>,
     report: &mpsc::UnboundedSender<Written>,
-) -> Result<Option<Duration>, StoreError> {
+) -> Result<Option<Duration>, Written> {
     while !batch.is_empty() {
         let frames = batch.len();
         let bytes = batch.iter().map(bytes_of).sum();
@@ -171,14 +186,24 @@ fn append(
                 let _ = report.send(Written::Synced { position, frames, bytes, took: begun.elapsed() });
             }
             // Nothing is lost: the frames are still here and not acknowledged.
-            Err(WriteError::Full { .. }) => {
+            Err(AppendError::Full { .. }) => {
                 let _ = report.send(Written::Full);
                 thread::sleep(FULL_PAUSE);
             }
-            Err(WriteError::Fatal(error)) => return Err(error),
+            Err(AppendError::Away { why }) => {
+                let _ = report.send(Written::Away { why });
+                thread::sleep(AWAY_PAUSE);
+            }
+            Err(AppendError::Deposed { holder, epoch }) => return Err(Written::Deposed { holder, epoch }),
+            Err(AppendError::Fatal(error)) => return Err(Written::Failed(error)),
         }
     }
-    writer.tick(monotonic_clock())
+    match writer.tick(monotonic_clock()) {
+        Ok(next) => Ok(next),
+        Err(AppendError::Full { .. } | AppendError::Away { .. }) => Ok(Some(AWAY_PAUSE)),
+        Err(AppendError::Deposed { holder, epoch }) => Err(Written::Deposed { holder, epoch }),
+        Err(AppendError::Fatal(error)) => Err(Written::Failed(error)),
+    }
 }
 
 fn lock(writer: &Mutex<Writer>) -> MutexGuard<'_, Writer> {

@@ -8,8 +8,8 @@ use tenure_hub::core::Core;
 use tenure_hub::words::{Name, Peer, SessionId, Settings, Thresholds, Timestamp};
 use tenure_hub::{Ask, Mailbox, Principal, Stats};
 use tenure_store::{
-    JournalFrame, MaintenanceThread, MemoryDisk, Opened, Parts, Reader, Store, StoreError, StoreSettings,
-    WriteError, Writer,
+    AppendError, JournalFrame, MaintenanceThread, MemoryDisk, Opened, Parts, Reader, Store, StoreError,
+    StoreSettings, Writer,
 };
 
 use crate::plan::Mutation;
@@ -110,8 +110,8 @@ impl Broker {
                 self.flush_outbox();
                 self.turn(now)
             }
-            Err(WriteError::Full { .. }) => Step::Writing,
-            Err(WriteError::Fatal(_)) => Step::Dead,
+            Err(AppendError::Full { .. } | AppendError::Away { .. }) => Step::Writing,
+            Err(AppendError::Fatal(_) | AppendError::Deposed { .. }) => Step::Dead,
         }
     }
 
@@ -146,7 +146,7 @@ impl Broker {
 }
 
 /// Small, so that segments, snapshots and cleanup all happen within a short simulation.
-fn store_settings(seed: u64) -> StoreSettings {
+pub(crate) fn store_settings(seed: u64) -> StoreSettings {
     StoreSettings {
         segment_bytes: 8 << 10,
         snapshot_bytes: 16 << 10,
@@ -158,7 +158,7 @@ fn store_settings(seed: u64) -> StoreSettings {
     }
 }
 
-fn engine_settings() -> Settings {
+pub(crate) fn engine_settings() -> Settings {
     Settings {
         restart_grace: Duration::from_secs(20),
         accept_timeout: Duration::from_secs(10),

@@ -5,9 +5,12 @@
 //! delay and break; the broker's process and power fail at any write; the promise checker (`promises.rs`) records
 //! what was promised and inspects the broker again and again. A seed that breaks a promise replays exactly. Topics
 //! (`topics/`) and schedules (`schedules.rs`) have their own worlds with the same seed.
+//! (`topics/`) have their own world with the same seed, and so has a group of brokers that share a replicated journal
+//! (`cluster/`).
 
 mod broker;
 mod client;
+pub mod cluster;
 mod keys;
 mod order;
 mod plan;
@@ -31,6 +34,12 @@ pub fn run(seed: u64, mutation: Mutation) -> Outcome {
     outcome.messages = topics.messages;
     outcome.deliveries = topics.deliveries;
     outcome
+}
+
+/// Simulates a group of three brokers on a replicated journal. A restart is a takeover.
+pub fn run_cluster(seed: u64, _: Mutation) -> Outcome {
+    let cluster::ClusterOutcome { broken, tasks, happenings, takeovers, .. } = cluster::live(seed, None);
+    Outcome { broken, tasks, happenings, restarts: takeovers, ..Outcome::default() }
 }
 
 /// Simulates the topics of one seed alone.

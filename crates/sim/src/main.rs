@@ -4,7 +4,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
-use tenure_sim::{Mutation, Outcome, Plan, live, run, run_topics};
+use tenure_sim::cluster::{self, ClusterPlan};
+use tenure_sim::{Mutation, Outcome, Plan, live, run, run_cluster, run_topics};
 
 /// Lives through simulated worlds, one seed each, and stops at the first broken promise.
 #[derive(Parser)]
@@ -21,6 +22,9 @@ struct Arguments {
     /// Live through the topics of each seed alone, which is faster.
     #[arg(long)]
     topics: bool,
+    /// Live through groups of three brokers on a replicated journal instead.
+    #[arg(long)]
+    cluster: bool,
     /// The first seed to try; by default the clock chooses.
     #[arg(long)]
     from: Option<u64>,
@@ -29,6 +33,12 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if let Some(seed) = arguments.seed {
+        if arguments.cluster {
+            let plan = ClusterPlan { trace: arguments.trace, ..ClusterPlan::from_seed(seed, None) };
+            let outcome = cluster::live_with(plan);
+            println!("seed {seed}: {outcome:?}");
+            return report_failure(seed, &outcome.broken, arguments.cluster);
+        }
         if arguments.trace {
             live(Plan { trace: true, ..Plan::from_seed(seed, Mutation::None) });
         }
@@ -37,12 +47,16 @@ fn main() -> ExitCode {
             "seed {seed}: {} tasks, {} happenings, {} messages, {} deliveries, {} restarts",
             outcome.tasks, outcome.happenings, outcome.messages, outcome.deliveries, outcome.restarts
         );
-        return report_failure(seed, &outcome.broken);
+        return report_failure(seed, &outcome.broken, false);
     }
     let first = arguments.from.unwrap_or_else(|| {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64 >> 10
     });
-    let world = if arguments.topics { run_topics } else { run };
+    let world = match (arguments.topics, arguments.cluster) {
+        (_, true) => run_cluster,
+        (true, false) => run_topics,
+        (false, false) => run,
+    };
     let begun = Instant::now();
     let until = Duration::from_secs_f64(arguments.minutes * 60.0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
@@ -61,7 +75,7 @@ fn main() -> ExitCode {
         seeds as f64 / seconds * 60.0
     );
     match found.into_iter().find_map(|tally| tally.broken) {
-        Some((seed, broken)) => report_failure(seed, &broken),
+        Some((seed, broken)) => report_failure(seed, &broken, arguments.cluster),
         None => {
             println!("every promise was kept");
             ExitCode::SUCCESS
@@ -99,14 +113,15 @@ fn walk(first: u64, step: u64, begun: Instant, until: Duration, world: World) ->
     tally
 }
 
-fn report_failure(seed: u64, broken: &[String]) -> ExitCode {
+fn report_failure(seed: u64, broken: &[String], is_cluster: bool) -> ExitCode {
     if broken.is_empty() {
         return ExitCode::SUCCESS;
     }
     for promise in broken {
         println!("BROKEN: {promise}");
     }
-    println!("replay it with: cargo xtask sim --seed {seed}");
+    let world = if is_cluster { " --cluster" } else { "" };
+    println!("replay it with: cargo xtask sim --seed {seed}{world}");
     println!("keep it: add {seed} to crates/sim/tests/regressions.rs");
     ExitCode::FAILURE
 }

@@ -9,6 +9,7 @@ use tenure_hub::words::{
 };
 
 use crate::order::OrderChecker;
+use crate::random::Random;
 use crate::running_attempts::RunningAttempts;
 
 #[derive(Debug, Default)]
@@ -38,6 +39,15 @@ impl PromiseChecker {
 
     pub(crate) fn broken(&self) -> &[String] {
         &self.broken
+    }
+
+    /// One of the acknowledged tasks.
+    pub(crate) fn some_acknowledged(&self, random: &mut Random) -> Option<TaskId> {
+        let count = self.acknowledged.len() as u64;
+        if count == 0 {
+            return None;
+        }
+        self.acknowledged.iter().nth(random.between(0, count) as usize).copied()
     }
 
     pub(crate) fn tasks(&self) -> usize {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use crate::replicated::ReplicationError;
+
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("{doing} {file}: {source}")]
@@ -21,6 +23,14 @@ pub enum StoreError {
     NotEmpty { what: &'static str },
     #[error("this is not a backup: {missing} is missing")]
     NoBackup { missing: String },
+    #[error(transparent)]
+    Replication(#[from] ReplicationError),
+    /// The local copy holds other frames than the replicated journal.
+    #[error(
+        "the local copy and the replicated journal differ at position {position}; stop all brokers of the group, \
+         keep a copy of this data directory, and start this broker with an empty one"
+    )]
+    Diverged { position: u64 },
     /// An earlier failure made the store unusable; the process should have ended.
     #[error("the store has failed and accepts no more writes")]
     Failed,
@@ -71,6 +81,22 @@ pub enum WriteError {
     /// The disk is full. The remaining frames stay with the caller, which tries again later.
     #[error("the disk is full: {needed} more bytes are needed")]
     Full { needed: u64 },
+    #[error(transparent)]
+    Fatal(#[from] StoreError),
+}
+
+/// Why the journal's writer did not append.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    /// The disk is full. The remaining frames stay with the caller, which tries again later.
+    #[error("the disk is full: {needed} more bytes are needed")]
+    Full { needed: u64 },
+    /// The replicated journal does not answer. The frames stay with the caller, which tries again later.
+    #[error("the replicated journal is away: {why}")]
+    Away { why: String },
+    /// Another broker leads. Nothing more can be written, and nothing may be said.
+    #[error("{holder} leads with epoch {epoch}")]
+    Deposed { holder: String, epoch: u64 },
     #[error(transparent)]
     Fatal(#[from] StoreError),
 }

@@ -31,6 +31,7 @@ mod random;
 mod reader;
 mod recover;
 mod repair;
+mod replicated;
 mod scan;
 mod segment;
 mod segment_usage;
@@ -48,7 +49,7 @@ pub use backup::{Manifest, ManifestFile, check_backup, restore};
 pub use batches::{Batches, Mark};
 pub use disk::{Disk, DiskFile, MemoryDisk, RealDisk};
 pub use dump::dump;
-pub use error::{Damage, ReadError, StoreError, WriteError};
+pub use error::{AppendError, Damage, ReadError, StoreError, WriteError};
 pub use events::Events;
 pub use frame::{FRAME_BYTES_MAX, JournalFrame};
 pub use key_log::{KeyLog, KeyRecords, KeysOpened};
@@ -57,6 +58,11 @@ pub use maintenance_thread::MaintenanceThread;
 pub use reader::{Reader, Usage};
 pub use recover::{Cut, OpenReport};
 pub use repair::{Repair, Repaired, repair};
+pub use replicated::{
+    FileEntry, Followed, FrameGroup, GroupState, JournalFaults, LeaderClaim, LeaderLease, Leadership, Member,
+    MemoryJournal, Place, Replica, ReplicaSettings, ReplicatedJournal, ReplicatedSession, ReplicationError,
+    ReplicationMutation, StoredGroup,
+};
 pub use settings::{StoreSettings, Sync};
 pub use store::{Opened, Parts, Store};
 pub use task_log::{LogEntry, LogPlace, TaskLog, TaskLogReader, TaskLogSettings};

@@ -15,6 +15,7 @@ use crate::error::{Doing, StoreError};
 use crate::events::{EventFile, copy_events};
 use crate::files::{self, Named};
 use crate::header::HEADER_BYTES;
+use crate::replicated::Uploads;
 use crate::segment::{self, Past, Segment};
 use crate::shared::{Shared, SnapshotFile, Spare};
 use crate::snapshot::{NeededSegment, SnapshotWriter};
@@ -82,6 +83,8 @@ pub struct MaintenanceThread {
     snapshot: Option<Result<SnapshotWriter, StoreError>>,
     /// Segments that a backup keeps from being deleted.
     deferred: Vec<u64>,
+    /// The leader of a group stores the files in the replicated journal as well.
+    uploads: Option<Uploads>,
 }
 
 impl MaintenanceThread {
@@ -90,8 +93,9 @@ impl MaintenanceThread {
         jobs: Receiver<MaintenanceJob>,
         done: Sender<JobDone>,
         queued: Arc<AtomicUsize>,
+        uploads: Option<Uploads>,
     ) -> MaintenanceThread {
-        MaintenanceThread { shared, jobs, done, queued, snapshot: None, deferred: Vec::new() }
+        MaintenanceThread { shared, jobs, done, queued, snapshot: None, deferred: Vec::new(), uploads }
     }
 
     /// Runs until the hub's side is dropped.
@@ -158,14 +162,15 @@ impl MaintenanceThread {
     /// deleted. A crash between any two of these steps leaves only superfluous files.
     fn finish(&mut self, finish: SnapshotFinish) -> Result<JobDone, StoreError> {
         let writer = self.snapshot.take().expect("a snapshot was begun")?;
-        let disk = &*self.shared.disk;
+        let disk = Arc::clone(&self.shared.disk);
         let (start, first_event) = (writer.start(), writer.first_event());
         self.copy_events(start, first_event, finish.now)?;
         self.deferred.extend(finish.condemned);
         self.deferred.sort_unstable();
         self.deferred.dedup();
         let needed = self.needed_segments(start)?;
-        let file = writer.finish(disk, finish.end, finish.now, Some(needed))?;
+        let file = writer.finish(&*disk, finish.end, finish.now, Some(needed))?;
+        self.upload(file.start)?;
         let pinned = {
             let mut files = self.shared.files.write().expect("no holder of the lock panics");
             files.snapshot = Some(file);
@@ -183,8 +188,43 @@ impl MaintenanceThread {
             }
             self.trim_events(finish.now)?;
             disk.sync_dir().syncing("the directory")?;
+            self.drop_uploaded();
         }
         Ok(JobDone::Snapshot { file, deleted })
+    }
+
+    /// Stores the new snapshot and the event files in the replicated journal. Until that is done, nothing that
+    /// they replace is deleted anywhere.
+    fn upload(&mut self, snapshot: u64) -> Result<(), StoreError> {
+        let Some(uploads) = &mut self.uploads else { return Ok(()) };
+        let (names, segments) = {
+            let files = self.shared.files.read().expect("no holder of the lock panics");
+            let names: Vec<String> = files
+                .events
+                .iter()
+                .map(|file| file.name.clone())
+                .chain([files::snapshot(snapshot)])
+                .collect();
+            let kept = files.segments.keys().copied().filter(|start| !self.deferred.contains(start));
+            (names, kept.collect())
+        };
+        if uploads.drops_early() {
+            uploads.drop_obsolete(&names, &segments)?;
+        }
+        uploads.put_files(&*self.shared.disk, &names)
+    }
+
+    /// Removes from the replicated journal what is deleted here. If that fails, the next snapshot does it.
+    fn drop_uploaded(&mut self) {
+        let Some(uploads) = &mut self.uploads else { return };
+        let (names, segments) = {
+            let files = self.shared.files.read().expect("no holder of the lock panics");
+            let snapshot = files.snapshot.map(|file| files::snapshot(file.start));
+            let names: Vec<String> =
+                files.events.iter().map(|file| file.name.clone()).chain(snapshot).collect();
+            (names, files.segments.keys().copied().collect())
+        };
+        let _ = uploads.drop_obsolete(&names, &segments);
     }
 
     /// The segments from before `start` that the snapshot needs: all but those that may be deleted after it.

@@ -17,12 +17,13 @@ use crate::maintenance_thread::MaintenanceThread;
 use crate::random::Random;
 use crate::reader::Reader;
 use crate::recover::{Inventory, JournalEnd, LostBlobs, OpenReport, Recovered, recover};
+use crate::replicated::{ReplicatedTarget, Uploads};
 use crate::segment;
 use crate::segment_usage::SegmentUsage;
 use crate::settings::StoreSettings;
 use crate::shared::{Files, Found, JournalProgress, Shared};
 use crate::topic_log::{LogFamily, TopicsFound};
-use crate::writer::Writer;
+use crate::writer::{WriteTarget, Writer};
 
 /// An open store, before it is split into parts that work independently.
 #[derive(Debug)]
@@ -63,6 +64,33 @@ impl Store {
         engine: Settings,
         now: Timestamp,
     ) -> Result<Opened, StoreError> {
+        Store::open_with(disk, settings, engine, now, WriteTarget::Local)
+    }
+
+    /// The same, for the leader of a group: its writer appends to the replicated journal first.
+    pub(crate) fn open_replicated(
+        disk: Arc<dyn Disk>,
+        settings: StoreSettings,
+        engine: Settings,
+        now: Timestamp,
+        target: ReplicatedTarget,
+    ) -> Result<Opened, StoreError> {
+        let position = target.leadership().end.position;
+        let opened =
+            Store::open_with(disk, settings, engine, now, WriteTarget::Replicated(Box::new(target)))?;
+        if opened.store.parts.batches.position() != position {
+            return Err(StoreError::Diverged { position });
+        }
+        Ok(opened)
+    }
+
+    fn open_with(
+        disk: Arc<dyn Disk>,
+        settings: StoreSettings,
+        engine: Settings,
+        now: Timestamp,
+        target: WriteTarget,
+    ) -> Result<Opened, StoreError> {
         let lock = disk.lock()?;
         let inventory = Inventory::take(&*disk)?;
         let recovered = recover(&*disk, &inventory, engine, now)?;
@@ -73,7 +101,7 @@ impl Store {
         // Nothing is changed up to here. From here on only the disk itself can fail.
         clear_away(&*disk, &inventory, &recovered)?;
         settle_tail(&recovered, settings.longer_by())?;
-        assemble(disk, settings, recovered, segment_usage, (topics, keys), lock, now)
+        assemble(disk, settings, recovered, segment_usage, (topics, keys), (lock, target), now)
     }
 
     pub fn split(self) -> Parts {
@@ -125,7 +153,7 @@ fn assemble(
     recovered: Recovered,
     segment_usage: SegmentUsage,
     (topics, keys): (TopicsFound, TopicsFound),
-    lock: DiskLock,
+    (lock, target): (DiskLock, WriteTarget),
     now: Timestamp,
 ) -> Result<Opened, StoreError> {
     let Recovered { engine, segments, snapshot, events, end, report } = recovered;
@@ -145,12 +173,16 @@ fn assemble(
     let (jobs, job_queue) = channel();
     let (done, done_queue) = channel();
     let queued = Arc::new(AtomicUsize::new(0));
+    let uploads = match &target {
+        WriteTarget::Local => None,
+        WriteTarget::Replicated(target) => Some(Uploads::of(target)),
+    };
     let parts = Parts {
         batches: Batches::new(shared.clone(), segment_usage, end.position, end.segment, end.next_event),
-        writer: Writer::new(shared.clone(), current, end.position, end.next_event),
+        writer: Writer::new(shared.clone(), current, end.position, end.next_event, target),
         reader: Reader::new(shared.clone()),
         maintenance: Maintenance::new(shared.clone(), jobs, done_queue, queued.clone(), snapshot),
-        maintenance_thread: MaintenanceThread::new(shared, job_queue, done, queued),
+        maintenance_thread: MaintenanceThread::new(shared, job_queue, done, queued, uploads),
     };
     Ok(Opened { engine, store: Store { parts }, report })
 }

@@ -5,7 +5,7 @@ mod support;
 
 use support::{Broker, Picture, body, few_ended, small};
 use tenure_engine::Event;
-use tenure_store::{MemoryDisk, StoreError, WriteError};
+use tenure_store::{AppendError, MemoryDisk, StoreError};
 
 /// What the story had promised when it ended.
 struct Told {
@@ -64,8 +64,8 @@ fn append(broker: &mut Broker, told: &mut Told) -> bool {
             told.events_promised = broker.engine.last_event();
             true
         }
-        Err(WriteError::Fatal(_)) => false,
-        Err(error @ WriteError::Full { .. }) => panic!("{error}"),
+        Err(AppendError::Fatal(_)) => false,
+        Err(error) => panic!("{error}"),
     }
 }
 

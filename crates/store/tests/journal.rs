@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use support::{Broker, Picture, body, few_ended, small};
 use tenure_engine::Settings;
-use tenure_store::{Damage, MemoryDisk, ReadError, StoreError, StoreSettings, Sync, WriteError};
+use tenure_store::{AppendError, Damage, MemoryDisk, ReadError, StoreError, StoreSettings, Sync};
 
 #[test]
 fn an_empty_directory_becomes_an_empty_store() {
@@ -130,7 +130,7 @@ fn a_full_disk_takes_the_same_frames_later() {
     broker.submit(&body(3, 300));
     for _ in 0..3 {
         let refused = broker.commit();
-        assert!(matches!(refused, Err(WriteError::Full { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(AppendError::Full { .. })), "{refused:?}");
         assert_eq!(Broker::open(&disk.crash(0)).unwrap().picture(), promised);
         assert!(broker.parts.reader.free_bytes().unwrap() < 700);
     }
@@ -146,7 +146,7 @@ fn a_disk_without_room_for_a_new_segment_is_full_too() {
     disk.limit_capacity(Some(10));
     let mut broker = Broker::open(&disk).unwrap();
     broker.submit(b"a task");
-    assert!(matches!(broker.commit(), Err(WriteError::Full { .. })));
+    assert!(matches!(broker.commit(), Err(AppendError::Full { .. })));
     disk.limit_capacity(None);
     broker.commit().unwrap();
     assert_eq!(Broker::open(&disk.crash(0)).unwrap().picture(), broker.picture());
@@ -162,9 +162,9 @@ fn after_a_failed_sync_the_writer_takes_nothing_more() {
     disk.fail_sync_after(0);
     broker.submit(b"uncertain");
     let failed = broker.commit();
-    assert!(matches!(failed, Err(WriteError::Fatal(StoreError::Sync { .. }))), "{failed:?}");
+    assert!(matches!(failed, Err(AppendError::Fatal(StoreError::Sync { .. }))), "{failed:?}");
     let again = broker.commit();
-    assert!(matches!(again, Err(WriteError::Fatal(StoreError::Failed))), "{again:?}");
+    assert!(matches!(again, Err(AppendError::Fatal(StoreError::Failed))), "{again:?}");
     assert_eq!(Broker::open(&disk.crash(0)).unwrap().picture(), promised);
 }
 

@@ -15,8 +15,8 @@ use tenure_engine::{
     TaskId, Timestamp, Which, WorkerSpec,
 };
 use tenure_store::{
-    Batches, Disk, JournalFrame, MemoryDisk, OpenReport, Opened, Pace, Parts, Store, StoreError,
-    StoreSettings, WriteError,
+    AppendError, Batches, Disk, JournalFrame, MemoryDisk, OpenReport, Opened, Pace, Parts, Store, StoreError,
+    StoreSettings,
 };
 
 pub const NOW: Timestamp = Timestamp(1_700_000_000_000);
@@ -76,9 +76,14 @@ impl Broker {
         engine: Settings,
     ) -> Result<Broker, StoreError> {
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-        let Opened { engine, store, report } = Store::open(shared, settings, engine, NOW)?;
+        Store::open(shared, settings, engine, NOW).map(|opened| Broker::of(disk, opened))
+    }
+
+    /// The broker of a store that is open already.
+    pub fn of(disk: &MemoryDisk, opened: Opened) -> Broker {
+        let Opened { engine, store, report } = opened;
         let next_id = u128::from(engine.last_event()) << 32;
-        Ok(Broker {
+        Broker {
             disk: disk.clone(),
             engine,
             parts: store.split(),
@@ -88,7 +93,7 @@ impl Broker {
             held: VecDeque::new(),
             known: BTreeMap::new(),
             next_id,
-        })
+        }
     }
 
     /// A worker that takes whatever comes.
@@ -140,7 +145,7 @@ impl Broker {
     }
 
     /// Seals, appends and syncs.
-    pub fn commit(&mut self) -> Result<(), WriteError> {
+    pub fn commit(&mut self) -> Result<(), AppendError> {
         self.seal();
         self.parts.writer.append(&mut self.frames, self.now).map(|_| ())
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_hub::store::{Disk, RealDisk, StoreError};
-use tenure_hub::{Audit, Hub, HubHandle, HubSettings};
+use tenure_hub::{Audit, Hub, HubEnd, HubHandle, HubSettings};
 use tokio::signal::unix::{Signal, SignalKind};
 
 use crate::config::{Config, random_seed};
@@ -104,7 +104,10 @@ async fn broker(serve: &Serve, config: &Config, reload: Reload) -> Outcome {
         let _ = std::fs::remove_file(file);
     }
     match result {
-        Ok(Ok(())) => {
+        Ok(Ok(HubEnd::Deposed { holder, epoch })) => Err(Failure::system(format!(
+            "{holder} leads the group with epoch {epoch}; this broker has stopped"
+        ))),
+        Ok(Ok(HubEnd::Stopped)) => {
             tracing::info!("the broker has stopped");
             Ok(OK)
         }

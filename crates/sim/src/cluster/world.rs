@@ -1,0 +1,512 @@
+//! The world: an agenda of events for three brokers, their journal, clients and workers. The earliest event
+//! always comes next, so a seed always gives the same run.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tenure_hub::words::{Command, Timestamp};
+use tenure_hub::{Ask, Request};
+use tenure_store::{JournalFaults, MemoryDisk, MemoryJournal, StoreError};
+
+use super::ClusterOutcome;
+use super::events::ClusterEvent;
+use super::leader::Wrote;
+use super::links::{ClusterLink, ClusterPeer};
+use super::plan::ClusterPlan;
+use super::seat::{Role, Round, Seat};
+use crate::client::{Client, TAGS};
+use crate::promises::PromiseChecker;
+use crate::random::Random;
+use crate::worker::Worker;
+
+const SEATS: u64 = 3;
+/// Maximum duration of the calm phase in which everything must end.
+const CALM_MILLIS: u64 = 600_000;
+/// How long a leader may be stopped: longer than its lease.
+const STOPPED_MILLIS: u64 = 9_000;
+const AWAY_MILLIS: u64 = 6_000;
+
+#[derive(Debug)]
+pub(super) struct ClusterWorld {
+    pub(super) plan: ClusterPlan,
+    pub(super) random: Random,
+    pub(super) now: Timestamp,
+    agenda: BTreeMap<(Timestamp, u64), ClusterEvent>,
+    entries: u64,
+    journal: MemoryJournal,
+    pub(super) seats: Vec<Seat>,
+    /// What waits for each stopped process, in the order in which it came.
+    waiting: Vec<Vec<ClusterEvent>>,
+    pub(super) peers: Vec<ClusterPeer>,
+    pub(super) links: Vec<ClusterLink>,
+    pub(super) promises: PromiseChecker,
+    /// The journal has lost what was acknowledged, and the leader must restore it up to here.
+    owed: Option<u64>,
+    pub(super) calm: bool,
+    pub(super) outcome: ClusterOutcome,
+}
+
+pub(super) fn live(plan: ClusterPlan) -> ClusterOutcome {
+    let mut world = ClusterWorld::new(plan);
+    world.run();
+    ClusterOutcome {
+        broken: world.promises.broken().to_vec(),
+        tasks: world.promises.tasks(),
+        happenings: world.entries,
+        ..world.outcome
+    }
+}
+
+impl ClusterWorld {
+    fn new(plan: ClusterPlan) -> ClusterWorld {
+        let mut random = Random::new(plan.seed);
+        let journal = MemoryJournal::new(plan.seed);
+        journal.mistake(plan.mutation);
+        journal.set_faults(plan.faults);
+        let clients = (0..plan.clients).map(|number| ClusterPeer::Client(Client::new(number)));
+        let mut peers: Vec<ClusterPeer> = clients.collect();
+        for number in 0..plan.workers {
+            let slots = random.between(1, 4);
+            peers.push(ClusterPeer::Worker(Worker::new(number, slots, &mut random)));
+        }
+        let mut world = ClusterWorld {
+            random,
+            now: Timestamp(1_700_000_000_000),
+            agenda: BTreeMap::new(),
+            entries: 0,
+            journal,
+            seats: (1..=SEATS).map(Seat::new).collect(),
+            waiting: (0..SEATS).map(|_| Vec::new()).collect(),
+            peers,
+            links: Vec::new(),
+            promises: PromiseChecker::default(),
+            owed: None,
+            calm: false,
+            outcome: ClusterOutcome::default(),
+            plan,
+        };
+        for seat in 0..world.seats.len() {
+            world.soon(300, ClusterEvent::BrokerStarts { seat, after_power_failure: false });
+        }
+        for peer in 0..world.peers.len() {
+            world.soon(1_000, ClusterEvent::PeerConnects { peer });
+        }
+        world.soon(1_000, ClusterEvent::ObserverAsks);
+        world.soon(1_000, ClusterEvent::Inspection);
+        world
+    }
+
+    fn run(&mut self) {
+        let storm_until = self.now + Duration::from_millis(self.plan.storm_millis);
+        let end = storm_until + Duration::from_millis(CALM_MILLIS);
+        while let Some(((at, _), event)) = self.agenda.pop_first() {
+            self.now = at;
+            self.journal.set_now(at);
+            if !self.calm && at >= storm_until {
+                self.start_calm_phase();
+            }
+            self.happen(event);
+            if !self.promises.broken().is_empty() || (self.calm && self.is_over()) {
+                return;
+            }
+            if at > end {
+                let leading = self.seats.iter().find_map(Seat::leads);
+                let unfinished = leading.map(|leader| self.promises.unfinished(leader.core()));
+                self.promises
+                    .check(false, || format!("after ten calm minutes these have not ended: {unfinished:?}"));
+                return;
+            }
+        }
+    }
+
+    /// Starts the calm phase: no more faults, and every worker can run every task.
+    fn start_calm_phase(&mut self) {
+        self.calm = true;
+        self.journal.set_faults(JournalFaults::default());
+        for peer in &mut self.peers {
+            if let ClusterPeer::Worker(worker) = peer {
+                worker.becomes_able();
+            }
+        }
+        for link in 0..self.links.len() {
+            if self.links[link].peer_side {
+                self.cut(link);
+            }
+        }
+    }
+
+    /// All tasks have ended, as the broker sees it that the journal names as the leader.
+    fn is_over(&self) -> bool {
+        let leader = self.legitimate().and_then(|seat| self.seats[seat].leads());
+        leader.is_some_and(|leader| self.promises.all_ended(leader.core()))
+    }
+
+    fn legitimate(&self) -> Option<usize> {
+        let (name, instance) = self.journal.holder()?;
+        let is_holder = |seat: &Seat| seat.name() == name && seat.instance == instance;
+        let found = self.seats.iter().position(is_holder)?;
+        let seat = &self.seats[found];
+        (seat.stopped_since.is_none() && seat.leads().is_some()).then_some(found)
+    }
+
+    fn happen(&mut self, event: ClusterEvent) {
+        if self.plan.trace {
+            println!("{} {event:?}", self.now);
+        }
+        if let Some((seat, life)) = event.seat() {
+            if self.seats[seat].life != life {
+                return;
+            }
+            if self.seats[seat].stopped_since.is_some() {
+                return self.waiting[seat].push(event);
+            }
+        }
+        if let Some(link) = event.broker_side() {
+            let ClusterLink { seat, life, .. } = self.links[link];
+            if self.seats[seat].stopped_since.is_some() && self.seats[seat].life == life {
+                return self.waiting[seat].push(event);
+            }
+        }
+        match event {
+            ClusterEvent::PeerConnects { peer } => self.connect(peer),
+            ClusterEvent::PeerActs { peer } => self.act(peer),
+            ClusterEvent::AtBroker { link, asks } => {
+                let (session, now) = (self.links[link].session, self.now);
+                self.on_link(link, |leader| leader.take(now, session, asks));
+            }
+            ClusterEvent::AtPeer { link, delivery } => {
+                if self.links[link].peer_side {
+                    self.receive(link, delivery);
+                }
+            }
+            ClusterEvent::BrokerNoticesCut { link } => {
+                self.disturb(link);
+                let (session, now) = (self.links[link].session, self.now);
+                self.on_link(link, |leader| leader.close(now, session));
+                self.links[link].broker_side = false;
+            }
+            ClusterEvent::PeerNoticesCut { link } => self.peer_notices_cut(link),
+            ClusterEvent::BrokerWakes { seat, .. } => {
+                let now = self.now;
+                self.on_leader(seat, |leader| leader.turn(now));
+            }
+            ClusterEvent::WriterWorks { seat, life } => self.writer_works(seat, life),
+            ClusterEvent::MaintenanceWorks { seat, life } => {
+                self.maintenance_works(seat, life);
+            }
+            ClusterEvent::StandbyPolls { seat, life } => self.standby_polls(seat, life),
+            ClusterEvent::BrokerStarts { seat, after_power_failure } => {
+                self.start_broker(seat, after_power_failure);
+            }
+            ClusterEvent::BrokerGoesOn { seat, life } => self.broker_goes_on(seat, life),
+            ClusterEvent::ObserverAsks => self.observer_asks(),
+            ClusterEvent::Inspection => {
+                if let Some(leader) = self.legitimate().and_then(|seat| self.seats[seat].leads()) {
+                    self.promises.inspect(leader.core());
+                }
+                self.soon(1_000, ClusterEvent::Inspection);
+            }
+        }
+    }
+
+    fn start_broker(&mut self, seat: usize, after_power_failure: bool) {
+        let disk = &self.seats[seat].disk;
+        let is_replaced = !self.calm && self.owed.is_none() && self.random.percent(10);
+        let disk = match (is_replaced, after_power_failure) {
+            (true, _) => MemoryDisk::new(),
+            (false, true) => disk.crash(self.random.next()),
+            (false, false) => disk.reopen(),
+        };
+        self.seats[seat].disk = disk;
+        let instance = self.random.next();
+        let started = self.seats[seat].start(&self.journal, instance, self.plan.mutation);
+        self.promises.check(started.is_ok(), || format!("a broker does not start: {started:?}"));
+        self.poll_soon(seat);
+    }
+
+    fn poll_soon(&mut self, seat: usize) {
+        let life = self.seats[seat].life;
+        self.soon(250, ClusterEvent::StandbyPolls { seat, life });
+    }
+
+    fn standby_polls(&mut self, seat: usize, life: u64) {
+        let storm = !self.calm && self.owed.is_none();
+        if storm && self.random.percent(self.plan.standby_dies_percent) {
+            let power_failure = self.random.percent(50);
+            return self.broker_dies(seat, power_failure);
+        }
+        if storm && self.random.percent(self.plan.power_fails_percent) {
+            self.seats[seat].disk.fail_power_after(self.random.between(0, 6));
+        }
+        match self.seats[seat].round(self.now, self.plan.mutation) {
+            Round::Follows | Round::TriesAgain => self.soon(250, ClusterEvent::StandbyPolls { seat, life }),
+            Round::Leads => self.takes_over(seat),
+            Round::Failed(StoreError::Io { .. } | StoreError::Sync { .. }) => self.broker_dies(seat, true),
+            Round::Failed(error) => {
+                let name = self.seats[seat].name().to_owned();
+                self.promises.check(false, || format!("{name} cannot stand by or take over: {error}"));
+            }
+        }
+    }
+
+    fn takes_over(&mut self, seat: usize) {
+        self.outcome.takeovers += 1;
+        self.owed = None;
+        self.restore_faults();
+        self.promises.begun.disturb_all();
+        // The other brokers forward to the new leader, so connections through them end.
+        for link in 0..self.links.len() {
+            if self.links[link].peer_side {
+                self.soon(3_000, ClusterEvent::PeerNoticesCut { link });
+            }
+        }
+        let life = self.seats[seat].life;
+        if let Some(leader) = self.seats[seat].leads() {
+            self.promises.inspect(leader.core());
+        }
+        self.soon(50, ClusterEvent::WriterWorks { seat, life });
+        self.set_limits(seat);
+    }
+
+    fn set_limits(&mut self, seat: usize) {
+        let asks = TAGS.map(|tag| Ask {
+            token: 0,
+            request: Request::Command(Command::SetLimit { tag: tag.into(), limit: Some(2) }),
+        });
+        let now = self.now;
+        self.on_leader(seat, |leader| {
+            let (session, _) = leader.open(&"operator".into());
+            leader.take(now, session, asks.into());
+        });
+    }
+
+    fn writer_works(&mut self, seat: usize, life: u64) {
+        if self.storm_strikes(seat) {
+            return;
+        }
+        let now = self.now;
+        let is_cut_off = self.cuts_off(3);
+        let Some(leader) = self.seats[seat].leader() else { return };
+        let wrote = leader.write(now);
+        if is_cut_off && self.random.percent(50) {
+            return self.broker_dies(seat, false);
+        }
+        let Some(leader) = self.seats[seat].leader() else { return };
+        let (is_writing, refilled) = (leader.is_writing(), leader.refilled_bytes());
+        self.outcome.refilled_bytes = self.outcome.refilled_bytes.max(refilled);
+        if self.owed.is_some_and(|end| self.journal.end() >= end) {
+            self.owed = None;
+            self.restore_faults();
+        }
+        match wrote {
+            Wrote::Fine => {
+                self.carry();
+                self.wake(seat);
+                self.soon(30, ClusterEvent::MaintenanceWorks { seat, life });
+                self.soon(if is_writing { 15 } else { 150 }, ClusterEvent::WriterWorks { seat, life });
+            }
+            Wrote::Away => self.soon(100, ClusterEvent::WriterWorks { seat, life }),
+            Wrote::Deposed => self.deposed(seat),
+            Wrote::Failed(StoreError::Io { .. } | StoreError::Sync { .. }) => self.broker_dies(seat, true),
+            Wrote::Failed(error) => {
+                let name = self.seats[seat].name().to_owned();
+                self.promises.check(false, || format!("{name} cannot write: {error}"));
+            }
+        }
+    }
+
+    /// The journal may go away in the middle of the next few calls.
+    fn cuts_off(&mut self, calls: u64) -> bool {
+        let storm = !self.calm && self.owed.is_none();
+        if !storm || !self.random.percent(self.plan.journal_away_percent) {
+            return false;
+        }
+        let (calls, away) = (self.random.between(0, calls), self.random.between(100, AWAY_MILLIS));
+        self.journal.go_away_after(calls, self.now + Duration::from_millis(away));
+        true
+    }
+
+    fn maintenance_works(&mut self, seat: usize, life: u64) {
+        let strikes = self.cuts_off(8);
+        let has_worked = self.seats[seat].leader().is_some_and(super::leader::Leader::keep);
+        if strikes && self.random.percent(50) {
+            return self.broker_dies(seat, false);
+        }
+        if has_worked {
+            self.soon(20, ClusterEvent::MaintenanceWorks { seat, life });
+        }
+    }
+
+    /// Returns whether the leader's process does not go on. What the journal has lost, only the leader can
+    /// restore: until then nothing else breaks.
+    fn storm_strikes(&mut self, seat: usize) -> bool {
+        if self.calm || self.owed.is_some() {
+            return false;
+        }
+        let plan = self.plan.clone();
+        if self.random.percent(plan.journal_away_percent) {
+            let away = self.random.between(100, AWAY_MILLIS);
+            self.journal.go_away_until(self.now + Duration::from_millis(away));
+        }
+        // A failover is worst while the primary is ahead of its standbys.
+        let is_worst = plan.fail_over_percent > 0 && self.journal.is_ahead() && self.random.percent(30);
+        if is_worst || self.random.percent(plan.fail_over_percent) {
+            self.journal.fail_over();
+            // The leader may die with the primary.
+            if self.random.percent(40) {
+                self.broker_dies(seat, false);
+                return true;
+            }
+        }
+        let has_time = self.journal.lease_left() > Duration::from_millis(1_500) && !self.journal.is_away();
+        if self.random.percent(plan.lagging_fail_over_percent) && has_time && self.legitimate() == Some(seat)
+        {
+            self.lagging_fail_over();
+            return false;
+        }
+        if self.random.percent(plan.power_fails_percent) {
+            self.seats[seat].disk.fail_power_after(self.random.between(0, 4));
+        }
+        if self.random.percent(plan.leader_dies_percent) {
+            let power_failure = self.random.percent(30);
+            self.broker_dies(seat, power_failure);
+            return true;
+        }
+        if self.random.percent(plan.leader_stops_percent) {
+            self.promises.begun.disturb_all();
+            let life = self.seats[seat].life;
+            self.seats[seat].stopped_since = Some(self.now);
+            self.soon(STOPPED_MILLIS, ClusterEvent::BrokerGoesOn { seat, life });
+            return true;
+        }
+        false
+    }
+
+    fn lagging_fail_over(&mut self) {
+        self.journal.fail_over();
+        let acknowledged = self.journal.end();
+        self.journal.fail_over_losing(self.random.between(1, 4) as usize);
+        if self.journal.end() == acknowledged {
+            return;
+        }
+        self.owed = Some(acknowledged);
+        self.journal.set_faults(JournalFaults::default());
+        for seat in &self.seats {
+            seat.disk.fail_power_after(u64::MAX);
+        }
+    }
+
+    fn restore_faults(&mut self) {
+        if !self.calm {
+            self.journal.set_faults(self.plan.faults);
+        }
+    }
+
+    fn broker_goes_on(&mut self, seat: usize, life: u64) {
+        if self.seats[seat].life != life {
+            return;
+        }
+        let Some(since) = self.seats[seat].stopped_since.take() else { return };
+        let now = self.now;
+        self.on_leader(seat, |leader| leader.wake(since, now));
+        // What has arrived meanwhile may come before the writer's next look at the journal.
+        self.soon(50, ClusterEvent::WriterWorks { seat, life });
+        for event in std::mem::take(&mut self.waiting[seat]) {
+            self.happen(event);
+        }
+    }
+
+    fn deposed(&mut self, seat: usize) {
+        self.outcome.deposed += 1;
+        self.drop_links(seat);
+        let stood = self.seats[seat].stand_by(&self.journal, self.plan.mutation);
+        self.promises.check(stood.is_ok(), || format!("a deposed broker does not stand by: {stood:?}"));
+        self.poll_soon(seat);
+    }
+
+    fn broker_dies(&mut self, seat: usize, power_failure: bool) {
+        self.drop_links(seat);
+        self.seats[seat].role = Role::Dead;
+        self.seats[seat].life += 1;
+        self.seats[seat].stopped_since = None;
+        self.waiting[seat].clear();
+        let within = if self.random.percent(40) { 400 } else { 6_000 };
+        self.soon(within, ClusterEvent::BrokerStarts { seat, after_power_failure: power_failure });
+    }
+
+    fn drop_links(&mut self, seat: usize) {
+        self.promises.begun.disturb_all();
+        for link in 0..self.links.len() {
+            if self.links[link].seat == seat && std::mem::take(&mut self.links[link].broker_side) {
+                self.soon(2_000, ClusterEvent::PeerNoticesCut { link });
+            }
+        }
+    }
+
+    fn on_leader(&mut self, seat: usize, work: impl FnOnce(&mut super::leader::Leader)) {
+        let Some(leader) = self.seats[seat].leader() else { return };
+        work(leader);
+        self.carry();
+        self.wake(seat);
+    }
+
+    /// The broker's side of a link, if it still exists.
+    pub(super) fn on_link(&mut self, link: usize, work: impl FnOnce(&mut super::leader::Leader)) {
+        let ClusterLink { seat, life, broker_side, .. } = self.links[link];
+        if broker_side && self.seats[seat].life == life {
+            self.on_leader(seat, work);
+        }
+    }
+
+    fn wake(&mut self, seat: usize) {
+        let life = self.seats[seat].life;
+        let Some(deadline) = self.seats[seat].leads().and_then(|leader| leader.next_deadline()) else {
+            return;
+        };
+        let at = deadline.max(self.now + Duration::from_millis(1));
+        let is_due = |(_, event): (_, &ClusterEvent)| matches!(event, ClusterEvent::BrokerWakes { seat: whose, life: of } if (*whose, *of) == (seat, life));
+        if !self.agenda.range(..=(at, u64::MAX)).any(is_due) {
+            self.put(at, ClusterEvent::BrokerWakes { seat, life });
+        }
+    }
+
+    fn send(&mut self, link: usize, asks: Vec<Ask>) {
+        if asks.is_empty() {
+            return;
+        }
+        let at = self.later(self.plan.delay_max_millis).max(self.links[link].last_to_broker);
+        self.links[link].last_to_broker = at;
+        self.put(at, ClusterEvent::AtBroker { link, asks });
+    }
+
+    /// Delivers the brokers' messages to the peers.
+    fn carry(&mut self) {
+        let mut deliveries = Vec::new();
+        for link in 0..self.links.len() {
+            let ClusterLink { seat, life, broker_side, .. } = self.links[link];
+            if !broker_side || self.seats[seat].life != life || self.seats[seat].stopped_since.is_some() {
+                continue;
+            }
+            self.links[link].mailbox.take(&mut deliveries);
+            for delivery in deliveries.drain(..) {
+                let at = self.later(self.plan.delay_max_millis).max(self.links[link].last_to_peer);
+                self.links[link].last_to_peer = at;
+                self.put(at, ClusterEvent::AtPeer { link, delivery });
+            }
+        }
+    }
+
+    pub(super) fn soon(&mut self, within_millis: u64, event: ClusterEvent) {
+        let at = self.later(within_millis);
+        self.put(at, event);
+    }
+
+    pub(super) fn later(&mut self, within_millis: u64) -> Timestamp {
+        self.now + Duration::from_millis(self.random.between(1, within_millis.max(1) + 1))
+    }
+
+    pub(super) fn put(&mut self, at: Timestamp, event: ClusterEvent) {
+        self.entries += 1;
+        self.agenda.insert((at, self.entries), event);
+    }
+}

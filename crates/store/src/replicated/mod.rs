@@ -1,0 +1,141 @@
+//! A journal that lives on a replicated engine, shared by a group of brokers. One of them leads: it appends
+//! groups of frames, each fenced by its epoch and by the place where the journal ends. The others copy what is
+//! committed into their local files, and one of them takes over when the leader is gone.
+//!
+//! The engine decides who leads and what is committed; there is no consensus here. Local files are a copy of
+//! it: always a prefix of what is committed, and never synced in the path of an acknowledgement.
+//! `spec/replication.md` describes the rules and the fault that each of them prevents.
+
+mod commit;
+mod copy;
+mod error;
+mod lease;
+mod local;
+mod memory;
+mod mirror;
+mod mutation;
+mod place;
+mod replica;
+mod target;
+mod uploads;
+
+use std::fmt;
+use std::time::Duration;
+
+pub use error::ReplicationError;
+pub use lease::LeaderLease;
+pub use memory::{JournalFaults, MemoryJournal};
+pub use mutation::ReplicationMutation;
+pub use place::{FrameGroup, Place, StoredGroup};
+pub use replica::{Followed, Replica, ReplicaSettings};
+
+pub(crate) use target::ReplicatedTarget;
+pub(crate) use uploads::Uploads;
+
+/// An engine that holds the journal of a group of brokers.
+pub trait ReplicatedJournal: Send + Sync + fmt::Debug {
+    fn connect(&self) -> Result<Box<dyn ReplicatedSession>, ReplicationError>;
+}
+
+/// One connection to the engine. Every call blocks until the engine has answered, and a change is committed
+/// and replicated when its call returns `Ok`. After [`ReplicationError::Doubt`] or [`ReplicationError::Away`]
+/// the session is useless: the caller drops it and connects again.
+pub trait ReplicatedSession: Send + fmt::Debug {
+    fn look(&mut self) -> Result<GroupState, ReplicationError>;
+
+    /// Begins a new epoch. `None` if the claim does not hold. The end of the journal is read after the epoch
+    /// has begun: an append of an earlier epoch can no longer add to it.
+    fn lead(&mut self, member: &Member, claim: LeaderClaim) -> Result<Option<Leadership>, ReplicationError>;
+
+    /// Extends the lease, and says up to which position the leader has seen the journal committed.
+    fn renew(&mut self, leadership: &Leadership, settled: u64) -> Result<(), ReplicationError>;
+
+    /// Ends the lease at once, so that another member need not wait for it.
+    fn release(&mut self, leadership: &Leadership) -> Result<(), ReplicationError>;
+
+    /// Appends a group, all of it or nothing.
+    fn append(&mut self, leadership: &Leadership, group: &FrameGroup) -> Result<(), ReplicationError>;
+
+    /// The committed groups, in order, up to about this many bytes. The first one is the last that ends at or
+    /// before `from`: it shows whether the reader's copy belongs to this journal.
+    fn read(&mut self, from: u64, bytes_max: usize) -> Result<Vec<StoredGroup>, ReplicationError>;
+
+    /// Begins a segment at the end of the journal. Does nothing if it has begun there already.
+    fn begin_segment(&mut self, leadership: &Leadership, at: Place) -> Result<(), ReplicationError>;
+
+    /// Drops segments, but never the newest one.
+    fn drop_segments(&mut self, leadership: &Leadership, starts: &[u64]) -> Result<(), ReplicationError>;
+
+    /// Stores a file as a whole. A longer file of the same name stays: it is the newer one.
+    fn put_file(&mut self, leadership: &Leadership, name: &str, bytes: &[u8])
+    -> Result<(), ReplicationError>;
+
+    fn get_file(&mut self, name: &str) -> Result<Vec<u8>, ReplicationError>;
+
+    fn remove_file(&mut self, leadership: &Leadership, name: &str) -> Result<(), ReplicationError>;
+}
+
+/// One broker of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub name: String,
+    /// Differs for every process, so that a process does not mistake its successor for itself.
+    pub instance: u64,
+    /// How long the lease lasts without a renewal.
+    pub lease: Duration,
+    /// The addresses of its doors, for the other members.
+    pub doors: String,
+}
+
+/// Why a member may lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaderClaim {
+    /// The lease of the last leader has ended, or the last leader was an earlier process of this member.
+    LeaseEnded,
+    /// It leads already, with this epoch, and begins a new one on a new connection.
+    Own { epoch: u64 },
+    /// The session of the leader with this epoch is gone.
+    LeaderGone { epoch: u64 },
+}
+
+/// The right to append.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leadership {
+    pub epoch: u64,
+    /// Where the journal ended when the epoch began.
+    pub end: Place,
+    /// The start of the newest segment.
+    pub segment: u64,
+    /// How long the lease lasts from each renewal.
+    pub lease: Duration,
+}
+
+/// The group as the engine knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupState {
+    pub epoch: u64,
+    /// The last leader, if there was one, and the addresses of its doors.
+    pub holder: Option<String>,
+    pub instance: u64,
+    pub doors: String,
+    /// How long the lease still lasts. Zero: any member may lead.
+    pub lease_left: Duration,
+    /// The engine knows that the leader's session is gone.
+    pub is_leader_gone: bool,
+    /// Where the journal ends.
+    pub end: Place,
+    /// Up to where the leader has seen it committed. What lies behind it, and is not followed by another
+    /// group, may vanish.
+    pub settled: u64,
+    /// The starts of all segments with the chain there, in order.
+    pub segments: Vec<Place>,
+    pub files: Vec<FileEntry>,
+}
+
+/// A stored file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileEntry {
+    pub name: String,
+    pub bytes: u64,
+    pub crc: u32,
+}
