@@ -31,6 +31,7 @@ fn assign(number: u8, terms: &Arc<Terms>) -> Delivery {
         submitted_at: NOW,
         crashes: 0,
         failures: 0,
+        trace: None,
     })))
 }
 

@@ -10,6 +10,7 @@ use crate::name::Name;
 use crate::state::Wanted;
 use crate::terms::Terms;
 use crate::time::Timestamp;
+use crate::trace::TraceContext;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
@@ -41,6 +42,7 @@ pub struct Assignment {
     pub submitted_at: Timestamp,
     pub crashes: u16,
     pub failures: u16,
+    pub trace: Option<Box<TraceContext>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -9,6 +9,7 @@ use crate::limits::CRASHED_ON_MAX;
 use crate::name::Name;
 use crate::state::TaskState;
 use crate::time::Timestamp;
+use crate::trace::TraceContext;
 
 /// The number of a set of terms in the engine's table (see [`crate::terms::Terms`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +62,7 @@ pub struct Extras {
     /// next attempt.
     pub crashed_on: Vec<Name>,
     pub checkpoint: Option<Checkpoint>,
+    pub trace: Option<Box<TraceContext>>,
     /// By age. Rebuilt from `parent` at recovery, never stored.
     pub(crate) children: BTreeSet<(u64, Slot)>,
 }
@@ -101,6 +103,10 @@ impl Task {
 
     pub fn checkpoint(&self) -> Option<&Checkpoint> {
         self.extras.as_ref()?.checkpoint.as_ref()
+    }
+
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.extras.as_ref()?.trace.as_deref()
     }
 
     pub(crate) fn extras_mut(&mut self) -> &mut Extras {

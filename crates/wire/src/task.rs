@@ -80,6 +80,9 @@ row! {
         expires_at: Option<Timestamp>,
         /// The tasks that have to end before it may run.
         after: Vec<After>,
+        /// The trace that it belongs to, as the W3C recommendation writes it.
+        traceparent: Option<Box<str>>,
+        tracestate: Option<Box<str>>,
     }
 }
 
@@ -124,6 +127,9 @@ row! {
         checkpoint_bytes: u64,
         /// The tasks it waited for; the worker can fetch their results.
         after: Vec<DependencyInfo>,
+        /// The trace that it belongs to; with tracing on, the span of this attempt.
+        traceparent: Option<Box<str>>,
+        tracestate: Option<Box<str>>,
     }
 }
 
@@ -180,6 +186,9 @@ message! {
         crashed_on: Vec<Name>,
         body_bytes: u64,
         checkpoint: Option<Checkpoint>,
+        /// The trace that it belongs to.
+        traceparent: Option<Box<str>>,
+        tracestate: Option<Box<str>>,
         /// Delayed until then.
         until: Option<Timestamp>,
         /// Assigned or running.

@@ -29,6 +29,8 @@ pub(crate) fn read(said: &Bound<'_, PyDict>) -> PyResult<Submission> {
             "needs" => submission.needs(value.extract::<Vec<String>>()?),
             "tags" => submission.tags(value.extract::<Vec<String>>()?),
             "parent" => submission.parent(task_id(&value.extract::<String>()?)?),
+            "traceparent" => submission.traceparent(value.extract::<String>()?),
+            "tracestate" => submission.tracestate(value.extract::<String>()?),
             "hold" => submission.hold(value.extract()?),
             "not_before_ms" => submission.not_before(Timestamp(value.extract()?)),
             "expires_at_ms" => submission.expires_at(Timestamp(value.extract()?)),

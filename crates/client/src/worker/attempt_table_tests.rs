@@ -26,6 +26,8 @@ fn context(task: u8, on_lost: OnLost) -> Context {
         failures: 0,
         checkpoint_bytes: 0,
         after: Vec::new(),
+        traceparent: None,
+        tracestate: None,
     };
     Context::new(assignment, Arc::new(terms), Arc::new(WorkerOutbox::default()))
 }

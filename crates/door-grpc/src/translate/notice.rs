@@ -52,6 +52,8 @@ pub(crate) fn assign(assignment: &Assignment, body: Bytes) -> Message {
         failures: u32::from(assignment.failures),
         checkpoint_bytes: u64::from(assignment.checkpoint.bytes()),
         after: assignment.after.iter().map(dependency).collect(),
+        traceparent: assignment.trace.as_ref().map(ToString::to_string).unwrap_or_default(),
+        tracestate: text(assignment.trace.as_ref().and_then(|trace| trace.state.as_deref())),
     })
 }
 

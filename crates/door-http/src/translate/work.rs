@@ -175,6 +175,8 @@ pub(crate) fn assignment(assignment: &Assignment, body: &Bytes, checkpoint: &Byt
         "failures": assignment.failures,
         "on_lost": on_lost(terms.on_lost),
         "run_limit_ms": some_millis(terms.run_limit),
+        "traceparent": assignment.trace.as_ref().map(ToString::to_string),
+        "tracestate": assignment.trace.as_ref().and_then(|trace| trace.state.as_deref()),
     });
     for (field, field_base64, bytes) in
         [("body", "body_base64", body), ("checkpoint", "checkpoint_base64", checkpoint)]

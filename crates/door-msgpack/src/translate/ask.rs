@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{
     After, AfterTask, AttemptFailure, Backoff, Command, EventFilter, Held, ListQuery, Move, NewTask, Refusal,
-    TaskId, Thresholds, Unnamed, WorkerAbout, WorkerSpec, WorkerStats,
+    TaskId, Thresholds, TraceContext, Unnamed, WorkerAbout, WorkerSpec, WorkerStats,
 };
 use tenure_hub::{CallAnswer, Done, LogPiece, OutputStream, Submission, fresh_id};
 use tenure_wire::event::EventKind;
@@ -67,10 +67,15 @@ impl Template {
             hold: task.hold,
             not_before: task.not_before.map(from_time),
             expires_at: task.expires_at.map(from_time),
+            trace: trace(task.traceparent.as_deref(), task.tracestate.as_deref())?,
             ..template.clone()
         };
         Ok(Submission::new(new, task.body))
     }
+}
+
+fn trace(parent: Option<&str>, state: Option<&str>) -> Result<Option<Box<TraceContext>>, Refusal> {
+    parent.map(|parent| TraceContext::parse(parent, state).map(Box::new)).transpose()
 }
 
 fn after(after: task::After) -> Result<After, Refusal> {

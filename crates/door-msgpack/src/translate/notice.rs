@@ -57,6 +57,8 @@ pub(crate) fn assignment(assignment: Assignment, body: Bytes, terms: u32) -> wir
         failures: assignment.failures,
         checkpoint_bytes: u64::from(assignment.checkpoint.bytes()),
         after: assignment.after.iter().map(dependency).collect(),
+        traceparent: assignment.trace.as_ref().map(|trace| trace.to_string().into()),
+        tracestate: assignment.trace.and_then(|trace| trace.state),
     }
 }
 

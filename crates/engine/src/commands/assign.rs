@@ -191,6 +191,7 @@ impl Engine {
             submitted_at: task.submitted_at,
             crashes: task.crashes,
             failures: task.failures,
+            trace: task.trace().cloned().map(Box::new),
         }
     }
 

@@ -60,6 +60,7 @@ impl Engine {
             crashed_on: extras.map_or_else(Vec::new, |extras| extras.crashed_on.clone()),
             body: task.body,
             checkpoint: task.checkpoint().copied(),
+            trace: extras.and_then(|extras| extras.trace.clone()),
             state: task.state.clone(),
         }
     }

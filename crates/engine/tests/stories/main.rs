@@ -30,5 +30,6 @@ mod scenarios;
 mod stalling;
 mod submitting;
 mod timing;
+mod tracing;
 mod transitions;
 mod unconfirmed_starts;

@@ -13,7 +13,7 @@ use tenure_engine::state::{End, Holding, Intent, PauseCause, PauseInfo, Progress
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
     Blob, Checkpoint, Condition, Dependency, DependencyProgress, EdgeList, Extras, Name, OnBroken, Passed,
-    Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, Why,
+    Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, TraceContext, Why,
 };
 
 use super::settings::Setting;
@@ -132,11 +132,28 @@ pub(crate) fn state() -> BoxedStrategy<TaskState> {
     .boxed()
 }
 
+fn trace() -> BoxedStrategy<Box<TraceContext>> {
+    (any::<[u8; 16]>(), any::<[u8; 8]>(), any::<u8>(), text())
+        .prop_map(|(trace_id, parent, flags, state)| {
+            Box::new(TraceContext { trace_id, parent, flags, state })
+        })
+        .boxed()
+}
+
 fn extras() -> BoxedStrategy<Box<Extras>> {
     let checkpoint =
         (any::<u32>(), time(), blob()).prop_map(|(attempt, at, blob)| Checkpoint { attempt, at, blob });
-    (of(name()), any::<u64>(), of(id()), of(time()), of(time()), vec(name(), 0..3), of(checkpoint))
-        .prop_map(|(name, fingerprint, parent, not_before, expires_at, crashed_on, checkpoint)| {
+    (
+        of(name()),
+        any::<u64>(),
+        of(id()),
+        of(time()),
+        of(time()),
+        vec(name(), 0..3),
+        of(checkpoint),
+        of(trace()),
+    )
+        .prop_map(|(name, fingerprint, parent, not_before, expires_at, crashed_on, checkpoint, trace)| {
             let mut extras = Box::new(Extras::default());
             extras.name = name;
             extras.fingerprint = fingerprint;
@@ -145,6 +162,7 @@ fn extras() -> BoxedStrategy<Box<Extras>> {
             extras.expires_at = expires_at;
             extras.crashed_on = crashed_on;
             extras.checkpoint = checkpoint;
+            extras.trace = trace;
             extras
         })
         .boxed()

@@ -4,12 +4,12 @@
 use tenure_engine::state::{End, Holding, Intent, PauseCause, PauseInfo, Progress, Wanted};
 use tenure_engine::{
     Checkpoint, Condition, Dependency, DependencyProgress, EdgeList, Extras, Task, TaskId, TaskState, Terms,
-    TermsKey, Timestamp,
+    TermsKey, Timestamp, TraceContext,
 };
 
 use super::Base;
 use super::dictionary::Dictionary;
-use super::fields::take_fields;
+use super::fields::{encode_field, take_fields};
 use super::page::RecordPage;
 use super::put;
 use super::take::{Malformed, Take};
@@ -348,11 +348,37 @@ fn encode_extras(
     }
 }
 
-/// The extras that few tasks have. No field is defined yet.
-fn encode_optional_extras(_out: &mut Vec<u8>, _extras: &Extras) {}
+/// The extras that few tasks have.
+fn encode_optional_extras(out: &mut Vec<u8>, extras: &Extras) {
+    if let Some(trace) = &extras.trace {
+        encode_field(out, TRACE, |out| encode_trace(out, trace));
+    }
+}
 
-fn take_optional_extra(_tag: u8, _take: &mut Take<'_>, _extras: &mut Extras) -> Result<(), Malformed> {
-    Err(Malformed("an unknown field of a task"))
+fn take_optional_extra(tag: u8, take: &mut Take<'_>, extras: &mut Extras) -> Result<(), Malformed> {
+    match tag {
+        TRACE => extras.trace = Some(Box::new(take_trace(take)?)),
+        _ => return Err(Malformed("an unknown field of a task")),
+    }
+    Ok(())
+}
+
+const TRACE: u8 = 8;
+
+fn encode_trace(out: &mut Vec<u8>, trace: &TraceContext) {
+    out.extend_from_slice(&trace.trace_id);
+    out.extend_from_slice(&trace.parent);
+    out.push(trace.flags);
+    put::maybe_text(out, trace.state.as_deref());
+}
+
+fn take_trace(take: &mut Take<'_>) -> Result<TraceContext, Malformed> {
+    Ok(TraceContext {
+        trace_id: take.array()?,
+        parent: take.array()?,
+        flags: take.byte()?,
+        state: take.maybe_text()?,
+    })
 }
 
 fn encode_after(out: &mut Vec<u8>, after: &[Dependency]) {
