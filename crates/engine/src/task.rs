@@ -11,6 +11,7 @@ use crate::limits::CRASHED_ON_MAX;
 use crate::name::Name;
 use crate::state::TaskState;
 use crate::time::Timestamp;
+use crate::trace::TraceContext;
 
 /// The number of a set of terms in the engine's table (see [`crate::terms::Terms`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,6 +68,7 @@ pub struct Extras {
     pub devices: Option<Box<Devices>>,
     /// How long the current attempt has been suspended so far. That time does not count as run time.
     pub suspended_for: Duration,
+    pub trace: Option<Box<TraceContext>>,
     /// By age. Rebuilt from `parent` at recovery, never stored.
     pub(crate) children: BTreeSet<(u64, Slot)>,
 }
@@ -115,6 +117,10 @@ impl Task {
 
     pub fn suspended_for(&self) -> Duration {
         self.extras.as_ref().map_or(Duration::ZERO, |extras| extras.suspended_for)
+    }
+
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.extras.as_ref()?.trace.as_deref()
     }
 
     pub(crate) fn extras_mut(&mut self) -> &mut Extras {

@@ -4,9 +4,8 @@
 //! A world (`world.rs`) is a queue of scheduled events. Clients and workers talk to the broker over links that
 //! delay and break; the broker's process and power fail at any write; the promise checker (`promises.rs`) records
 //! what was promised and inspects the broker again and again. A seed that breaks a promise replays exactly. Topics
-//! (`topics/`) and schedules (`schedules.rs`) have their own worlds with the same seed.
-//! (`topics/`) have their own world with the same seed, and so has a group of brokers that share a replicated journal
-//! (`cluster/`).
+//! (`topics/`), schedules (`schedules.rs`) and a group of brokers that share a replicated journal (`cluster/`) have
+//! their own worlds with the same seed.
 
 mod broker;
 mod client;

@@ -18,6 +18,7 @@ words! {
         UnknownQueue = "unknown-queue",
         UnknownSchedule = "unknown-schedule",
         BadSchedule = "bad-schedule",
+        UnknownHook = "unknown-hook",
         BadParent = "bad-parent",
         IdTaken = "id-taken",
         NameTaken = "name-taken",
@@ -65,6 +66,7 @@ message! {
         worker: Option<Name>,
         queue: Option<Name>,
         schedule: Option<Name>,
+        hook: Option<Name>,
         /// The attempt that was presented.
         attempt: Option<u32>,
         /// The current attempt.
@@ -96,6 +98,7 @@ impl Refusal {
             worker: None,
             queue: None,
             schedule: None,
+            hook: None,
             attempt: None,
             current: None,
             state: None,

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use crate::Name;
 use crate::address::Answered;
 use crate::hello::Welcome;
+use crate::hook::{HookList, Redelivered, UndeliveredList};
 use crate::id::TaskId;
 use crate::queue::{Counts, LimitInfo, QueueInfo};
 use crate::refusal::Refusal;
@@ -36,6 +37,9 @@ kinds! {
         Workers(WorkerList) = "workers",
         Limits(LimitList) = "limits",
         Schedules(ScheduleList) = "schedules",
+        Hooks(HookList) = "hooks",
+        Undelivered(UndeliveredList) = "undelivered",
+        Redelivered(Redelivered) = "redelivered",
         Counts(Box<Counts>) = "counts",
         /// A body or a result.
         Bytes(BytesReply) = "bytes",

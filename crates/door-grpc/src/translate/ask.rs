@@ -6,9 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{
-    After, AfterTask, AttemptFailure, Backoff, Blob, Command, Demand, EventFilter, Held, ListQuery, Move,
-    NewTask, Quantity, Refusal, Resource, TaskId, Timestamp, WaitOn, Wanted, WorkerAbout, WorkerSpec,
-    WorkerStats,
+    After, AfterTask, AttemptFailure, Backoff, Blob, Command, Demand, EventFilter, Held, ListQuery, Move, NewTask, Quantity, Refusal, Resource, TaskId, Timestamp, WaitOn, Wanted, WorkerAbout, WorkerSpec, WorkerStats, TraceContext,
 };
 use tenure_hub::{Done, LogPiece, OutputStream, Submission, fresh_id};
 
@@ -75,10 +73,16 @@ impl SubmitTemplate {
             hold: task.hold,
             not_before: task.not_before.map(Timestamp),
             expires_at: task.expires_at.map(Timestamp),
+            trace: trace(&task.traceparent, &task.tracestate)?,
             ..template.clone()
         };
         Ok(Submission::new(new, task.body))
     }
+}
+
+fn trace(parent: &str, state: &str) -> Result<Option<Box<TraceContext>>, Refusal> {
+    let parent = Some(parent).filter(|parent| !parent.is_empty());
+    parent.map(|parent| TraceContext::parse(parent, Some(state)).map(Box::new)).transpose()
 }
 
 fn after(after: pb::After) -> Result<After, Refusal> {

@@ -44,6 +44,13 @@ const OPERATIONS: &[Operation] = &[
     Operation("GET /v1/tasks/{task}/body", "Get the body of a task", "", "", "200 bytes"),
     Operation("GET /v1/tasks/{task}/result", "Get the result of a task", "wait", "", "200 bytes"),
     Operation("GET /v1/tasks/{task}/checkpoint", "Get the checkpoint of a task", "", "", "200 bytes"),
+    Operation(
+        "GET /v1/tasks/{task}/logs",
+        "Read or follow what a task prints",
+        "after",
+        "",
+        "200 LogPage, 200 events",
+    ),
     Operation("GET /v1/tasks/{task}/wait", "Wait for the end of a task", "wait", "", "200 Task, 204"),
     Operation("POST /v1/tasks/{task}/release", "Release a held task", "", "Nothing?", "204"),
     Operation("POST /v1/tasks/{task}/cancel", "Cancel a task", "", "ReasonInput?", "204"),
@@ -95,6 +102,21 @@ const OPERATIONS: &[Operation] = &[
         "",
         "Nothing?",
         "201 Accepted, 200 Accepted",
+    ),
+    Operation("GET /v1/hooks", "List hooks", "", "", "200 HookList"),
+    Operation(
+        "GET /v1/hooks/{hook}/undelivered",
+        "List the events that a hook has given up",
+        "",
+        "",
+        "200 UndeliveredList",
+    ),
+    Operation(
+        "POST /v1/hooks/{hook}/redeliver",
+        "Send the events that a hook has given up again",
+        "",
+        "RedeliverInput?",
+        "200 Redelivered",
     ),
     Operation("GET /v1/workers", "List workers", "", "", "200 WorkerList"),
     Operation("GET /v1/workers/{worker}", "Show a worker", "", "", "200 Worker"),
@@ -271,7 +293,7 @@ fn parameter(name: &str) -> Value {
         "state" | "kind" | "tag" | "need" | "topic" => {
             json!({ "type": "array", "items": { "type": "string" } })
         }
-        "from" | "next" | "limit" | "crash_budget" | "retries" | "queue_limit" => number(0),
+        "from" | "after" | "next" | "limit" | "crash_budget" | "retries" | "queue_limit" => number(0),
         "priority" => json!({ "type": "integer" }),
         "wait" => json!({ "type": "number", "minimum": 0 }),
         "hold" | "retain" | "retained" => json!({ "type": "boolean" }),

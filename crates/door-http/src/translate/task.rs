@@ -67,6 +67,8 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
         "on_broken": terms.on_broken.as_str(),
         "slots": terms.demand.slots,
         "resources": quantities(terms.demand.resources.iter().map(|of| (&of.name, of.quantity))),
+        "traceparent": task.trace.as_ref().map(ToString::to_string),
+        "tracestate": task.trace.as_ref().and_then(|trace| trace.state.as_deref()),
     })
 }
 

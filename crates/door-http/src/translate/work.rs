@@ -185,6 +185,8 @@ pub(crate) fn assignment(assignment: &Assignment, body: &Bytes, checkpoint: &Byt
         "resources": quantities(terms.demand.resources.iter().map(|of| (&of.name, of.quantity))),
         "cpus": assignment.devices.cpus,
         "gpus": assignment.devices.gpus,
+        "traceparent": assignment.trace.as_ref().map(ToString::to_string),
+        "tracestate": assignment.trace.as_ref().and_then(|trace| trace.state.as_deref()),
     });
     for (field, field_base64, bytes) in
         [("body", "body_base64", body), ("checkpoint", "checkpoint_base64", checkpoint)]

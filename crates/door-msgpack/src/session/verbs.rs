@@ -174,6 +174,9 @@ impl Session {
             Request::Limits => HubRequest::Query(Query::Limits),
             Request::Schedules => HubRequest::Query(Query::Schedules),
             Request::Schedule(one) => HubRequest::Query(Query::Schedule { schedule: one.schedule }),
+            Request::Hooks => HubRequest::Hooks,
+            Request::Undelivered(one) => HubRequest::Undelivered { hook: one.hook },
+            Request::Redeliver(again) => HubRequest::Redeliver { hook: again.hook, seq: again.event },
             Request::Counts => HubRequest::Query(Query::Counts),
             Request::Stats => HubRequest::Stats,
             Request::Body(OneTask { task }) => {

@@ -3,8 +3,7 @@
 use bytes::Bytes;
 use tenure_hub::limits::{BODY_BYTES_MAX, LIGHT_SLOTS_DEFAULT};
 use tenure_hub::words::{
-    After, AfterTask, AttemptFailure, Backoff, Command, Demand, EventFilter, Held, ListQuery, Move, NewTask,
-    Quantity, Refusal, Resource, TaskId, Thresholds, Unnamed, WaitOn, WorkerAbout, WorkerSpec, WorkerStats,
+    After, AfterTask, AttemptFailure, Backoff, Command, Demand, EventFilter, Held, ListQuery, Move, NewTask, Quantity, Refusal, Resource, TaskId, Thresholds, Unnamed, WaitOn, WorkerAbout, WorkerSpec, WorkerStats, TraceContext,
 };
 use tenure_hub::{CallAnswer, Done, LogPiece, OutputStream, Submission, fresh_id};
 use tenure_wire::event::EventKind;
@@ -76,6 +75,7 @@ impl Template {
             hold: task.hold,
             not_before: task.not_before.map(from_time),
             expires_at: task.expires_at.map(from_time),
+            trace: trace(task.traceparent.as_deref(), task.tracestate.as_deref())?,
             ..template.clone()
         };
         Ok(Submission::new(new, task.body))
@@ -84,6 +84,10 @@ impl Template {
 
 fn resource(resource: task::Resource) -> Resource {
     Resource { name: resource.name, quantity: Quantity(resource.quantity) }
+}
+
+fn trace(parent: Option<&str>, state: Option<&str>) -> Result<Option<Box<TraceContext>>, Refusal> {
+    parent.map(|parent| TraceContext::parse(parent, state).map(Box::new)).transpose()
 }
 
 fn after(after: task::After) -> Result<After, Refusal> {

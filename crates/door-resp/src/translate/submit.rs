@@ -195,6 +195,7 @@ pub(super) fn new_task(
     task.after = options.after.iter().map(after).collect();
     task.on_broken = options.after_broken;
     task.demand = options.demand.clone();
+    task.trace.clone_from(&options.trace);
     task.on_lost = options.on_lost_worker.unwrap_or_default();
     task.not_before = options.not_before.map(|when| match when {
         NotBefore::At(millis) => Timestamp(millis),

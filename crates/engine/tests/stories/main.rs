@@ -34,5 +34,6 @@ mod stalling;
 mod submitting;
 mod suspending;
 mod timing;
+mod tracing;
 mod transitions;
 mod unconfirmed_starts;

@@ -14,9 +14,7 @@ use tenure_engine::state::{
 };
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
-    Blob, CatchUp, Checkpoint, Condition, Demand, Dependency, DependencyProgress, Devices, EdgeList, Extras,
-    Name, OnBroken, Overlap, Passed, Quantity, Resource, ScheduleProgress, ScheduleSetting, ScheduleState,
-    SkipReason, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, Why,
+    Blob, CatchUp, Checkpoint, Condition, Demand, Dependency, DependencyProgress, Devices, EdgeList, Extras, Name, OnBroken, Overlap, Passed, Quantity, Resource, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, Why, TraceContext,
 };
 
 use super::settings::Setting;
@@ -152,14 +150,22 @@ pub(crate) fn state() -> BoxedStrategy<TaskState> {
     .boxed()
 }
 
+fn trace() -> BoxedStrategy<Box<TraceContext>> {
+    (any::<[u8; 16]>(), any::<[u8; 8]>(), any::<u8>(), text())
+        .prop_map(|(trace_id, parent, flags, state)| {
+            Box::new(TraceContext { trace_id, parent, flags, state })
+        })
+        .boxed()
+}
+
 fn extras() -> BoxedStrategy<Box<Extras>> {
     let checkpoint =
         (any::<u32>(), time(), blob()).prop_map(|(attempt, at, blob)| Checkpoint { attempt, at, blob });
     let plain =
         (of(name()), any::<u64>(), of(id()), of(time()), of(time()), vec(name(), 0..3), of(checkpoint));
 
-    (plain, of(span()), of(devices()))
-        .prop_map(|(plain, suspended_for, devices)| {
+    (plain, of(span()), of(devices()), of(trace()))
+        .prop_map(|(plain, suspended_for, devices, trace)| {
             let (name, fingerprint, parent, not_before, expires_at, crashed_on, checkpoint) = plain;
             let mut extras = Box::new(Extras::default());
             extras.suspended_for = suspended_for.unwrap_or_default();
@@ -171,6 +177,7 @@ fn extras() -> BoxedStrategy<Box<Extras>> {
             extras.crashed_on = crashed_on;
             extras.checkpoint = checkpoint;
             extras.devices = devices;
+            extras.trace = trace;
             extras
         })
         .boxed()

@@ -9,6 +9,7 @@ mod doctor;
 mod explain;
 mod follow;
 mod history;
+mod hooks;
 mod input;
 mod journal;
 mod labels;
@@ -72,6 +73,7 @@ pub(crate) enum Verb {
     Drain(workers::Drain),
     Limits(limits::Limits),
     Schedules(schedules::Schedules),
+    Hooks(hooks::Hooks),
     Pub(Box<publish::Pub>),
     Sub(Box<subscribe::Sub>),
     Topics(topics::Topics),
@@ -134,6 +136,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Verb::Drain(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Limits(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Schedules(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Hooks(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Pub(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Sub(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Topics(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),

@@ -142,14 +142,15 @@ fn task_line(task: &Task, terms: &Terms, after: &[Dependency]) -> String {
             checkpoint,
             devices,
             suspended_for,
+            trace,
             ..
         } = &**extras;
         format!(
-            "{name:?} {fingerprint} {parent:?} {not_before:?} {expires_at:?} {crashed_on:?} {checkpoint:?} {devices:?} {suspended_for:?}"
+            "{name:?} {fingerprint} {parent:?} {not_before:?} {expires_at:?} {crashed_on:?} {checkpoint:?} {devices:?} {suspended_for:?} {trace:?}"
         )
     });
     // Extras that say nothing are as good as none.
-    let extras = extras.filter(|text| text != "None 0 None None None [] None None 0ns");
+    let extras = extras.filter(|text| text != "None 0 None None None [] None None 0ns None");
     format!(
         "{} {:?} {} {} {} {} {} {} {state} {extras:?} {terms:?} {after:?}",
         task.id,
