@@ -4,6 +4,7 @@
 //! the old state, so in recovery the last one wins. The engine passes records by reference at the moment of
 //! the change; the receiver encodes or copies what it needs, so a task in flight costs no allocation.
 
+use crate::array::ArrayRecord;
 use crate::backlog::{Passed, Thresholds};
 use crate::blob::Blob;
 use crate::dependency::Dependency;
@@ -27,6 +28,7 @@ pub enum Change<'a> {
     Worker(&'a WorkerHealth),
     Queue(&'a QueueSetting),
     Limit(&'a LimitSetting),
+    Array(&'a ArrayRecord),
     /// An event without a change of state.
     Nothing,
 }

@@ -1,6 +1,7 @@
 //! Approximate wire size of an answer or an event, so that a component that buffers many of them can limit
 //! their memory.
 
+use crate::array::ArrayInfo;
 use crate::command::{Accepted, Answer, Reply, TaskInfo, WorkerAbout, WorkerInfo};
 use crate::dependency::DependencyInfo;
 use crate::event::{Event, EventData, EventSubject};
@@ -30,6 +31,8 @@ impl Answer {
             Answer::Queues(queues) => queues.iter().map(|queue| NUMBERS + text(&queue.queue)).sum(),
             Answer::Limits(limits) => limits.iter().map(|limit| TEXT + text(&limit.tag)).sum(),
             Answer::Counts(_) => NUMBERS,
+            Answer::Array(array) => array.size(),
+            Answer::Arrays { arrays, .. } => arrays.iter().map(ArrayInfo::size).sum(),
         }
     }
 }
@@ -41,6 +44,7 @@ impl Reply {
             Reply::Submitted(each) => {
                 each.iter().map(|each| each.as_ref().map_or_else(Refusal::size, Accepted::size)).sum()
             }
+            Reply::ArraySubmitted(accepted) => 4 * TEXT + accepted.unserved.as_ref().map_or(0, Why::size),
             Reply::Held(each) | Reply::Registered { held: each, .. } => {
                 each.iter().map(|each| each.as_ref().map_or_else(Refusal::size, |()| 1)).sum()
             }
@@ -99,6 +103,12 @@ impl TaskInfo {
     }
 }
 
+impl ArrayInfo {
+    pub fn size(&self) -> usize {
+        NUMBERS + text(&self.queue) + text(&self.submitter) + optional(self.name.as_deref())
+    }
+}
+
 impl Terms {
     pub fn size(&self) -> usize {
         text(&self.namespace)
@@ -130,6 +140,9 @@ impl Event {
             EventSubject::Worker { namespace, worker: name }
             | EventSubject::Queue { namespace, queue: name }
             | EventSubject::Tag { namespace, tag: name } => text(namespace) + text(name),
+            EventSubject::Array { id: _, namespace, queue, submitter, name } => {
+                text(namespace) + text(queue) + text(submitter) + optional(name.as_deref())
+            }
         };
         let kind = match &self.kind {
             EventData::Submitted { unserved } => unserved.as_ref().map_or(0, Why::size),
@@ -170,7 +183,10 @@ impl Event {
             | EventData::QueueBacklog { .. }
             | EventData::QueueBacklogCleared { .. }
             | EventData::QueueThresholdsSet { .. }
-            | EventData::LimitSet { .. } => 0,
+            | EventData::LimitSet { .. }
+            | EventData::ArraySubmitted { .. }
+            | EventData::ArrayEnded { .. }
+            | EventData::ArrayLimitSet { .. } => 0,
         };
         NUMBERS + about + kind
     }

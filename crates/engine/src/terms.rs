@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
+use crate::array::{ArrayTerms, Element};
 use crate::dependency::OnBroken;
+use crate::id::TaskId;
 use crate::limits::{NEEDS_MAX, TAGS_MAX};
 use crate::name::{self, Name};
 use crate::refusal::Refusal;
@@ -83,6 +85,8 @@ pub struct Terms {
     pub abandon_after: Option<Duration>,
     /// What happens if a dependency ends otherwise than it should.
     pub on_broken: OnBroken,
+    /// The array of which the task is an element.
+    pub array: Option<ArrayTerms>,
 }
 
 impl Terms {
@@ -104,7 +108,13 @@ impl Terms {
             cancel_timeout: None,
             abandon_after: None,
             on_broken: OnBroken::default(),
+            array: None,
         }
+    }
+
+    /// The place of the task with this id in its array.
+    pub fn element(&self, task: TaskId) -> Option<Element> {
+        self.array.map(|array| Element { array: array.id, index: array.index(task) })
     }
 
     /// Sorts needs and tags, so that equal terms compare equal.

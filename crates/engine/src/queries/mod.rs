@@ -1,5 +1,6 @@
 //! One file per query. Queries change nothing.
 
+mod arrays;
 mod explain;
 mod list;
 mod overview;
@@ -26,6 +27,9 @@ impl Engine {
             Query::Worker { worker } => Ok(self.one_worker(peer, worker)),
             Query::Limits => Ok(self.list_limits(peer)),
             Query::Counts => Ok(self.counts(peer)),
+            Query::Array { array } => self.show_array(peer, *array),
+            Query::FindArray { name } => self.find_array(peer, name),
+            Query::Arrays { cursor, limit } => self.list_arrays(peer, *cursor, *limit),
         }
     }
 }

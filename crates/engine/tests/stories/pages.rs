@@ -128,6 +128,7 @@ fn whys() -> Vec<Why> {
         Why::NoWorkerAsks { workers: 1 },
         Why::AwaitingAcceptance { worker: "w".into(), since: at },
         Why::AwaitingDisk,
+        Why::ArrayLimit { array: TaskId::from_u128(1), limit: 1, in_use: 1 },
     ]
 }
 
@@ -149,6 +150,7 @@ fn number_of_why(why: &Why) -> usize {
         Why::NoWorkerAsks { .. } => 13,
         Why::AwaitingAcceptance { .. } => 14,
         Why::AwaitingDisk => 15,
+        Why::ArrayLimit { .. } => 16,
     }
 }
 
@@ -201,6 +203,9 @@ fn kinds() -> Vec<EventData> {
         EventData::QueueBacklogCleared { threshold: Threshold::Age, depth: 0, age: Duration::ZERO },
         EventData::QueueThresholdsSet { depth: None, age: None },
         EventData::LimitSet { limit: None },
+        EventData::ArraySubmitted { size: 1 },
+        EventData::ArrayEnded { completed: 1, failed: 0, cancelled: 0 },
+        EventData::ArrayLimitSet { limit: None },
     ]
 }
 
@@ -233,7 +238,11 @@ fn fields(kind: &EventData) -> &'static [&'static str] {
         EventData::QueueBacklog { threshold: _, depth: _, age: _ }
         | EventData::QueueBacklogCleared { threshold: _, depth: _, age: _ } => &["threshold", "depth", "age"],
         EventData::QueueThresholdsSet { depth: _, age: _ } => &["depth", "age"],
-        EventData::LimitSet { limit: _ } => &["limit"],
+        EventData::LimitSet { limit: _ } | EventData::ArrayLimitSet { limit: _ } => &["limit"],
+        EventData::ArraySubmitted { size: _ } => &["size"],
+        EventData::ArrayEnded { completed: _, failed: _, cancelled: _ } => {
+            &["completed", "failed", "cancelled"]
+        }
         EventData::Released
         | EventData::DependenciesMet
         | EventData::Due
@@ -342,6 +351,8 @@ fn numbers_on_the_page_are_those_of_the_engine() {
         limits::NEEDS_MAX,
         limits::TAGS_MAX,
         limits::AFTER_MAX,
+        limits::ARRAY_SIZE_MAX,
+        limits::ARRAYS_MAX,
         limits::WORKER_QUEUES_MAX,
         limits::WORKER_CAPABILITIES_MAX,
         limits::SLOTS_MAX as usize,

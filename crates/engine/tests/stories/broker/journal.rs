@@ -2,7 +2,7 @@
 
 use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
 use tenure_engine::{
-    Change, Dependency, Engine, Event, Restore, Settings, Task, TaskState, Terms, Timestamp,
+    ArrayRecord, Change, Dependency, Engine, Event, Restore, Settings, Task, TaskState, Terms, Timestamp,
 };
 
 #[derive(Default)]
@@ -17,6 +17,7 @@ pub(crate) enum Kept {
     Worker(WorkerHealth),
     Queue(QueueSetting),
     Limit(LimitSetting),
+    Array(Box<ArrayRecord>),
     Nothing,
 }
 
@@ -60,6 +61,7 @@ pub(crate) fn keep(change: Change<'_>) -> Kept {
         Change::Worker(health) => Kept::Worker(health.clone()),
         Change::Queue(setting) => Kept::Queue(setting.clone()),
         Change::Limit(setting) => Kept::Limit(setting.clone()),
+        Change::Array(record) => Kept::Array(Box::new(record.clone())),
         Change::Nothing => Kept::Nothing,
     }
 }
@@ -73,6 +75,7 @@ pub(crate) fn apply(restore: &mut Restore, kept: Kept) {
         Kept::Worker(health) => restore.worker(health),
         Kept::Queue(setting) => restore.queue(setting),
         Kept::Limit(setting) => restore.limit(&setting),
+        Kept::Array(record) => restore.array(*record),
         Kept::Nothing => {}
     }
 }

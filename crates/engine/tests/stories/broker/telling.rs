@@ -34,6 +34,8 @@ fn tell_event(event: &Event) -> String {
         EventSubject::Worker { worker, .. } => worker.to_string(),
         EventSubject::Queue { queue, .. } => format!("queue {queue}"),
         EventSubject::Tag { tag, .. } => format!("tag {tag}"),
+        EventSubject::Array { name: Some(name), .. } => format!("array {name}"),
+        EventSubject::Array { id, .. } => format!("array {}", label(*id)),
     };
     format!("{about} {}", tell_kind(&event.kind))
 }
@@ -110,6 +112,11 @@ fn tell_kind(kind: &EventData) -> String {
             let age = age.map_or("none".into(), |age| format!("{} ms", age.as_millis()));
             format!("thresholds: depth {depth}, age {age}")
         }
+        EventData::ArraySubmitted { size } => format!("submitted with {size} elements"),
+        EventData::ArrayEnded { completed, failed, cancelled } => {
+            format!("ended: {completed} completed, {failed} failed, {cancelled} cancelled")
+        }
+        EventData::ArrayLimitSet { limit } => format!("limited to {limit:?}"),
         EventData::LimitSet { limit: Some(limit) } => format!("limited to {limit}"),
         EventData::LimitSet { limit: None } => "unlimited".into(),
     }
