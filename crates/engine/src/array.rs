@@ -99,6 +99,8 @@ pub struct ArrayRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayEnd {
     pub at: Timestamp,
+    /// The event of the end.
+    pub event: u64,
     /// Completed if all elements are, failed if one is, else cancelled.
     pub state: StateName,
 }

@@ -32,7 +32,7 @@ use crate::mailbox::{Mailbox, UnreadBytes};
 use crate::outbox::{Bundle, Outbox, OutboxItem};
 use crate::principal::Principal;
 use crate::queue_flow::QueueFlows;
-use crate::request::{Ask, Delivery, Done, Request, Response, Submission};
+use crate::request::{ArraySubmission, Ask, Delivery, Done, Request, Response, Submission};
 use crate::settings::UnreadLimits;
 use crate::stats::{QueueFigures, Stats};
 use crate::task_logs::{LogPiece, PIECE_BYTES_MAX, TaskLogs};
@@ -184,6 +184,7 @@ impl Core {
         }
         let reply = match ask.request {
             Request::Submit(submissions) => self.submit(now, &peer, submissions),
+            Request::SubmitArray(submission) => self.submit_array(now, &peer, *submission),
             Request::Complete(done) => self.complete(now, &peer, &done),
             Request::Fail { mut failure, result } => {
                 failure.result = self.blob(&result);
@@ -207,6 +208,7 @@ impl Core {
             Request::Logs { .. } => Err(Refusal::BadValue { what: "logs", why: "are read by the runtime" }),
             Request::Command(
                 Command::Submit(_)
+                | Command::SubmitArray(_)
                 | Command::Complete(_)
                 | Command::Fail(_)
                 | Command::Confirm { .. }
@@ -463,6 +465,33 @@ impl Core {
             }
         }
         Ok(reply)
+    }
+
+    fn submit_array(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        submission: ArraySubmission,
+    ) -> Result<Response, Refusal> {
+        if self.draining {
+            return Err(Refusal::Draining);
+        }
+        if self.disk_full {
+            return Err(Refusal::DiskFull);
+        }
+        let ArraySubmission { mut array, body, bodies } = submission;
+        array.task.body = self.batches.blob(&body);
+        array.bodies = bodies.iter().map(|body| self.batches.blob(body)).collect();
+        let blobs: Vec<Blob> = std::iter::once(array.task.body).chain(array.bodies.iter().copied()).collect();
+        let reply = self.command(now, peer, Command::SubmitArray(Box::new(array)));
+        let is_used = matches!(
+            &reply,
+            Ok(Response::Command(Reply::ArraySubmitted(accepted))) if !accepted.known
+        );
+        if !is_used {
+            blobs.into_iter().filter(|blob| !blob.is_empty()).for_each(|blob| self.batches.dead(blob));
+        }
+        reply
     }
 
     fn complete(&mut self, now: Timestamp, peer: &Peer, done: &[Done]) -> Result<Response, Refusal> {

@@ -53,7 +53,8 @@ pub use mailbox::{Mailbox, UnreadBytes};
 pub use principal::Principal;
 pub use queue_flow::QueueFlow;
 pub use request::{
-    Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch, fresh_id,
+    ArraySubmission, Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch,
+    fresh_id,
 };
 pub use rights::{KeyspaceAct, Needs, Right, Rights, TopicAct};
 pub use runtime::Hub;
@@ -64,9 +65,9 @@ pub use task_logs::{KeptPiece, LogPiece, OutputStream, PrintedPage, TaskLogSaver
 /// The engine's types, for doors.
 pub mod words {
     pub use tenure_engine::command::{
-        Accepted, Answer, AttemptFailure, Command, Completion, Counts, Cursor, Gauges, Held, LimitInfo,
-        ListQuery, Move, NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, TaskInfo, Unnamed,
-        WorkerAbout, WorkerInfo, WorkerSpec, WorkerStats,
+        Accepted, Answer, ArrayCursor, AttemptFailure, Command, Completion, Counts, Cursor, Gauges, Held,
+        LimitInfo, ListQuery, Move, NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, TaskInfo,
+        Unnamed, WorkerAbout, WorkerInfo, WorkerSpec, WorkerStats,
     };
     pub use tenure_engine::dependency::{
         After, AfterTask, Condition, DependencyInfo, DependencyProgress, OnBroken,
@@ -80,8 +81,9 @@ pub mod words {
     };
     pub use tenure_engine::terms::{Backoff, OnLost, Terms};
     pub use tenure_engine::{
-        Blob, Checkpoint, DEFAULT_NAMESPACE, Name, NotAnId, Passed, Refusal, SessionId, Settings, TaskId,
-        Threshold, Thresholds, Timestamp, UNSAID, WaitedFor, Why, is_invisible,
+        ArrayAccepted, ArrayInfo, Blob, Checkpoint, DEFAULT_NAMESPACE, Element, Name, NewArray, NotAnId,
+        Passed, Refusal, SessionId, Settings, TaskId, Threshold, Thresholds, Timestamp, UNSAID, WaitedFor,
+        Why, is_invisible,
     };
 }
 

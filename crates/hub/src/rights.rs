@@ -133,7 +133,7 @@ impl Request {
     /// The right that this request needs.
     pub fn needs(&self) -> Needs {
         match self {
-            Request::Submit(_) => Needs::Right(Right::Submit),
+            Request::Submit(_) | Request::SubmitArray(_) => Needs::Right(Right::Submit),
             Request::Complete(_)
             | Request::Fail { .. }
             | Request::Checkpoint { .. }
@@ -159,6 +159,8 @@ impl Request {
 fn command_needs(command: &Command) -> Needs {
     match command {
         Command::Submit(_)
+        | Command::SubmitArray(_)
+        | Command::LimitArray { .. }
         | Command::Release { .. }
         | Command::Cancel { .. }
         | Command::Pause { .. }

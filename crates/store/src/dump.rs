@@ -137,6 +137,7 @@ fn event_line(event: &Event) -> String {
         EventSubject::Worker { namespace, worker } => format!("worker {worker} of {namespace}"),
         EventSubject::Queue { namespace, queue } => format!("queue {queue} of {namespace}"),
         EventSubject::Tag { namespace, tag } => format!("tag {tag} of {namespace}"),
+        EventSubject::Array { id, queue, .. } => format!("array {id} queue {queue}"),
     };
     format!("event {} at {} {} {about}", event.seq, event.at, event.kind.as_str())
 }
@@ -168,6 +169,11 @@ fn change_line(change: &ChangeView, terms: &[Arc<Terms>]) -> Option<String> {
         }
         ChangeView::Setting(Setting::Limit(limit)) => {
             format!("limit of tag {} of {} {:?}", limit.tag, limit.namespace, limit.limit)
+        }
+        ChangeView::Setting(Setting::Array(array)) => {
+            let body = format!("{} bytes at {}", array.body.bytes(), array.body.at());
+            let (id, size, limit) = (array.id, array.size, array.limit);
+            format!("array {id} queue {} size {size} limit {limit:?} body {body}", array.queue)
         }
     })
 }

@@ -56,6 +56,11 @@ words! {
 
         // About a tag.
         LimitSet = "limit-set",
+
+        // About an array.
+        ArraySubmitted = "array-submitted",
+        ArrayEnded = "array-ended",
+        ArrayLimitSet = "array-limit-set",
     }
 }
 
@@ -131,5 +136,15 @@ message! {
         depth: Option<u64>,
         /// How long one task has been ready, or the threshold.
         age_ms: Option<u64>,
+        /// The array that the event is about, or whose element it is about, and the index of that element.
+        array: Option<TaskId>,
+        index: Option<u32>,
+        /// The name of the array.
+        name: Option<Name>,
+        /// How many elements an array has, and how many of them ended in which way.
+        size: Option<u32>,
+        completed: Option<u32>,
+        failed: Option<u32>,
+        cancelled: Option<u32>,
     }
 }

@@ -124,6 +124,9 @@ row! {
         checkpoint_bytes: u64,
         /// The tasks it waited for; the worker can fetch their results.
         after: Vec<DependencyInfo>,
+        /// The array of which it is an element, and its index there.
+        array: Option<TaskId>,
+        index: u32,
     }
 }
 
@@ -166,6 +169,9 @@ message! {
         terms: Terms,
         parent: Option<TaskId>,
         children: u32,
+        /// The array of which it is an element, and its index there.
+        array: Option<TaskId>,
+        index: Option<u32>,
         /// The tasks that it waits or waited for.
         after: Vec<DependencyInfo>,
         priority: i32,

@@ -27,6 +27,7 @@ words! {
         NoWorkerAsks = "nobody-asks",
         AwaitingAcceptance = "awaiting-acceptance",
         AwaitingDisk = "awaiting-disk",
+        ArrayLimit = "array-limit",
     }
 }
 
@@ -51,6 +52,8 @@ message! {
         /// How many tasks it waits for, and some of them.
         open: Option<u32>,
         some: Vec<WaitedFor>,
+        /// The array that is at its limit.
+        array: Option<TaskId>,
     }
 }
 
@@ -82,6 +85,7 @@ impl Why {
             in_use: None,
             open: None,
             some: Vec::new(),
+            array: None,
         }
     }
 }

@@ -124,8 +124,17 @@ fn new_task() -> impl Strategy<Value = NewTask> {
 
 fn assignment() -> impl Strategy<Value = Assignment> {
     let rest = (time(), option::of(name()), option::of(id()), any::<u16>(), any::<u16>(), any::<u64>());
-    (id(), any::<u32>(), body(), any::<u32>(), any::<i32>(), rest, vec(dependency(), 0..3)).prop_map(
-        |(task, attempt, body, terms, priority, rest, after)| {
+    (
+        id(),
+        any::<u32>(),
+        body(),
+        any::<u32>(),
+        any::<i32>(),
+        rest,
+        vec(dependency(), 0..3),
+        (option::of(id()), any::<u32>()),
+    )
+        .prop_map(|(task, attempt, body, terms, priority, rest, after, (array, index))| {
             let (submitted_at, name, parent, crashes, failures, checkpoint_bytes) = rest;
             Assignment {
                 task,
@@ -140,9 +149,10 @@ fn assignment() -> impl Strategy<Value = Assignment> {
                 failures,
                 checkpoint_bytes,
                 after,
+                array,
+                index,
             }
-        },
-    )
+        })
 }
 
 fn held() -> impl Strategy<Value = Held> {

@@ -44,6 +44,7 @@ pub(super) fn dependency(info: &DependencyInfo) -> wire_task::DependencyInfo {
 
 /// A task, with its body and the index of its terms in the frame.
 pub(crate) fn assignment(assignment: Assignment, body: Bytes, terms: u32) -> wire_task::Assignment {
+    let element = assignment.terms.element(assignment.task);
     wire_task::Assignment {
         task: task(assignment.task),
         attempt: assignment.attempt,
@@ -57,6 +58,8 @@ pub(crate) fn assignment(assignment: Assignment, body: Bytes, terms: u32) -> wir
         failures: assignment.failures,
         checkpoint_bytes: u64::from(assignment.checkpoint.bytes()),
         after: assignment.after.iter().map(dependency).collect(),
+        array: element.map(|element| task(element.array)),
+        index: element.map_or(0, |element| element.index),
     }
 }
 

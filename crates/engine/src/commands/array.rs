@@ -25,7 +25,7 @@ impl Engine {
             array.record.end = None;
             return;
         }
-        array.record.end = Some(ArrayEnd { at: now, state: array.outcome() });
+        array.record.end = Some(ArrayEnd { at: now, event: self.next_event, state: array.outcome() });
         let totals = array.totals();
         let of = |state: StateName| totals[state as usize] as u32;
         let kind = EventData::ArrayEnded {

@@ -43,6 +43,13 @@ pub(crate) fn event(
             EventSubject::Queue { namespace: page.name(&mut take)?, queue: page.name(&mut take)? }
         }
         AboutView::Tag => EventSubject::Tag { namespace: page.name(&mut take)?, tag: page.name(&mut take)? },
+        AboutView::Array => EventSubject::Array {
+            id: take.id()?,
+            namespace: page.name(&mut take)?,
+            queue: page.name(&mut take)?,
+            submitter: page.name(&mut take)?,
+            name: page.maybe_name(&mut take)?,
+        },
     };
     let kind = take_kind(&mut take, page)?;
     if !take.is_empty() {
@@ -60,6 +67,13 @@ pub(super) fn encode_event(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base
         | EventSubject::Tag { namespace, tag: name } => {
             put_name(out, book, namespace);
             put_name(out, book, name);
+        }
+        EventSubject::Array { id, namespace, queue, submitter, name } => {
+            out.extend_from_slice(id.as_bytes());
+            for name in [namespace, queue, submitter] {
+                put_name(out, book, name);
+            }
+            put::varint(out, name.as_ref().map_or(0, |name| u64::from(book.name(name)) + 1));
         }
     }
     encode_kind(out, book, base, &event.kind);
@@ -147,7 +161,15 @@ fn encode_kind(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, kind: &Eve
             put::span(out, *age);
         }
         EventData::QueueThresholdsSet { depth, age } => encode_thresholds(out, *depth, *age),
-        EventData::LimitSet { limit } => put::varint(out, limit.map_or(0, |limit| u64::from(limit) + 1)),
+        EventData::LimitSet { limit } | EventData::ArrayLimitSet { limit } => {
+            put::varint(out, limit.map_or(0, |limit| u64::from(limit) + 1));
+        }
+        EventData::ArraySubmitted { size } => put::varint(out, u64::from(*size)),
+        EventData::ArrayEnded { completed, failed, cancelled } => {
+            for number in [completed, failed, cancelled] {
+                put::varint(out, u64::from(*number));
+            }
+        }
     }
 }
 
@@ -193,6 +215,9 @@ fn kind_code(kind: &EventData) -> u8 {
         EventData::QueueBacklogCleared { .. } => 65,
         EventData::QueueThresholdsSet { .. } => 66,
         EventData::LimitSet { .. } => 80,
+        EventData::ArraySubmitted { .. } => 90,
+        EventData::ArrayEnded { .. } => 91,
+        EventData::ArrayLimitSet { .. } => 92,
     }
 }
 
@@ -266,6 +291,12 @@ fn take_kind(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<EventData, Ma
             EventData::QueueThresholdsSet { depth, age }
         }
         80 => EventData::LimitSet { limit: take_limit_number(take)? },
+        90 => EventData::ArraySubmitted { size: take.small()? },
+        91 => {
+            let (completed, failed) = (take.small()?, take.small()?);
+            EventData::ArrayEnded { completed, failed, cancelled: take.small()? }
+        }
+        92 => EventData::ArrayLimitSet { limit: take_limit_number(take)? },
         _ => return Err(Malformed("an unknown kind of event")),
     })
 }
@@ -351,6 +382,11 @@ fn encode_why(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, why: Option
             put::varint(out, u64::from(*limit));
             put::varint(out, u64::from(*in_use));
         }
+        Why::ArrayLimit { array, limit, in_use } => {
+            out.extend_from_slice(array.as_bytes());
+            put::varint(out, u64::from(*limit));
+            put::varint(out, u64::from(*in_use));
+        }
         Why::AllFull { workers, slots } => {
             put::varint(out, u64::from(*workers));
             put::varint(out, u64::from(*slots));
@@ -363,7 +399,7 @@ fn encode_why(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, why: Option
 }
 
 /// The codes are part of the format, whatever the order of the states.
-fn state_code(state: StateName) -> u8 {
+pub(super) fn state_code(state: StateName) -> u8 {
     match state {
         StateName::Created => 0,
         StateName::Delayed => 1,
@@ -376,6 +412,12 @@ fn state_code(state: StateName) -> u8 {
         StateName::Cancelled => 8,
         StateName::Waiting => 9,
     }
+}
+
+pub(super) fn take_state_name(take: &mut Take<'_>) -> Result<StateName, Malformed> {
+    let code = take.byte()?;
+    let state = StateName::ALL.into_iter().find(|state| state_code(*state) == code);
+    state.ok_or(Malformed("an unknown state of a task"))
 }
 
 fn why_code(why: &Why) -> u8 {
@@ -396,6 +438,7 @@ fn why_code(why: &Why) -> u8 {
         Why::AwaitingAcceptance { .. } => 14,
         Why::AwaitingDisk => 15,
         Why::Dependencies { .. } => 16,
+        Why::ArrayLimit { .. } => 22,
     }
 }
 
@@ -403,11 +446,7 @@ fn take_why(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Option<Why>, M
     let base = &page.base;
     Ok(Some(match take.byte()? {
         0 => return Ok(None),
-        1 => {
-            let code = take.byte()?;
-            let state = StateName::ALL.into_iter().find(|state| state_code(*state) == code);
-            Why::NotWaiting { state: state.ok_or(Malformed("an unknown state of a task"))? }
-        }
+        1 => Why::NotWaiting { state: take_state_name(take)? },
         2 => Why::Held,
         3 => Why::NotBefore { until: take.time(base)? },
         4 => Why::Paused,
@@ -423,6 +462,7 @@ fn take_why(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Option<Why>, M
         14 => Why::AwaitingAcceptance { worker: page.name(take)?, since: take.time(base)? },
         15 => Why::AwaitingDisk,
         16 => Why::Dependencies { open: take.small()?, some: Vec::new() },
+        22 => Why::ArrayLimit { array: take.id()?, limit: take.small()?, in_use: take.small()? },
         _ => return Err(Malformed("an unknown reason for waiting")),
     }))
 }

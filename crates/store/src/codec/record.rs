@@ -5,6 +5,7 @@ use tenure_engine::event::{Event, EventSubject};
 use tenure_engine::{Change, TermsKey};
 
 use super::Base;
+use super::array;
 use super::dictionary::Dictionary;
 use super::event::encode_event;
 use super::page::RecordPage;
@@ -30,6 +31,7 @@ pub(crate) enum AboutView {
     Worker,
     Queue,
     Tag,
+    Array,
 }
 
 /// The content of a record without its event.
@@ -92,6 +94,10 @@ pub(crate) fn encode_record(
             put::measured(out, |out| settings::encode_limit(out, book, limit));
             settings::LIMIT
         }
+        Change::Array(array) => {
+            put::measured(out, |out| array::encode_array(out, book, base, array));
+            settings::ARRAY
+        }
     };
     out[head] = about_code(event) | code << CHANGE_SHIFT;
 }
@@ -104,6 +110,7 @@ pub(crate) fn next_record<'a>(take: &mut Take<'a>) -> Result<RecordView<'a>, Mal
         2 => AboutView::Worker,
         3 => AboutView::Queue,
         4 => AboutView::Tag,
+        5 => AboutView::Array,
         _ => return Err(Malformed("a record is about something unknown")),
     };
     let event = if about == AboutView::Nothing { &[][..] } else { take.measured()? };
@@ -155,5 +162,6 @@ fn about_code(event: Option<&Event>) -> u8 {
         Some(EventSubject::Worker { .. }) => 2,
         Some(EventSubject::Queue { .. }) => 3,
         Some(EventSubject::Tag { .. }) => 4,
+        Some(EventSubject::Array { .. }) => 5,
     }
 }

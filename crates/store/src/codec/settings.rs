@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
-use tenure_engine::{Change, Passed, Thresholds};
+use tenure_engine::{ArrayRecord, Change, Passed, Thresholds};
 
 use super::Base;
+use super::array::{encode_array, take_array};
 use super::dictionary::Dictionary;
 use super::page::RecordPage;
 use super::put;
@@ -16,6 +17,7 @@ pub(crate) enum Setting {
     Worker(WorkerHealth),
     Queue(QueueSetting),
     Limit(LimitSetting),
+    Array(Box<ArrayRecord>),
 }
 
 pub(super) const WORKER: u8 = 3;
@@ -26,6 +28,7 @@ const WORKER_WITH_PROFILE: u8 = 6;
 /// A queue with its own thresholds or a backlog. The encoding of other queues is unchanged from older
 /// versions.
 const QUEUE_WITH_THRESHOLDS: u8 = 7;
+pub(super) const ARRAY: u8 = 10;
 
 /// A setting with its code in front, as in a snapshot. Skips tasks and empty changes, which are not settings.
 pub(crate) fn encode_setting(
@@ -46,6 +49,10 @@ pub(crate) fn encode_setting(
         Change::Limit(limit) => {
             out.push(LIMIT);
             encode_limit(out, book, limit);
+        }
+        Change::Array(array) => {
+            out.push(ARRAY);
+            encode_array(out, book, base, array);
         }
         Change::Task { .. } | Change::Nothing => return false,
     }
@@ -83,6 +90,7 @@ pub(super) fn take_setting(
             Ok(Setting::Queue(queue))
         }
         LIMIT => take_limit(take, page).map(Setting::Limit),
+        ARRAY => Ok(Setting::Array(Box::new(take_array(take, page)?))),
         _ => Err(Malformed("an unknown kind of setting")),
     }
 }

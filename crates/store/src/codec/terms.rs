@@ -2,7 +2,7 @@
 //! bytes and recovery decodes each set once.
 
 use tenure_engine::terms::{Backoff, OnLost};
-use tenure_engine::{Name, OnBroken, Terms};
+use tenure_engine::{ArrayTerms, Name, OnBroken, Terms};
 
 use super::fields::{encode_field, take_fields};
 use super::put;
@@ -53,6 +53,7 @@ fn encode_later_terms(out: &mut Vec<u8>, terms: &Terms) {
 }
 
 const ON_BROKEN: u8 = 1;
+const ARRAY: u8 = 7;
 
 /// Behind the later terms. Terms of version 1 have none of these.
 fn encode_optional_terms(out: &mut Vec<u8>, terms: &Terms) {
@@ -63,6 +64,13 @@ fn encode_optional_terms(out: &mut Vec<u8>, terms: &Terms) {
                 OnBroken::Run => 1,
                 OnBroken::Hold => 2,
             });
+        });
+    }
+    if let Some(array) = terms.array {
+        encode_field(out, ARRAY, |out| {
+            out.extend_from_slice(array.id.as_bytes());
+            put::varint(out, u64::from(array.first));
+            put::varint(out, u64::from(array.step));
         });
     }
 }
@@ -76,6 +84,9 @@ fn decode_optional_term(tag: u8, take: &mut Take<'_>, terms: &mut Terms) -> Resu
                 2 => OnBroken::Hold,
                 _ => return Err(Malformed("an unknown policy for a broken dependency")),
             };
+        }
+        ARRAY => {
+            terms.array = Some(ArrayTerms { id: take.id()?, first: take.small()?, step: take.small()? });
         }
         _ => return Err(Malformed("an unknown field of a task's terms")),
     }

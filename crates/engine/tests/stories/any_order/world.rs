@@ -195,6 +195,9 @@ impl World {
             let blobs = Which::ALL.map(|which| which.of(task));
             self.freed.extend(blobs.into_iter().filter(|blob| !blob.is_empty()).map(Blob::at));
         }
+        let shared = self.mirror.kept_arrays().map(|array| &array.record);
+        let gone = shared.filter(|record| !engine.arrays().any(|known| known.id == record.id));
+        self.freed.extend(gone.map(|record| record.body).filter(|body| !body.is_empty()).map(Blob::at));
         // What became due meanwhile is told with the first tick.
         while self.broker.step(self.broker.now) {
             self.absorb(None);
