@@ -81,9 +81,9 @@ pub mod words {
     };
     pub use tenure_engine::terms::{Backoff, OnLost, Terms};
     pub use tenure_engine::{
-        ArrayAccepted, ArrayInfo, Blob, Checkpoint, DEFAULT_NAMESPACE, Element, Name, NewArray, NotAnId,
-        Passed, Refusal, SessionId, Settings, TaskId, Threshold, Thresholds, Timestamp, UNSAID, WaitedFor,
-        Why, is_invisible,
+        ArrayAccepted, ArrayInfo, ArrayTerms, Blob, Checkpoint, DEFAULT_NAMESPACE, Element, Name, NewArray,
+        NotAnId, Passed, Refusal, SessionId, Settings, TaskId, Threshold, Thresholds, Timestamp, UNSAID,
+        WaitedFor, Why, is_invisible,
     };
 }
 

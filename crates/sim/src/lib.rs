@@ -6,6 +6,7 @@
 //! what was promised and inspects the broker again and again. A seed that breaks a promise replays exactly. Topics
 //! (`topics/`) have their own world with the same seed.
 
+mod arrays;
 mod broker;
 mod client;
 mod keys;

@@ -26,6 +26,8 @@ fn context(task: u8, on_lost: OnLost) -> Context {
         failures: 0,
         checkpoint_bytes: 0,
         after: Vec::new(),
+        array: None,
+        index: 0,
     };
     Context::new(assignment, Arc::new(terms), Arc::new(WorkerOutbox::default()))
 }

@@ -67,6 +67,9 @@ pub(crate) fn why(reason: &Why) -> pb::Why {
             vec![("worker", worker.to_string()), ("until", until.to_string())]
         }
         Why::Draining { workers } | Why::NoWorkerAsks { workers } => vec![("workers", workers.to_string())],
+        Why::ArrayLimit { array, limit, in_use } => {
+            vec![("array", array.to_string()), ("limit", limit.to_string()), ("in_use", in_use.to_string())]
+        }
         Why::TagLimit { tag, limit, in_use } => {
             vec![("tag", tag.to_string()), ("limit", limit.to_string()), ("in_use", in_use.to_string())]
         }

@@ -11,7 +11,7 @@ use crate::proto::tenure::v1::watch_response::News;
 pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
 
 /// All kinds of events there are.
-pub(super) const KINDS: [&str; 39] = [
+pub(super) const KINDS: [&str; 42] = [
     "submitted",
     "released",
     "dependencies-met",
@@ -51,18 +51,33 @@ pub(super) const KINDS: [&str; 39] = [
     "queue-backlog-cleared",
     "queue-thresholds-set",
     "limit-set",
+    "array-submitted",
+    "array-ended",
+    "array-limit-set",
 ];
 
 pub(crate) fn event(event: &Event) -> News {
     let (task, attempt) = match &event.about {
         EventSubject::Task { id, attempt, terms: _ } => (id.to_string(), *attempt),
-        EventSubject::Worker { .. } | EventSubject::Queue { .. } | EventSubject::Tag { .. } => {
-            (String::new(), 0)
-        }
+        EventSubject::Worker { .. }
+        | EventSubject::Queue { .. }
+        | EventSubject::Tag { .. }
+        | EventSubject::Array { .. } => (String::new(), 0),
     };
     let mut detail = detail(&event.kind);
     if let EventSubject::Tag { tag, .. } = &event.about {
         detail.get_or_insert_default().tag = tag.to_string();
+    }
+    if let EventSubject::Array { id, name, .. } = &event.about {
+        let detail = detail.get_or_insert_default();
+        detail.array = id.to_string();
+        detail.name = text(name.as_deref());
+    } else if let EventSubject::Task { id, terms, .. } = &event.about
+        && let Some(element) = terms.element(*id)
+    {
+        let detail = detail.get_or_insert_default();
+        detail.array = element.array.to_string();
+        detail.index = Some(element.index);
     }
     News::Event(pb::Event {
         seq: event.seq,
@@ -140,7 +155,16 @@ fn detail(kind: &EventData) -> Option<pb::EventDetail> {
         EventData::QueueThresholdsSet { depth, age } => {
             pb::EventDetail { depth: depth.map(u64::from), age_ms: age.map(span), ..blank() }
         }
-        EventData::LimitSet { limit } => pb::EventDetail { limit: *limit, ..blank() },
+        EventData::LimitSet { limit } | EventData::ArrayLimitSet { limit } => {
+            pb::EventDetail { limit: *limit, ..blank() }
+        }
+        EventData::ArraySubmitted { size } => pb::EventDetail { size: Some(*size), ..blank() },
+        EventData::ArrayEnded { completed, failed, cancelled } => pb::EventDetail {
+            completed: Some(*completed),
+            failed: Some(*failed),
+            cancelled: Some(*cancelled),
+            ..blank()
+        },
         EventData::Released
         | EventData::DependenciesMet
         | EventData::Due

@@ -45,6 +45,10 @@ fn subject(event: &Event) -> Markup {
         EventSubject::Queue { queue, .. } => {
             html! { "queue " a href={ "/queues/" (escaped(queue)) } { (queue) } }
         }
+        EventSubject::Array { id, queue, .. } => html! {
+            "array " span.mono { (short(*id)) } " "
+            a.muted href={ "/tasks?queue=" (escaped(queue)) } { (queue) }
+        },
         EventSubject::Tag { tag, .. } => html! { "tag " a href={ "/tasks?tag=" (escaped(tag)) } { (tag) } },
     }
 }
@@ -90,7 +94,10 @@ pub(super) fn level(kind: &EventData) -> &'static str {
         | EventData::QueuePaused
         | EventData::QueueResumed
         | EventData::QueueThresholdsSet { .. }
-        | EventData::LimitSet { .. } => "plain",
+        | EventData::LimitSet { .. }
+        | EventData::ArraySubmitted { .. }
+        | EventData::ArrayEnded { .. }
+        | EventData::ArrayLimitSet { .. } => "plain",
     }
 }
 
@@ -159,7 +166,11 @@ fn sentence(event: &Event) -> String {
             let parts: Vec<String> = depth.into_iter().chain(age.map(span)).collect();
             if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
         }
-        EventData::LimitSet { limit } => {
+        EventData::ArraySubmitted { size } => counted(u64::from(*size), "task", "tasks"),
+        EventData::ArrayEnded { completed, failed, cancelled } => {
+            format!("{completed} completed, {failed} failed, {cancelled} cancelled")
+        }
+        EventData::LimitSet { limit } | EventData::ArrayLimitSet { limit } => {
             limit.map_or("removed".to_owned(), |limit| format!("at most {limit} at once"))
         }
         EventData::Released

@@ -10,7 +10,7 @@ use super::word::{millis, some_millis, texts, time, wanted};
 pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
 
 /// All kinds of events there are.
-pub(super) const KINDS: [&str; 38] = [
+pub(super) const KINDS: [&str; 41] = [
     "submitted",
     "released",
     "due",
@@ -49,6 +49,9 @@ pub(super) const KINDS: [&str; 38] = [
     "queue-backlog-cleared",
     "queue-thresholds-set",
     "limit-set",
+    "array-submitted",
+    "array-ended",
+    "array-limit-set",
 ];
 
 /// Refuses kinds of events that this broker does not have: the client would wait without end.
@@ -62,8 +65,14 @@ pub(crate) fn check_kinds(filter: &EventFilter) -> Result<(), Refusal> {
 pub(crate) fn event(event: &Event) -> Value {
     let (task, attempt, tag) = match &event.about {
         EventSubject::Task { id, attempt, terms: _ } => (Some(id.to_string()), Some(*attempt), None),
-        EventSubject::Worker { .. } | EventSubject::Queue { .. } => (None, None, None),
+        EventSubject::Worker { .. } | EventSubject::Queue { .. } | EventSubject::Array { .. } => {
+            (None, None, None)
+        }
         EventSubject::Tag { tag, .. } => (None, None, Some(&**tag)),
+    };
+    let index = match &event.about {
+        EventSubject::Task { id, terms, .. } => terms.element(*id).map(|element| element.index),
+        _ => None,
     };
     json!({
         "seq": event.seq,
@@ -75,6 +84,8 @@ pub(crate) fn event(event: &Event) -> Value {
         "submitter": event.submitter().map(|submitter| &**submitter),
         "worker": event.worker().map(|worker| &**worker),
         "tag": tag,
+        "array": event.array().map(|array| array.to_string()),
+        "index": index,
         "more": more(&event.kind),
     })
 }
@@ -127,7 +138,11 @@ fn more(kind: &EventData) -> Value {
         EventData::QueueThresholdsSet { depth, age } => {
             json!({ "depth": depth, "age_ms": some_millis(*age) })
         }
-        EventData::LimitSet { limit } => json!({ "limit": limit }),
+        EventData::LimitSet { limit } | EventData::ArrayLimitSet { limit } => json!({ "limit": limit }),
+        EventData::ArraySubmitted { size } => json!({ "size": size }),
+        EventData::ArrayEnded { completed, failed, cancelled } => {
+            json!({ "completed": completed, "failed": failed, "cancelled": cancelled })
+        }
         EventData::Released
         | EventData::DependenciesMet
         | EventData::Due

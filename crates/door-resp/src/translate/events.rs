@@ -125,6 +125,10 @@ fn event_fields(event: &Event, job: Option<&str>) -> Map<String, Value> {
         EventSubject::Tag { tag, .. } => {
             fields.insert("tag".into(), (**tag).into());
         }
+        EventSubject::Array { id, queue, .. } => {
+            fields.insert("array_id".into(), id.to_string().into());
+            fields.insert("queue".into(), (**queue).into());
+        }
     }
     if let Some(status) = status_after(&event.kind) {
         fields.insert("status".into(), status.into());
@@ -175,7 +179,10 @@ fn status_after(kind: &EventData) -> Option<&'static str> {
         | EventData::QueueBacklog { .. }
         | EventData::QueueBacklogCleared { .. }
         | EventData::QueueThresholdsSet { .. }
-        | EventData::LimitSet { .. } => None,
+        | EventData::LimitSet { .. }
+        | EventData::ArraySubmitted { .. }
+        | EventData::ArrayEnded { .. }
+        | EventData::ArrayLimitSet { .. } => None,
     }
 }
 
@@ -254,7 +261,13 @@ fn add_details(kind: &EventData, fields: &mut Map<String, Value>) {
             add("depth", (*depth).into());
             add("age_seconds", age.map(|age| age.as_secs_f64()).into());
         }
-        EventData::LimitSet { limit } => add("limit", (*limit).into()),
+        EventData::LimitSet { limit } | EventData::ArrayLimitSet { limit } => add("limit", (*limit).into()),
+        EventData::ArraySubmitted { size } => add("size", (*size).into()),
+        EventData::ArrayEnded { completed, failed, cancelled } => {
+            add("completed", (*completed).into());
+            add("failed", (*failed).into());
+            add("cancelled", (*cancelled).into());
+        }
         EventData::Released
         | EventData::DependenciesMet
         | EventData::Due

@@ -181,6 +181,8 @@ impl Inquiry {
             | Answer::ScannedTasks { .. }
             | Answer::ScannedWorkers { .. }
             | Answer::Limits(_)
+            | Answer::Array(_)
+            | Answer::Arrays { .. }
             | Answer::Counts(_) => code("500"),
         }
     }

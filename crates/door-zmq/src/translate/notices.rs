@@ -124,7 +124,10 @@ pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) 
         | EventData::QueueBacklog { .. }
         | EventData::QueueBacklogCleared { .. }
         | EventData::QueueThresholdsSet { .. }
-        | EventData::LimitSet { .. } => Vec::new(),
+        | EventData::LimitSet { .. }
+        | EventData::ArraySubmitted { .. }
+        | EventData::ArrayEnded { .. }
+        | EventData::ArrayLimitSet { .. } => Vec::new(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The subcommands, one file each: their options and what they do.
 
+mod arrays;
 mod backup;
 mod cancel;
 pub(crate) mod completions;
@@ -70,6 +71,7 @@ pub(crate) enum Verb {
     Workers(workers::Workers),
     Drain(workers::Drain),
     Limits(limits::Limits),
+    Arrays(arrays::Arrays),
     Pub(Box<publish::Pub>),
     Sub(Box<subscribe::Sub>),
     Topics(topics::Topics),
@@ -131,6 +133,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Verb::Workers(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Drain(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Limits(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Arrays(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Pub(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Sub(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Topics(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),

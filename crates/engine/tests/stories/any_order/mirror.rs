@@ -247,7 +247,12 @@ impl Mirror {
 
     /// The arrays of which an element is kept.
     pub(crate) fn kept_arrays(&self) -> impl Iterator<Item = &MirrorArray> {
-        let is_kept = |array: &&MirrorArray| array.elements.keys().any(|id| self.tasks.contains_key(id));
+        // Another task may have the id of an element that is gone with its array.
+        let tasks = &self.tasks;
+        let is_element = move |id: &TaskId, array: &MirrorArray| {
+            tasks.get(id).is_some_and(|(_, terms)| terms.array == Some(array.record.terms()))
+        };
+        let is_kept = move |array: &&MirrorArray| array.elements.keys().any(|id| is_element(id, array));
         self.arrays.values().filter(is_kept)
     }
 
