@@ -80,6 +80,17 @@ pub(crate) async fn show(client: &Client, text: &str) -> Result<Found, Failure> 
     }
 }
 
+/// A task, where an array would not do.
+pub(crate) async fn show_task(client: &Client, text: &str) -> Result<TaskInfo, Failure> {
+    match show(client, text).await? {
+        Found::Task(task) => Ok(*task),
+        Found::Array(array) => {
+            let hint = format!("name one of its tasks, such as '{}[{}]'", array.id, array.first);
+            Err(Failure::new(BAD_INPUT, format!("`{text}` is an array: {hint}")))
+        }
+    }
+}
+
 /// The array of this id, if it is one.
 pub(crate) async fn find_array(client: &Client, id: TaskId) -> Result<Option<ArrayInfo>, Failure> {
     match client.array(id).await {

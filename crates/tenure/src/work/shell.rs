@@ -146,7 +146,7 @@ impl Shell {
             id: context.task().to_string(),
             name: context.name().map(ToString::to_string).unwrap_or_default(),
             attempt: context.attempt(),
-            index: context.index().unwrap_or(0),
+            index: context.index().map_or(0, u64::from),
         };
         let sinks = Sinks::open(command.stdout.as_deref(), command.stderr.as_deref(), &names, &cwd);
         let sinks = match sinks {
