@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use tenure_hub::Stats;
 use tenure_hub::words::{
-    Accepted, Blob, Counts, Holding, LimitInfo, QueueInfo, Refusal, StateName, TaskInfo, TaskState, Why,
-    WorkerInfo, WorkerStats,
+    Accepted, ArrayAccepted, ArrayInfo, Blob, Counts, Holding, LimitInfo, QueueInfo, Refusal, StateName,
+    TaskInfo, TaskState, Why, WorkerInfo, WorkerStats,
 };
 
 use super::notice::{dependency, terms};
@@ -110,8 +110,11 @@ pub(crate) fn task_info(info: &TaskInfo) -> pb::Task {
             }))
         }
     };
+    let element = info.terms.element(info.id);
     pb::Task {
         id: info.id.to_string(),
+        array: element.map(|element| element.array.to_string()).unwrap_or_default(),
+        index: element.map(|element| element.index),
         state: info.state.name().to_string(),
         name: text(info.name.as_deref()),
         terms: Some(terms(&info.terms)),
@@ -235,6 +238,33 @@ pub(crate) fn counts(counts: &Counts) -> pb::CountsResponse {
         live_workers: counts.live_workers,
         lost_workers: counts.lost_workers,
         last_event: counts.last_event,
+    }
+}
+
+pub(crate) fn array_accepted(accepted: &ArrayAccepted) -> pb::ArrayAccepted {
+    pb::ArrayAccepted {
+        array: accepted.array.to_string(),
+        size: accepted.size,
+        state: accepted.state.to_string(),
+        known: accepted.known,
+        unserved: accepted.unserved.as_ref().map(why),
+    }
+}
+
+pub(crate) fn array_info(info: &ArrayInfo) -> pb::ArrayInfo {
+    pb::ArrayInfo {
+        id: info.id.to_string(),
+        state: info.state.to_string(),
+        name: text(info.name.as_deref()),
+        queue: info.queue.to_string(),
+        submitter: info.submitter.to_string(),
+        size: info.size,
+        first: info.first,
+        step: info.step,
+        limit: info.limit,
+        submitted_at: info.submitted_at.0,
+        ended_at: info.ended_at.map(|at| at.0),
+        counts: by_state(&info.counts),
     }
 }
 

@@ -39,6 +39,7 @@ pub(super) fn dependency(info: &DependencyInfo) -> pb::Dependency {
 
 /// Work, with its body.
 pub(crate) fn assign(assignment: &Assignment, body: Bytes) -> Message {
+    let element = assignment.terms.element(assignment.task);
     Message::Assign(pb::Assign {
         task: assignment.task.to_string(),
         attempt: assignment.attempt,
@@ -52,6 +53,8 @@ pub(crate) fn assign(assignment: &Assignment, body: Bytes) -> Message {
         failures: u32::from(assignment.failures),
         checkpoint_bytes: u64::from(assignment.checkpoint.bytes()),
         after: assignment.after.iter().map(dependency).collect(),
+        array: element.map(|element| element.array.to_string()).unwrap_or_default(),
+        index: element.map(|element| element.index),
     })
 }
 
