@@ -14,6 +14,7 @@
 #![warn(missing_docs)]
 
 mod address;
+mod array;
 mod builder;
 mod client;
 mod connection;
@@ -42,6 +43,7 @@ mod watch;
 mod worker;
 
 pub use address::{ADDRESSES_MAX, Address, TlsAddress};
+pub use array::ArraySubmission;
 pub use builder::{CONNECT_TIMEOUT, ClientBuilder};
 pub use client::{Client, REQUESTS_MAX, UNSENT_BYTES_MAX};
 pub use connection::{Connection, DIAL_TIMEOUT};
@@ -65,6 +67,7 @@ pub use worker::{
 
 pub use tenure_wire as wire;
 pub use tenure_wire::address::{Answered, Broadcast, Hear};
+pub use tenure_wire::array::{ArrayAccepted, ArrayInfo};
 pub use tenure_wire::event::{Event, EventKind};
 pub use tenure_wire::hello::Welcome;
 pub use tenure_wire::hook::{HookInfo, HookKind, UndeliveredEvent};

@@ -1,6 +1,7 @@
 //! The routes: every method and path of the door, with its handler. One file per resource.
 
 mod acts;
+mod arrays;
 mod bulk;
 mod content;
 mod description;
@@ -111,6 +112,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Key POST "/v1/queues/{queue}/resume" => queues::resume;
         Key PUT "/v1/queues/{queue}/thresholds" => queues::set_thresholds;
         Key DELETE "/v1/queues/{queue}/thresholds" => queues::clear_thresholds;
+        Key GET "/v1/arrays" => arrays::list;
+        Key POST "/v1/arrays" => arrays::submit;
+        Key GET "/v1/arrays/{array}" => arrays::show;
+        Key PUT "/v1/arrays/{array}/limit" => arrays::set_limit;
+        Key DELETE "/v1/arrays/{array}/limit" => arrays::remove_limit;
         Key GET "/v1/limits" => limits::list;
         Key PUT "/v1/limits/{tag}" => limits::set;
         Key DELETE "/v1/limits/{tag}" => limits::remove;

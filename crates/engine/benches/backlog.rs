@@ -11,8 +11,7 @@ use std::time::Instant;
 
 use tenure_engine::command::Completion;
 use tenure_engine::{
-    After, AfterTask, Blob, Change, Command, Condition, Demand, Engine, Event, Held, NewTask, Notice, Output,
-    Peer, Quantity, Resource, SessionId, Settings, TaskId, Timestamp, WorkerSpec,
+    After, AfterTask, Blob, Change, Command, Condition, Demand, Engine, Event, Held, NewTask, Notice, Output, Peer, Quantity, Resource, SessionId, Settings, TaskId, Timestamp, WorkerSpec, NewArray,
 };
 
 const CYCLES: u64 = 200_000;
@@ -39,6 +38,18 @@ fn main() {
     for backlog in [10_000, 1_000_000, 10_000_000u64].into_iter().filter(|backlog| *backlog <= largest) {
         let (plain, resources) = (cycle(backlog, Kind::Plain), cycle(backlog, Kind::Resources));
         println!("{backlog:>12}  {plain:>14.0}  {resources:>14.0}  ({:.2}x)", resources / plain);
+    }
+
+    println!(
+        "{:>12}  {:>14}  {:>14}  {:>16}",
+        "array of", "submit ns/task", "cycle ns/task", "bytes/waiting"
+    );
+    for size in [10_000, 1_000_000u64].into_iter().filter(|size| *size <= largest) {
+        let (plain, (submit, each, bytes)) = (cycle(size, false), array(size));
+        println!(
+            "{size:>12}  {submit:>14.0}  {each:>14.0}  {bytes:>16.0}  ({:.2}x the plain cycle)",
+            each / plain
+        );
     }
     println!();
     println!("{:>12}  {:>14}  {:>14}", "graph", "ns/task", "bytes/waiting");
@@ -168,6 +179,41 @@ fn cycle(backlog: u64, kind: Kind) -> f64 {
         engine.handle(now, &worker, Command::Complete(completions), &mut out).expect("completed");
     }
     (spent() - start) as f64 / done as f64
+}
+
+/// An array, and cycles of its elements; each element that ends is replaced by one of another array.
+fn array(size: u64) -> (f64, f64, f64) {
+    let mut engine = Engine::new(Settings { ended_kept: 1_000, ..Settings::default() });
+    let mut out = Sink::default();
+    let (client, worker, now) = (peer(1), peer(2), Timestamp(1));
+    let before = resident_bytes();
+    let start = spent();
+    submit_array(&mut engine, &client, &mut out, 0, size);
+    let submit = (spent() - start) as f64 / size as f64;
+    let bytes = resident_bytes().saturating_sub(before) as f64 / size as f64;
+    let spec = WorkerSpec::new("w", vec!["q".into()], 256);
+    engine.handle(now, &worker, Command::Register(Box::new(spec)), &mut out).expect("registered");
+    let start = spent();
+    let mut done = 0;
+    while done < CYCLES {
+        out.sessions.clear();
+        let held: Vec<Held> = out.assigned.drain(..).collect();
+        done += held.len() as u64;
+        submit_array(&mut engine, &client, &mut out, done, held.len() as u64);
+        engine.handle(now, &worker, Command::Start(held.clone()), &mut out).expect("started");
+        let completions = held.into_iter().map(|held| Completion { held, result: Blob::EMPTY }).collect();
+        engine.handle(now, &worker, Command::Complete(completions), &mut out).expect("completed");
+    }
+    (submit, (spent() - start) as f64 / done as f64, bytes)
+}
+
+fn submit_array(engine: &mut Engine, client: &Peer, out: &mut Sink, number: u64, size: u64) {
+    let task = NewTask { body: Blob::new(number * 300, 256), ..new_task(number + 1) };
+    let size = u32::try_from(size).expect("a size of an array");
+    let array = NewArray { task, size, first: 0, step: 1, limit: None, bodies: Vec::new() };
+    engine
+        .handle(Timestamp(1), client, Command::SubmitArray(Box::new(array)), out)
+        .expect("an array is accepted");
 }
 
 /// One cycle at a time, with many workers of one slot; if they are unlike, each offers something that no other does.

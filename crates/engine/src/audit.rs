@@ -5,9 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::arrays::ArrayKey;
 use crate::classes::{ClassKey, WorkerRank, offers};
 use crate::demand::Resource;
 use crate::demands::DemandKey;
+use crate::edges::Awaited;
 use crate::engine::{Engine, still_holds};
 use crate::id::{Slot, WorkerKey};
 use crate::namespaces::NamespaceKey;
@@ -39,7 +41,8 @@ struct Expected {
     timers: BTreeSet<(Timestamp, Timer)>,
     children: BTreeMap<Slot, BTreeSet<(u64, Slot)>>,
     edges: usize,
-    dependents: BTreeMap<Slot, usize>,
+    dependents: BTreeMap<Awaited, usize>,
+    arrays: BTreeMap<ArrayKey, [u64; StateName::COUNT]>,
     free: BTreeMap<ClassKey, BTreeSet<WorkerRank>>,
     fitting: BTreeMap<(ClassKey, DemandKey), BTreeSet<WorkerRank>>,
     large: BTreeMap<(ClassKey, DemandKey), u32>,
@@ -72,6 +75,7 @@ impl Engine {
         self.audit_classes(&expected);
         self.audit_tags(&expected);
         self.audit_counts(&expected);
+        self.audit_arrays(&expected);
         for (key, worker) in self.workers.iter() {
             let held = expected.held.remove(&key).unwrap_or_default();
             assert_eq!(
@@ -129,6 +133,9 @@ impl Engine {
         let queue = self.terms.queue(task.terms);
         expected.queue_counts.entry(queue).or_default()[state] += 1;
         expected.namespace_counts.entry(self.queues.at(queue).namespace_key).or_default()[state] += 1;
+        if let Some(array) = self.terms.array(task.terms) {
+            expected.arrays.entry(array).or_default()[state] += 1;
+        }
         let ready_queue = self.terms.ready_queue(task.terms);
         match &task.state {
             TaskState::Ready { since } => {
@@ -184,8 +191,8 @@ impl Engine {
             assert_eq!(edge.dependent, slot, "an edge belongs to its task");
             if edge.is_open() && !ended {
                 open += 1;
-                let waited_for = self.dependency_of(task, edge).expect("a task that others wait for is kept");
-                assert!(!self.state_name(waited_for).has_ended(), "an open dependency has not ended");
+                let waited_for = self.dependency_of(task, edge).expect("what others wait for is kept");
+                assert!(!self.state_of(waited_for).has_ended(), "an open dependency has not ended");
                 *expected.dependents.entry(waited_for).or_default() += 1;
             }
         }
@@ -422,6 +429,27 @@ impl Engine {
         }
     }
 
+    fn audit_arrays(&self, expected: &Expected) {
+        for (key, array) in self.arrays.iter() {
+            let record = &array.record;
+            let id = record.id;
+            assert_eq!(self.arrays.find(&id), Some(key), "array {id} is found by its id");
+            let counts = expected.arrays.get(&key).copied().unwrap_or_default();
+            assert_eq!(array.counts, counts, "counts of array {id}");
+            assert!(array.kept() > 0, "array {id} has elements");
+            let all: u64 = array.totals().iter().sum();
+            assert_eq!(all, u64::from(record.size), "elements of array {id}");
+            let is_due = self.unended_arrays.contains(&key);
+            assert_eq!(array.has_ended(), record.end.is_some() || is_due, "the end of array {id}");
+            let tag = self.tags.find_array(&record.namespace, id).expect("an array has its tag");
+            assert_eq!(self.tags.at(tag).limit, record.limit, "the limit of array {id}");
+            let awaited = Awaited::Array(key);
+            let waiting = expected.dependents.get(&awaited).copied().unwrap_or(0);
+            assert_eq!(self.edges.dependents(awaited).count(), waiting, "tasks that wait for array {id}");
+        }
+        assert_eq!(expected.arrays.len(), self.arrays.len(), "arrays of elements");
+    }
+
     fn audit_counts(&self, expected: &Expected) {
         for key in self.queues.keys() {
             let queue = self.queues.at(key);
@@ -453,8 +481,9 @@ impl Engine {
             let children = task.extras.as_ref().map(|extras| extras.children.clone()).unwrap_or_default();
             let expected_children = expected.children.get(&slot).cloned().unwrap_or_default();
             assert_eq!(children, expected_children, "children of {}", task.id);
-            let dependents = self.edges.dependents(slot).count();
-            let waiting = expected.dependents.get(&slot).copied().unwrap_or(0);
+            let awaited = Awaited::Task(slot);
+            let dependents = self.edges.dependents(awaited).count();
+            let waiting = expected.dependents.get(&awaited).copied().unwrap_or(0);
             assert_eq!(dependents, waiting, "tasks that wait for {}", task.id);
         }
         for slot in &self.overdue {

@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use crate::array::{ArrayAccepted, ArrayInfo, NewArray};
 use crate::backlog::{Passed, Thresholds};
 use crate::blob::Blob;
-pub use crate::cursor::Cursor;
+pub use crate::cursor::{Cursor, ArrayCursor};
 use crate::demand::{Demand, Devices, Quantity};
 use crate::dependency::{After, DependencyInfo, OnBroken, WaitOn};
 pub use crate::gauges::{Gauges, QueueGauge};
@@ -31,8 +32,15 @@ pub struct Peer {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    // Clients.
+    // Clients. Where a command names a task, `Release` to `Move` take an array as well: they apply to all of
+    // its elements to which they can.
     Submit(Vec<NewTask>),
+    SubmitArray(Box<NewArray>),
+    /// How many elements may be held at once. `None`: no limit.
+    LimitArray {
+        array: TaskId,
+        limit: Option<u32>,
+    },
     Release {
         task: TaskId,
     },
@@ -261,6 +269,7 @@ pub struct AttemptFailure {
 pub enum Reply {
     Done,
     Submitted(Vec<Result<Accepted, crate::Refusal>>),
+    ArraySubmitted(Box<ArrayAccepted>),
     /// For each attempt presented: whether the worker may continue it.
     Held(Vec<Result<(), crate::Refusal>>),
     /// The terms in force from now on.
@@ -318,6 +327,17 @@ pub enum Query {
         schedule: Name,
     },
     Counts,
+    Array {
+        array: TaskId,
+    },
+    FindArray {
+        name: Name,
+    },
+    /// The arrays, newest first.
+    Arrays {
+        cursor: Option<ArrayCursor>,
+        limit: usize,
+    },
 }
 
 /// Which tasks to list. An unset field matches everything. Tasks come grouped by state: waiting ones by ready
@@ -330,6 +350,10 @@ pub struct ListQuery {
     pub tag: Option<Name>,
     pub worker: Option<Name>,
     pub parent: Option<TaskId>,
+    /// The elements of this array, in the order of their indexes.
+    pub array: Option<TaskId>,
+    /// Leave out the elements of arrays.
+    pub without_elements: bool,
     pub submitter: Option<Name>,
     pub submitted_after: Option<Timestamp>,
     pub submitted_before: Option<Timestamp>,
@@ -366,6 +390,11 @@ pub enum Answer {
     Limits(Vec<LimitInfo>),
     Schedules(Vec<ScheduleInfo>),
     Counts(Box<Counts>),
+    Array(Box<ArrayInfo>),
+    Arrays {
+        arrays: Vec<ArrayInfo>,
+        next: Option<ArrayCursor>,
+    },
 }
 
 /// A task as people and doors see it.

@@ -1,5 +1,6 @@
 //! Where a list continues: what a page gives to the next one.
 
+use crate::id::TaskId;
 use crate::refusal::Refusal;
 use crate::state::StateName;
 
@@ -44,6 +45,31 @@ impl std::str::FromStr for Cursor {
             let weight = parts.next()?.parse().ok()?;
             let number = parts.next()?.parse().ok()?;
             Some(Cursor { state, after: ListPlace { part, weight, number } })
+        };
+        parse().ok_or(Refusal::BadValue { what: "cursor", why: "is not one that a list gave out" })
+    }
+}
+
+/// Where a list of arrays continues. Opaque to callers: it only prints and parses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArrayCursor {
+    pub(crate) age: u64,
+    pub(crate) id: TaskId,
+}
+
+impl std::fmt::Display for ArrayCursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.age, self.id)
+    }
+}
+
+impl std::str::FromStr for ArrayCursor {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<ArrayCursor, Refusal> {
+        let parse = || {
+            let (age, id) = text.split_once(':')?;
+            Some(ArrayCursor { age: age.parse().ok()?, id: id.parse().ok()? })
         };
         parse().ok_or(Refusal::BadValue { what: "cursor", why: "is not one that a list gave out" })
     }

@@ -5,8 +5,16 @@
 //! visits exactly the tasks that wait for it. The edges of all tasks live in one table, because a million of
 //! them may wait.
 
+use crate::arrays::ArrayKey;
 use crate::dependency::{Condition, Dependency, DependencyProgress};
 use crate::id::{Slot, TaskId};
+
+/// What a task waits for: another task, or a whole array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Awaited {
+    Task(Slot),
+    Array(ArrayKey),
+}
 
 /// The first edge of a task in the engine's table. It says nothing about the task, so it takes no part in
 /// comparisons.
@@ -102,15 +110,23 @@ pub(crate) struct Edges {
     chunks: Vec<Vec<Edge>>,
     free: u32,
     len: usize,
-    /// The first edge of each task's list, by the slot of the dependency.
+    /// The first edge of each list, by the slot of the dependency.
     lists: SparseHeads,
+    /// The same for arrays.
+    array_lists: SparseHeads,
 }
 
 const CHUNK: usize = 4096;
 
 impl Default for Edges {
     fn default() -> Edges {
-        Edges { chunks: Vec::new(), free: NONE, len: 0, lists: SparseHeads::default() }
+        Edges {
+            chunks: Vec::new(),
+            free: NONE,
+            len: 0,
+            lists: SparseHeads::default(),
+            array_lists: SparseHeads::default(),
+        }
     }
 }
 
@@ -218,9 +234,23 @@ impl Edges {
         edge.next = Tagged::new(edge.next.place(), progress as usize);
     }
 
-    /// Puts an edge into the list of its dependency, which has this slot.
-    pub(crate) fn link(&mut self, key: EdgeKey, dependency: Slot) {
-        let first = self.lists.get(dependency);
+    fn head(&self, dependency: Awaited) -> u32 {
+        match dependency {
+            Awaited::Task(slot) => self.lists.get(slot.0),
+            Awaited::Array(key) => self.array_lists.get(key.0),
+        }
+    }
+
+    fn set_head(&mut self, dependency: Awaited, head: u32) {
+        match dependency {
+            Awaited::Task(slot) => self.lists.set(slot.0, head),
+            Awaited::Array(key) => self.array_lists.set(key.0, head),
+        }
+    }
+
+    /// Puts an edge into the list of its dependency.
+    pub(crate) fn link(&mut self, key: EdgeKey, dependency: Awaited) {
+        let first = self.head(dependency);
         if first != NONE {
             self.at_mut(EdgeKey(first)).previous = key.0;
         }
@@ -228,11 +258,11 @@ impl Edges {
         assert!(!edge.is_linked(), "an edge stands in one list");
         edge.next = edge.next.with_place(first);
         edge.previous = NONE;
-        self.lists.set(dependency, key.0);
+        self.set_head(dependency, key.0);
     }
 
-    /// Takes an edge out of the list of its dependency. `dependency` finds the slot of that task.
-    pub(crate) fn unlink(&mut self, key: EdgeKey, dependency: impl FnOnce(&TaskId) -> Option<Slot>) {
+    /// Takes an edge out of the list of its dependency. `dependency` finds it.
+    pub(crate) fn unlink(&mut self, key: EdgeKey, dependency: impl FnOnce(&TaskId) -> Option<Awaited>) {
         let edge = *self.at(key);
         if !edge.is_linked() {
             return;
@@ -242,8 +272,8 @@ impl Edges {
             self.at_mut(EdgeKey(next)).previous = edge.previous;
         }
         if edge.previous == NONE {
-            let slot = dependency(&edge.dependency).expect("a task that others wait for exists");
-            self.lists.set(slot, next);
+            let waited_for = dependency(&edge.dependency).expect("what others wait for exists");
+            self.set_head(waited_for, next);
         } else {
             let previous = self.at_mut(EdgeKey(edge.previous));
             previous.next = previous.next.with_place(next);
@@ -253,13 +283,13 @@ impl Edges {
         edge.previous = UNLINKED;
     }
 
-    pub(crate) fn has_dependents(&self, dependency: Slot) -> bool {
-        self.lists.get(dependency) != NONE
+    pub(crate) fn has_dependents(&self, dependency: Awaited) -> bool {
+        self.head(dependency) != NONE
     }
 
-    /// Takes the first edge out of the list of this task.
-    pub(crate) fn pop(&mut self, dependency: Slot) -> Option<EdgeKey> {
-        let first = self.lists.get(dependency);
+    /// Takes the first edge out of the list of this dependency.
+    pub(crate) fn pop(&mut self, dependency: Awaited) -> Option<EdgeKey> {
+        let first = self.head(dependency);
         if first == NONE {
             return None;
         }
@@ -267,9 +297,9 @@ impl Edges {
         Some(EdgeKey(first))
     }
 
-    /// The edges that stand in the list of this task, for the audit.
-    pub(crate) fn dependents(&self, dependency: Slot) -> impl Iterator<Item = (EdgeKey, &Edge)> {
-        let mut place = self.lists.get(dependency);
+    /// The edges that stand in the list of this dependency, for the audit.
+    pub(crate) fn dependents(&self, dependency: Awaited) -> impl Iterator<Item = (EdgeKey, &Edge)> {
+        let mut place = self.head(dependency);
         std::iter::from_fn(move || {
             if place == NONE {
                 return None;
@@ -281,10 +311,10 @@ impl Edges {
         })
     }
 
-    /// The task has ended: settles all edges of its list, and turns the list round, so that the dependents
+    /// The dependency has ended: settles all edges of its list, and turns the list round, so that the dependents
     /// follow in the order in which they came.
-    pub(crate) fn settle(&mut self, dependency: Slot, progress: impl Fn(Condition) -> DependencyProgress) {
-        let mut place = self.lists.get(dependency);
+    pub(crate) fn settle(&mut self, dependency: Awaited, progress: impl Fn(Condition) -> DependencyProgress) {
+        let mut place = self.head(dependency);
         let mut last = NONE;
         while place != NONE {
             let edge = self.at_mut(EdgeKey(place));
@@ -295,7 +325,7 @@ impl Edges {
             place = next;
         }
         if last != NONE {
-            self.lists.set(dependency, last);
+            self.set_head(dependency, last);
         }
     }
 
@@ -342,17 +372,17 @@ struct SparseHeads {
 const PAGE: usize = 1024;
 
 impl SparseHeads {
-    fn get(&self, slot: Slot) -> u32 {
-        let page = self.pages.get(slot.0 as usize / PAGE).and_then(Option::as_ref);
-        page.map_or(NONE, |page| page[slot.0 as usize % PAGE])
+    fn get(&self, slot: u32) -> u32 {
+        let page = self.pages.get(slot as usize / PAGE).and_then(Option::as_ref);
+        page.map_or(NONE, |page| page[slot as usize % PAGE])
     }
 
-    fn set(&mut self, slot: Slot, head: u32) {
-        let index = slot.0 as usize / PAGE;
+    fn set(&mut self, slot: u32, head: u32) {
+        let index = slot as usize / PAGE;
         if self.pages.len() <= index {
             self.pages.resize_with(index + 1, || None);
         }
-        self.pages[index].get_or_insert_with(|| Box::new([NONE; PAGE]))[slot.0 as usize % PAGE] = head;
+        self.pages[index].get_or_insert_with(|| Box::new([NONE; PAGE]))[slot as usize % PAGE] = head;
     }
 }
 
@@ -372,7 +402,7 @@ mod tests {
         for slot in 1..1_000_000 {
             let list = edges.add(Slot(slot), [dependency(u128::from(slot - 1))].iter(), EdgeList::EMPTY);
             let (key, _) = edges.of(list).next().expect("one edge");
-            edges.link(key, Slot(slot - 1));
+            edges.link(key, Awaited::Task(Slot(slot - 1)));
         }
         let each = edges.bytes() as f64 / edges.len() as f64;
         assert!(each <= 40.0, "{each} bytes an edge");
@@ -380,27 +410,28 @@ mod tests {
 
     #[test]
     fn edges_leave_the_middle_the_front_and_the_end_of_a_list() {
+        const ROOT: Awaited = Awaited::Task(Slot(0));
         let mut edges = Edges::default();
         let keys: Vec<EdgeKey> = (1..=5)
             .map(|slot| {
                 let list = edges.add(Slot(slot), [dependency(0)].iter(), EdgeList::EMPTY);
                 let (key, _) = edges.of(list).next().expect("one edge");
-                edges.link(key, Slot(0));
+                edges.link(key, ROOT);
                 key
             })
             .collect();
-        edges.settle(Slot(0), |_| DependencyProgress::Met);
+        edges.settle(ROOT, |_| DependencyProgress::Met);
         let there = |edges: &Edges| -> Vec<u32> {
-            edges.dependents(Slot(0)).map(|(_, edge)| edge.dependent.0).collect()
+            edges.dependents(ROOT).map(|(_, edge)| edge.dependent.0).collect()
         };
         assert_eq!(there(&edges), [1, 2, 3, 4, 5]);
         for (key, left) in [(2, vec![1, 2, 4, 5]), (0, vec![2, 4, 5]), (4, vec![2, 4])] {
-            edges.unlink(keys[key], |_| Some(Slot(0)));
+            edges.unlink(keys[key], |_| Some(ROOT));
             assert_eq!(there(&edges), left);
         }
-        assert!(edges.has_dependents(Slot(0)));
-        assert_eq!(edges.pop(Slot(0)), Some(keys[1]));
-        assert_eq!(edges.pop(Slot(0)), Some(keys[3]));
-        assert_eq!(edges.pop(Slot(0)), None);
+        assert!(edges.has_dependents(ROOT));
+        assert_eq!(edges.pop(ROOT), Some(keys[1]));
+        assert_eq!(edges.pop(ROOT), Some(keys[3]));
+        assert_eq!(edges.pop(ROOT), None);
     }
 }

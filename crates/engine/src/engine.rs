@@ -4,13 +4,15 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use crate::array::ArrayRecord;
+use crate::arrays::{ArrayKey, Arrays};
 use crate::blob::{Blob, Which};
 use crate::classes::Classes;
 use crate::command::{Command, Held, Peer, Reply};
 use crate::demands::Demands;
 use crate::dependency::Dependency;
 use crate::dispatch_groups::DispatchGroups;
-use crate::edges::Edges;
+use crate::edges::{Awaited, Edges};
 use crate::event::{Event, EventData, EventSubject};
 use crate::id::{Slot, TaskId, WorkerKey};
 use crate::name::Name;
@@ -57,10 +59,15 @@ pub struct Engine {
     pub(crate) overdue: BTreeSet<Slot>,
     /// Held tasks whose holders have not yet received the notice that belongs to the event of this number.
     pub(crate) unsent_attempts: VecDeque<(u64, Slot)>,
+    pub(crate) arrays: Arrays,
+    /// Arrays that came back from the store with all elements ended, but without their end.
+    pub(crate) unended_arrays: Vec<ArrayKey>,
     pub(crate) edges: Edges,
     pub(crate) schedules: Schedules,
     /// Tasks that have ended and for which others wait; `resolve_dependents` empties it.
     pub(crate) resolving: VecDeque<Slot>,
+    /// What has ended and others wait for; `resolve_dependents` empties it.
+    pub(crate) resolving: VecDeque<Awaited>,
     /// The dependencies of the task whose record is being written. Kept for its capacity.
     scratch: Vec<Dependency>,
 }
@@ -96,6 +103,8 @@ impl Engine {
             sidelined: BTreeSet::new(),
             overdue: BTreeSet::new(),
             unsent_attempts: VecDeque::new(),
+            arrays: Arrays::default(),
+            unended_arrays: Vec::new(),
             edges: Edges::default(),
             schedules: Schedules::default(),
             resolving: VecDeque::new(),
@@ -125,6 +134,9 @@ impl Engine {
 
     /// Handles the timers that are due by now. The hub calls it at `next_deadline`.
     pub fn tick(&mut self, now: Timestamp, out: &mut dyn Output) {
+        for key in std::mem::take(&mut self.unended_arrays) {
+            self.follow_element(now, key, out);
+        }
         while let Some(timer) = self.timers.pop_due(now) {
             self.fire(now, timer, out);
             self.prune_timers();
@@ -146,6 +158,8 @@ impl Engine {
         let timers = self.timers.next();
         let retention = self.next_retirement();
         timers.into_iter().chain(retention).chain(self.schedules.next_turn()).min()
+        let unended = self.unended_arrays.first().map(|_| Timestamp::ZERO);
+        timers.into_iter().chain(retention).chain(unended).min()
     }
 
     /// The number of the last event.
@@ -208,6 +222,14 @@ impl Engine {
         for (_, entry) in self.schedules.iter() {
             see(Change::Schedule { schedule: &entry.schedule, progress: &entry.progress });
         }
+        for (_, array) in self.arrays.iter() {
+            see(Change::Array(&array.record));
+        }
+    }
+
+    /// All arrays, so that the store knows which of their bodies to keep.
+    pub fn arrays(&self) -> impl Iterator<Item = &ArrayRecord> {
+        self.arrays.iter().map(|(_, array)| &array.record)
     }
 
     /// Finds a task, so that the store knows which of its blobs to keep.
@@ -215,8 +237,11 @@ impl Engine {
         self.tasks.find(id).map(|slot| self.tasks.at(slot))
     }
 
-    /// Whether this blob still belongs to this task.
+    /// Whether this blob still belongs to this task or array.
     pub fn holds(&self, id: &TaskId, which: Which, blob: Blob) -> bool {
+        if let Some(key) = self.arrays.find(id) {
+            return which == Which::Body && self.arrays.at(key).record.body == blob;
+        }
         self.find_task(id).is_some_and(|task| which.of(task) == blob)
     }
 
@@ -224,6 +249,14 @@ impl Engine {
     /// Nothing else about the task changes, so there is no event. Returns the task, so that the store can
     /// write its new record.
     pub fn relocate(&mut self, id: &TaskId, which: Which, from: Blob, to: Blob) -> Option<Change<'_>> {
+        if let Some(key) = self.arrays.find(id) {
+            let record = &mut self.arrays.at_mut(key).record;
+            if which != Which::Body || record.body != from {
+                return None;
+            }
+            record.body = to;
+            return Some(Change::Array(record));
+        }
         let slot = self.tasks.find(id)?;
         let task = self.tasks.at_mut(slot);
         if which.of(task) != from {
@@ -274,7 +307,11 @@ impl Engine {
         self.tasks.at_mut(slot).state = next;
         self.emit_task_record(now, slot, kind, out);
         self.enter_state(slot);
+        let array = self.terms.array(self.tasks.at(slot).terms);
         self.resolve_dependents(now, slot, out);
+        if let Some(array) = array {
+            self.follow_element(now, array, out);
+        }
     }
 
     /// Removes a task from every index of its state.
@@ -402,9 +439,13 @@ impl Engine {
     pub(crate) fn count(&mut self, slot: Slot, change: impl Fn(&mut u64)) {
         let task = self.tasks.at(slot);
         let state = task.state.name();
-        let queue = self.queues.at_mut(self.terms.queue(task.terms));
+        let terms = task.terms;
+        let queue = self.queues.at_mut(self.terms.queue(terms));
         change(queue.count(state));
         change(&mut self.namespaces.at_mut(queue.namespace_key).tasks[state as usize]);
+        if let Some(array) = self.terms.array(terms) {
+            change(&mut self.arrays.at_mut(array).counts[state as usize]);
+        }
     }
 
     pub(crate) fn count_tags(&mut self, slot: Slot, change: impl Fn(&mut u32)) {
@@ -561,8 +602,16 @@ impl Engine {
         let queue = self.queues.open(&terms.namespace, &terms.queue, namespace_key);
         let tags: Vec<TagKey> = terms.tags.iter().map(|tag| self.tags.open(&terms.namespace, tag)).collect();
         let ready_queue = self.open_ready_queue(queue, &terms.needs, &terms.demand, tags);
+        let mut tags: Vec<TagKey> =
+            terms.tags.iter().map(|tag| self.tags.open(&terms.namespace, tag)).collect();
+        let array = terms.array.map(|array| self.arrays.open(array, &terms));
+        if let Some(array) = terms.array {
+            // A tag of its own limits the array, and gives it a ready queue of its own.
+            tags.push(self.tags.open_array(&terms.namespace, array.id));
+        }
+        let ready_queue = self.open_ready_queue(queue, &terms.needs, tags);
         self.ready_queues.retain(ready_queue);
-        self.terms.insert(terms, queue, ready_queue)
+        self.terms.insert(terms, queue, ready_queue, array)
     }
 
     /// Drops one user of these terms.

@@ -29,6 +29,7 @@ pub enum EventSubject {
     Queue { namespace: Name, queue: Name },
     Tag { namespace: Name, tag: Name },
     Schedule { namespace: Name, schedule: Name },
+    Array { id: TaskId, namespace: Name, queue: Name, submitter: Name, name: Option<Name> },
 }
 
 /// What happened.
@@ -196,6 +197,20 @@ pub enum EventData {
     SchedulePaused,
     ScheduleResumed,
     ScheduleRemoved,
+    // About an array.
+    /// Its elements follow.
+    ArraySubmitted {
+        size: u32,
+    },
+    /// The last element has ended. If an element is retried, the array ends again.
+    ArrayEnded {
+        completed: u32,
+        failed: u32,
+        cancelled: u32,
+    },
+    ArrayLimitSet {
+        limit: Option<u32>,
+    },
 }
 
 /// Why the broker considers a worker or an attempt dead.
@@ -307,6 +322,9 @@ impl EventData {
             EventData::SchedulePaused => "schedule-paused",
             EventData::ScheduleResumed => "schedule-resumed",
             EventData::ScheduleRemoved => "schedule-removed",
+            EventData::ArraySubmitted { .. } => "array-submitted",
+            EventData::ArrayEnded { .. } => "array-ended",
+            EventData::ArrayLimitSet { .. } => "array-limit-set",
         }
     }
 
@@ -329,6 +347,7 @@ impl Event {
             | EventSubject::Queue { namespace, .. }
             | EventSubject::Tag { namespace, .. }
             | EventSubject::Schedule { namespace, .. } => namespace,
+            | EventSubject::Array { namespace, .. } => namespace,
         }
     }
 
@@ -339,10 +358,19 @@ impl Event {
         }
     }
 
+    /// The array that the event is about, or whose element it is about.
+    pub fn array(&self) -> Option<TaskId> {
+        match &self.about {
+            EventSubject::Array { id, .. } => Some(*id),
+            EventSubject::Task { terms, .. } => terms.array.map(|array| array.id),
+            _ => None,
+        }
+    }
+
     pub fn queue(&self) -> Option<&Name> {
         match &self.about {
             EventSubject::Task { terms, .. } => Some(&terms.queue),
-            EventSubject::Queue { queue, .. } => Some(queue),
+            EventSubject::Queue { queue, .. } | EventSubject::Array { queue, .. } => Some(queue),
             _ => None,
         }
     }
@@ -350,6 +378,7 @@ impl Event {
     pub fn submitter(&self) -> Option<&Name> {
         match &self.about {
             EventSubject::Task { terms, .. } => Some(&terms.submitter),
+            EventSubject::Array { submitter, .. } => Some(submitter),
             _ => None,
         }
     }
@@ -379,6 +408,7 @@ impl Event {
 /// Which events a watcher wants. Every field that is set must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventFilter {
+    /// A task, or an array with all its elements.
     pub task: Option<TaskId>,
     pub queue: Option<Name>,
     pub submitter: Option<Name>,
@@ -389,7 +419,7 @@ pub struct EventFilter {
 
 impl EventFilter {
     pub fn matches(&self, event: &Event) -> bool {
-        self.task.is_none_or(|task| event.task() == Some(task))
+        self.task.is_none_or(|task| event.task() == Some(task) || event.array() == Some(task))
             && self.queue.as_ref().is_none_or(|queue| event.queue() == Some(queue))
             && self.submitter.as_ref().is_none_or(|submitter| event.submitter() == Some(submitter))
             && self.worker.as_ref().is_none_or(|worker| event.worker() == Some(worker))

@@ -9,6 +9,8 @@
 //! transitions; [`event`] for what watchers receive; [`recover`] for how an engine is rebuilt from its
 //! records.
 
+pub mod array;
+mod arrays;
 mod audit;
 mod backlog;
 mod blob;
@@ -59,6 +61,7 @@ mod trace;
 mod why;
 mod workers;
 
+pub use array::{ArrayAccepted, ArrayEnd, ArrayInfo, ArrayRecord, ArrayTerms, Element, Forgotten, NewArray};
 pub use backlog::{Passed, Threshold, Thresholds};
 pub use blob::{Blob, Which};
 pub use classes::UNSAID;

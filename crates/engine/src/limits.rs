@@ -13,6 +13,9 @@ pub const TAGS_MAX: usize = 32;
 pub const AFTER_MAX: usize = 1_000;
 /// How many of them an explanation names.
 pub const AFTER_NAMED_MAX: usize = 5;
+/// How many elements one array may have, and how many arrays one broker may hold.
+pub const ARRAY_SIZE_MAX: usize = 1_000_000;
+pub const ARRAYS_MAX: usize = 100_000;
 /// The most slots one worker may register.
 pub const SLOTS_MAX: u32 = 65_536;
 pub const WORKER_QUEUES_MAX: usize = 256;

@@ -4,6 +4,7 @@
 //! the old state, so in recovery the last one wins. The engine passes records by reference at the moment of
 //! the change; the receiver encodes or copies what it needs, so a task in flight costs no allocation.
 
+use crate::array::ArrayRecord;
 use crate::backlog::{Passed, Thresholds};
 use crate::blob::Blob;
 use crate::dependency::Dependency;
@@ -36,6 +37,7 @@ pub enum Change<'a> {
     },
     /// A schedule has come further. Its body and terms are not written again.
     ScheduleProgress(&'a ScheduleProgress),
+    Array(&'a ArrayRecord),
     /// An event without a change of state.
     Nothing,
 }

@@ -1,12 +1,14 @@
 //! Recovery: rebuilds an engine from its records. The last record of each thing wins; indexes, ready queues
 //! and counts are built once, at the end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+use crate::array::{ArrayEnd, ArrayRecord};
+use crate::arrays::ArrayKey;
 use crate::command::OnClose;
 use crate::commands::progress_of;
 use crate::dependency::{Dependency, DependencyProgress};
@@ -36,6 +38,8 @@ pub struct Restore {
     ended: BTreeSet<(u64, Slot)>,
     /// The edges that wait for each task. Some may be gone or belong to another dependency by now.
     waiting: HashMap<TaskId, Vec<EdgeKey>, FixedState>,
+    /// The elements that retention removed while the records were read: the event and the state of each end.
+    forgotten: BTreeMap<ArrayKey, Vec<(u64, StateName)>>,
 }
 
 /// The tasks of a finished restore, by what is left to do for each.
@@ -51,7 +55,8 @@ struct SortedTasks {
 impl Restore {
     pub fn new(settings: Settings) -> Restore {
         let waiting = HashMap::with_hasher(FixedState::with_seed(settings.hash_seed));
-        Restore { engine: Engine::new(settings), ended: BTreeSet::new(), waiting }
+        let forgotten = BTreeMap::new();
+        Restore { engine: Engine::new(settings), ended: BTreeSet::new(), waiting, forgotten }
     }
 
     /// The key for tasks with these terms.
@@ -126,7 +131,11 @@ impl Restore {
     /// may have retried an ended task meanwhile, and then that task would no longer exceed the limit.
     fn retire(&mut self) {
         while self.ended.len() > self.engine.settings.ended_kept {
-            let (_, slot) = self.ended.first().copied().expect("there are too many");
+            let (event, slot) = self.ended.first().copied().expect("there are too many");
+            let task = self.engine.tasks.at(slot);
+            if let Some(array) = self.engine.terms.array(task.terms) {
+                self.forgotten.entry(array).or_default().push((event, task.state.name()));
+            }
             self.remove(slot);
         }
     }
@@ -167,6 +176,38 @@ impl Restore {
         self.engine.schedules.restore_progress(progress);
     }
 
+    /// An array's newest state. Its elements may come before or after it.
+    pub fn array(&mut self, record: ArrayRecord) {
+        let (id, end) = (record.id, record.end);
+        // Of two arrays with one name, the older was forgotten before the newer was submitted.
+        if let Some(name) = &record.name
+            && let Some(other) = self.engine.arrays.find_name(&record.namespace, name)
+            && self.engine.arrays.at(other).record.id != id
+        {
+            let mut older = self.engine.arrays.at(other).record.clone();
+            older.name = None;
+            self.engine.arrays.replace(other, older);
+        }
+        let key = match self.engine.arrays.find(&id) {
+            Some(key) => {
+                // A younger array reuses the id of a forgotten one.
+                if self.engine.arrays.at(key).record.age < record.age {
+                    self.forgotten.remove(&key);
+                }
+                self.engine.arrays.replace(key, record);
+                key
+            }
+            None => self.engine.arrays.insert(record),
+        };
+        let through = self.engine.arrays.at(key).record.forgotten.through;
+        if let Some(removed) = self.forgotten.get_mut(&key) {
+            removed.retain(|(event, _)| *event > through);
+        }
+        if let Some(ArrayEnd { state, .. }) = end {
+            self.note_end(id, state);
+        }
+    }
+
     /// Notes the number of a stored event. The next event gets a number higher than all of them.
     pub fn event(&mut self, seq: u64) {
         self.engine.next_event = self.engine.next_event.max(seq + 1);
@@ -175,6 +216,7 @@ impl Restore {
     /// The restored engine at a new time. Workers of held tasks have a grace period to return. Nothing is
     /// assigned yet, because no worker is connected.
     pub fn finish(mut self, now: Timestamp) -> Engine {
+        self.settle_arrays();
         let mut sorted = self.sort_tasks();
         self.link_families(&sorted.children);
         self.link_dependents(&mut sorted);
@@ -215,6 +257,50 @@ impl Restore {
         engine.mark_backlogs_dirty();
         engine.arm_schedules();
         self.engine
+    }
+
+    /// Compares the arrays with the elements that are there. An array that lost elements in a repair goes on
+    /// without them, and one that has no element any more is forgotten.
+    fn settle_arrays(&mut self) {
+        if self.engine.arrays.is_empty() {
+            return;
+        }
+        let mut elements: BTreeMap<ArrayKey, (u32, u32)> = BTreeMap::new();
+        let mut removed = Vec::new();
+        for (slot, task) in self.engine.tasks.iter_from(Slot(0)) {
+            let Some(key) = self.engine.terms.array(task.terms) else { continue };
+            let through = self.engine.arrays.at(key).record.forgotten.through;
+            let end = task.state.end();
+            if end.is_some_and(|end| end.event <= through) {
+                // Retention had removed it by its age, and the array counts it.
+                removed.push(slot);
+                continue;
+            }
+            let (kept, ended) = elements.entry(key).or_default();
+            *kept += 1;
+            *ended += u32::from(end.is_some());
+        }
+        for slot in removed {
+            self.remove(slot);
+        }
+        let keys: Vec<ArrayKey> = self.engine.arrays.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            let Some((kept, ended)) = elements.get(&key).copied() else {
+                self.engine.remove_array(key, &mut DiscardOutput);
+                continue;
+            };
+            let record = &mut self.engine.arrays.at_mut(key).record;
+            for (event, state) in self.forgotten.remove(&key).unwrap_or_default() {
+                record.forgotten.add(state, event);
+            }
+            record.size = kept + record.forgotten.len();
+            if ended < kept {
+                record.end = None;
+            } else if record.end.is_none() {
+                self.engine.unended_arrays.push(key);
+            }
+            self.engine.limit_elements(key);
+        }
     }
 
     /// A single pass over the whole table: the table is long, and most tasks are ready.
@@ -292,6 +378,9 @@ impl Restore {
                     if edge.is_wait() { DependencyProgress::Cancelled } else { DependencyProgress::Broken };
                 let known = engine.dependency_of(own, edge).map(|slot| engine.state_name(slot));
                 let progress = known.map_or(lost, |state| progress_of(edge.condition(), state));
+                let known = engine.dependency_of(own, edge).map(|found| engine.state_of(found));
+                let progress =
+                    known.map_or(DependencyProgress::Broken, |state| progress_of(edge.condition(), state));
                 (progress != DependencyProgress::Open).then_some((key, progress))
             })
             .collect();

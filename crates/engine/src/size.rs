@@ -1,6 +1,7 @@
 //! Approximate wire size of an answer or an event, so that a component that buffers many of them can limit
 //! their memory.
 
+use crate::array::ArrayInfo;
 use crate::command::{Accepted, Answer, Reply, TaskInfo, WorkerAbout, WorkerInfo};
 use crate::demand::Devices;
 use crate::dependency::DependencyInfo;
@@ -33,6 +34,8 @@ impl Answer {
             Answer::Limits(limits) => limits.iter().map(|limit| TEXT + text(&limit.tag)).sum(),
             Answer::Schedules(schedules) => schedules.iter().map(ScheduleInfo::size).sum(),
             Answer::Counts(_) => NUMBERS,
+            Answer::Array(array) => array.size(),
+            Answer::Arrays { arrays, .. } => arrays.iter().map(ArrayInfo::size).sum(),
         }
     }
 }
@@ -44,6 +47,7 @@ impl Reply {
             Reply::Submitted(each) => {
                 each.iter().map(|each| each.as_ref().map_or_else(Refusal::size, Accepted::size)).sum()
             }
+            Reply::ArraySubmitted(accepted) => 4 * TEXT + accepted.unserved.as_ref().map_or(0, Why::size),
             Reply::Held(each) | Reply::Registered { held: each, .. } => {
                 each.iter().map(|each| each.as_ref().map_or_else(Refusal::size, |()| 1)).sum()
             }
@@ -108,6 +112,12 @@ impl Holding {
     }
 }
 
+impl ArrayInfo {
+    pub fn size(&self) -> usize {
+        NUMBERS + text(&self.queue) + text(&self.submitter) + optional(self.name.as_deref())
+    }
+}
+
 impl Terms {
     pub fn size(&self) -> usize {
         text(&self.namespace)
@@ -154,6 +164,10 @@ impl Event {
             | EventSubject::Queue { namespace, queue: name }
             | EventSubject::Tag { namespace, tag: name }
             | EventSubject::Schedule { namespace, schedule: name } => text(namespace) + text(name),
+            | EventSubject::Tag { namespace, tag: name } => text(namespace) + text(name),
+            EventSubject::Array { id: _, namespace, queue, submitter, name } => {
+                text(namespace) + text(queue) + text(submitter) + optional(name.as_deref())
+            }
         };
         let kind = match &self.kind {
             EventData::Submitted { unserved } => unserved.as_ref().map_or(0, Why::size),
@@ -203,6 +217,9 @@ impl Event {
             | EventData::SchedulePaused
             | EventData::ScheduleResumed
             | EventData::ScheduleRemoved => 0,
+            | EventData::ArraySubmitted { .. }
+            | EventData::ArrayEnded { .. }
+            | EventData::ArrayLimitSet { .. } => 0,
         };
         NUMBERS + about + kind
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::id::Slot;
+use crate::id::{Slot, TaskId};
 use crate::name::Name;
 use crate::ranked_list::TaskRank;
 use crate::ready_queues::ReadyQueueKey;
@@ -15,6 +15,8 @@ pub(crate) struct TagKey(u32);
 pub(crate) struct Tag {
     pub(crate) namespace: Name,
     pub(crate) name: Name,
+    /// The array whose elements it counts. Such a tag is invisible: the array shows its limit.
+    pub(crate) array: Option<TaskId>,
     pub(crate) limit: Option<u32>,
     pub(crate) in_use: u32,
     /// Ready queues that wait for this tag, by the rank of their first task. While there are any, the tag has
@@ -39,11 +41,13 @@ impl Tag {
 pub(crate) struct Tags {
     slab: Slab<Tag>,
     by_name: BTreeMap<(Name, Name), TagKey>,
+    of_arrays: usize,
 }
 
 impl Tags {
+    /// How many there are, without those of arrays.
     pub(crate) fn len(&self) -> usize {
-        self.slab.len()
+        self.slab.len() - self.of_arrays
     }
 
     pub(crate) fn find(&self, namespace: &Name, name: &Name) -> Option<TagKey> {
@@ -51,6 +55,18 @@ impl Tags {
     }
 
     pub(crate) fn open(&mut self, namespace: &Name, name: &Name) -> TagKey {
+        self.open_as(namespace, name, None)
+    }
+
+    pub(crate) fn open_array(&mut self, namespace: &Name, array: TaskId) -> TagKey {
+        self.open_as(namespace, &array_tag(array), Some(array))
+    }
+
+    pub(crate) fn find_array(&self, namespace: &Name, array: TaskId) -> Option<TagKey> {
+        self.find(namespace, &array_tag(array))
+    }
+
+    fn open_as(&mut self, namespace: &Name, name: &Name, array: Option<TaskId>) -> TagKey {
         let pair = (namespace.clone(), name.clone());
         if let Some(key) = self.by_name.get(&pair) {
             return *key;
@@ -58,6 +74,7 @@ impl Tags {
         let tag = Tag {
             namespace: namespace.clone(),
             name: name.clone(),
+            array,
             limit: None,
             in_use: 0,
             parked: BTreeSet::new(),
@@ -66,6 +83,7 @@ impl Tags {
         };
         let key = TagKey(self.slab.insert(tag));
         self.by_name.insert(pair, key);
+        self.of_arrays += usize::from(array.is_some());
         key
     }
 
@@ -83,6 +101,7 @@ impl Tags {
         let tag = self.at(key);
         if tag.ready_queues == 0 && tag.limit.is_none() && tag.in_use == 0 {
             let tag = self.slab.remove(key.0);
+            self.of_arrays -= usize::from(tag.array.is_some());
             self.by_name.remove(&(tag.namespace, tag.name));
         }
     }
@@ -103,7 +122,13 @@ impl Tags {
         self.by_name.values().map(|key| (*key, self.at(*key)))
     }
 
+    /// The tags that clients have given.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Tag> {
-        self.by_name.values().map(|key| self.at(*key))
+        self.by_name.values().map(|key| self.at(*key)).filter(|tag| tag.array.is_none())
     }
+}
+
+/// No client can give this name: it begins with a control character.
+fn array_tag(array: TaskId) -> Name {
+    format!("\u{1}{array}").into()
 }

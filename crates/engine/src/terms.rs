@@ -6,7 +6,9 @@
 use std::time::Duration;
 
 use crate::demand::Demand;
+use crate::array::{ArrayTerms, Element};
 use crate::dependency::OnBroken;
+use crate::id::TaskId;
 use crate::limits::{NEEDS_MAX, TAGS_MAX};
 use crate::name::{self, Name};
 use crate::refusal::Refusal;
@@ -86,6 +88,8 @@ pub struct Terms {
     pub on_broken: OnBroken,
     /// What the task occupies on its worker.
     pub demand: Demand,
+    /// The array of which the task is an element.
+    pub array: Option<ArrayTerms>,
 }
 
 impl Terms {
@@ -108,7 +112,13 @@ impl Terms {
             abandon_after: None,
             on_broken: OnBroken::default(),
             demand: Demand::default(),
+            array: None,
         }
+    }
+
+    /// The place of the task with this id in its array.
+    pub fn element(&self, task: TaskId) -> Option<Element> {
+        self.array.map(|array| Element { array: array.id, index: array.index(task) })
     }
 
     /// Sorts what has no order, so that equal terms compare equal.

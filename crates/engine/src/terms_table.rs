@@ -6,6 +6,7 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+use crate::arrays::ArrayKey;
 use crate::id::SessionId;
 use crate::queues::QueueKey;
 use crate::ready_queues::ReadyQueueKey;
@@ -30,6 +31,7 @@ struct IndexEntry {
     users: u32,
     queue: QueueKey,
     ready_queue: ReadyQueueKey,
+    array: Option<ArrayKey>,
 }
 
 impl TermsTable {
@@ -58,9 +60,16 @@ impl TermsTable {
     }
 
     /// Adds terms that have no user yet.
-    pub(crate) fn insert(&mut self, terms: Terms, queue: QueueKey, ready_queue: ReadyQueueKey) -> TermsKey {
+    pub(crate) fn insert(
+        &mut self,
+        terms: Terms,
+        queue: QueueKey,
+        ready_queue: ReadyQueueKey,
+        array: Option<ArrayKey>,
+    ) -> TermsKey {
         let hash = self.hashing.hash_one(&terms);
-        let place = self.slab.insert(IndexEntry { terms: Arc::new(terms), users: 0, queue, ready_queue });
+        let place =
+            self.slab.insert(IndexEntry { terms: Arc::new(terms), users: 0, queue, ready_queue, array });
         let (slab, hashing) = (&self.slab, &self.hashing);
         self.by_value.insert_unique(hash, place, |other| hashing.hash_one(&*slab.at(*other).terms));
         TermsKey(place)
@@ -104,6 +113,11 @@ impl TermsTable {
 
     pub(crate) fn queue(&self, key: TermsKey) -> QueueKey {
         self.slab.at(key.0).queue
+    }
+
+    /// The array of tasks with these terms.
+    pub(crate) fn array(&self, key: TermsKey) -> Option<ArrayKey> {
+        self.slab.at(key.0).array
     }
 
     pub(crate) fn ready_queue(&self, key: TermsKey) -> ReadyQueueKey {

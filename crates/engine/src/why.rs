@@ -58,6 +58,12 @@ pub enum Why {
         limit: u32,
         in_use: u32,
     },
+    /// The array runs as many elements at once as it may.
+    ArrayLimit {
+        array: TaskId,
+        limit: u32,
+        in_use: u32,
+    },
     /// All workers that could take it have no free slot.
     AllFull {
         workers: u32,
@@ -144,6 +150,7 @@ impl Why {
             Why::Quarantined { .. } => "quarantined",
             Why::Draining { .. } => "draining",
             Why::TagLimit { .. } => "tag-limit",
+            Why::ArrayLimit { .. } => "array-limit",
             Why::AllFull { .. } => "all-full",
             Why::Short { .. } => "resources-short",
             Why::TooLarge { .. } => "too-large",
@@ -203,6 +210,9 @@ impl fmt::Display for Why {
             Why::Draining { workers } => write!(f, "all {workers} workers that could take it are draining"),
             Why::TagLimit { tag, limit, in_use } => {
                 write!(f, "tag {tag} is at its limit: {in_use} of {limit} in use")
+            }
+            Why::ArrayLimit { array, limit, in_use } => {
+                write!(f, "array {array} is at its limit: {in_use} of {limit} elements in use")
             }
             Why::AllFull { workers, slots } => {
                 write!(f, "all {workers} workers are full: {slots} slots in use")

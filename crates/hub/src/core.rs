@@ -35,7 +35,7 @@ use crate::outbox::{Bundle, Outbox, OutboxItem};
 use crate::principal::Principal;
 use crate::queue_flow::QueueFlows;
 use crate::refusal::HubRefusal;
-use crate::request::{Ask, Delivery, Done, Request, Response, Submission};
+use crate::request::{Ask, Delivery, Done, Request, Response, Submission, ArraySubmission};
 use crate::settings::UnreadLimits;
 use crate::spans::{self, SpanSink};
 use crate::stats::{QueueFigures, Stats};
@@ -195,6 +195,7 @@ impl Core {
         }
         let reply = match ask.request {
             Request::Submit(submissions) => self.submit(now, &peer, submissions),
+            Request::SubmitArray(submission) => self.submit_array(now, &peer, *submission),
             Request::Complete(done) => self.complete(now, &peer, &done),
             Request::Fail { mut failure, result } => {
                 failure.result = self.blob(&result);
@@ -220,6 +221,7 @@ impl Core {
             }
             Request::Command(
                 Command::Submit(_)
+                | Command::SubmitArray(_)
                 | Command::Complete(_)
                 | Command::Fail(_)
                 | Command::Confirm { .. }
@@ -509,6 +511,33 @@ impl Core {
             }
         }
         Ok(reply)
+    }
+
+    fn submit_array(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        submission: ArraySubmission,
+    ) -> Result<Response, HubRefusal> {
+        if self.draining {
+            return Err(HubRefusal::Draining);
+        }
+        if self.disk_full {
+            return Err(HubRefusal::DiskFull);
+        }
+        let ArraySubmission { mut array, body, bodies } = submission;
+        array.task.body = self.batches.blob(&body);
+        array.bodies = bodies.iter().map(|body| self.batches.blob(body)).collect();
+        let blobs: Vec<Blob> = std::iter::once(array.task.body).chain(array.bodies.iter().copied()).collect();
+        let reply = self.command(now, peer, Command::SubmitArray(Box::new(array)));
+        let is_used = matches!(
+            &reply,
+            Ok(Response::Command(Reply::ArraySubmitted(accepted))) if !accepted.known
+        );
+        if !is_used {
+            blobs.into_iter().filter(|blob| !blob.is_empty()).for_each(|blob| self.batches.dead(blob));
+        }
+        reply
     }
 
     fn complete(&mut self, now: Timestamp, peer: &Peer, done: &[Done]) -> Result<Response, HubRefusal> {

@@ -58,7 +58,8 @@ pub use principal::Principal;
 pub use queue_flow::QueueFlow;
 pub use refusal::HubRefusal;
 pub use request::{
-    Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch, fresh_id,
+    ArraySubmission, Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch,
+    fresh_id,
 };
 pub use rights::{KeyspaceAct, Needs, Right, Rights, TopicAct};
 pub use runtime::{Hub, HubEnd};
@@ -71,9 +72,7 @@ pub use topics::event_json::event_as_json;
 /// The engine's types, for doors.
 pub mod words {
     pub use tenure_engine::command::{
-        Accepted, Answer, AttemptFailure, Command, Completion, Counts, Cursor, Gauges, Held, LimitInfo,
-        ListQuery, Move, NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, ResourceInfo,
-        TaskInfo, Unnamed, WorkerAbout, WorkerInfo, WorkerSpec, WorkerStats,
+        Accepted, Answer, AttemptFailure, Command, Completion, Counts, Cursor, Gauges, Held, LimitInfo, ListQuery, Move, NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, ResourceInfo, TaskInfo, Unnamed, WorkerAbout, WorkerInfo, WorkerSpec, WorkerStats, ArrayCursor,
     };
     pub use tenure_engine::demand::{Amount, CPUS, Demand, Devices, GPUS, MEM, Quantity, Resource};
     pub use tenure_engine::dependency::{
@@ -88,7 +87,7 @@ pub mod words {
     };
     pub use tenure_engine::terms::{Backoff, OnLost, Terms};
     pub use tenure_engine::{
-        Blob, Checkpoint, DEFAULT_NAMESPACE, Name, NotAnId, Passed, Refusal, SessionId, Settings, TaskId, Threshold, Thresholds, Timestamp, UNSAID, WaitEnd, WaitOn, WaitedFor, Why, is_invisible, CatchUp, NewSchedule, Overlap, ScheduleInfo, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason, TraceContext,
+        Blob, Checkpoint, DEFAULT_NAMESPACE, Name, NotAnId, Passed, Refusal, SessionId, Settings, TaskId, Threshold, Thresholds, Timestamp, UNSAID, WaitEnd, WaitOn, WaitedFor, Why, is_invisible, CatchUp, NewSchedule, Overlap, ScheduleInfo, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason, TraceContext, ArrayAccepted, ArrayInfo, ArrayTerms, Element, NewArray,
     };
 }
 

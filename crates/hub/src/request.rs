@@ -8,7 +8,8 @@ use tenure_engine::command::{AttemptFailure, Completion, Held, NewTask};
 use tenure_engine::notice::Assignment;
 use tenure_engine::state::Wanted;
 use tenure_engine::{
-    AfterTask, Answer, Blob, Command, Event, EventFilter, Name, Notice, Query, Refusal, Reply, TaskId,
+    AfterTask, Answer, Blob, Command, Event, EventFilter, Name, NewArray, Notice, Query, Refusal, Reply,
+    TaskId,
 };
 
 use crate::counters::Counters;
@@ -34,6 +35,7 @@ impl Ask {
 #[derive(Debug)]
 pub enum Request {
     Submit(Vec<Submission>),
+    SubmitArray(Box<ArraySubmission>),
     Complete(Vec<Done>),
     Fail {
         failure: AttemptFailure,
@@ -137,6 +139,15 @@ impl Request {
 pub struct Submission {
     pub task: NewTask,
     pub body: Bytes,
+}
+
+/// An array to submit, with its bodies.
+#[derive(Clone, Debug)]
+pub struct ArraySubmission {
+    pub array: NewArray,
+    /// The body that all elements share, unless each has its own.
+    pub body: Bytes,
+    pub bodies: Vec<Bytes>,
 }
 
 /// A completed attempt, with its result.
@@ -265,6 +276,17 @@ impl Submission {
             *index -= refused.iter().filter(|(refused, _)| *refused < place).count() as u32;
         }
         Ok(())
+    }
+}
+
+impl ArraySubmission {
+    /// Gives a named array the digest that identifies its submission.
+    pub fn new(mut array: NewArray, body: Bytes, bodies: Vec<Bytes>) -> ArraySubmission {
+        if array.task.name.is_some() {
+            array.task.body_digest =
+                bodies.iter().fold(digest(&body), |hash, body| hash.rotate_left(5) ^ digest(body));
+        }
+        ArraySubmission { array, body, bodies }
     }
 }
 

@@ -138,7 +138,7 @@ impl Request {
     /// The right that this request needs.
     pub fn needs(&self) -> Needs {
         match self {
-            Request::Submit(_) => Needs::Right(Right::Submit),
+            Request::Submit(_) | Request::SubmitArray(_) => Needs::Right(Right::Submit),
             Request::Complete(_)
             | Request::Fail { .. }
             | Request::Checkpoint { .. }
@@ -168,6 +168,8 @@ impl Request {
 fn command_needs(command: &Command) -> Needs {
     match command {
         Command::Submit(_)
+        | Command::SubmitArray(_)
+        | Command::LimitArray { .. }
         | Command::Release { .. }
         | Command::Cancel { .. }
         | Command::Pause { .. }

@@ -131,7 +131,8 @@ impl Watches {
         let none = BTreeSet::new();
         let of_task = event.task().and_then(|task| self.by_task.get(&task)).unwrap_or(&none);
         let of_submitter = event.submitter().and_then(|name| self.by_submitter.get(name)).unwrap_or(&none);
-        for key in of_task.iter().chain(of_submitter).chain(&self.others) {
+        let of_array = event.array().and_then(|array| self.by_task.get(&array)).unwrap_or(&none);
+        for key in of_task.iter().chain(of_array).chain(of_submitter).chain(&self.others) {
             let entry = self.all.get_mut(key).expect("an indexed watch exists");
             if entry.live && wants(entry, event) && !deliver(*key) {
                 entry.live = false;

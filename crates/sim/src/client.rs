@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Accepted, After, AfterTask, Command, Condition, Demand, EventFilter, Move, Name, NewTask, OnBroken,
-    OnLost, Quantity, Refusal, Reply, Resource, TaskId, Thresholds, Timestamp,
+    Accepted, After, AfterTask, ArrayTerms, Command, Condition, Demand, EventFilter, Move, Name, NewArray, NewTask,
+    OnBroken, OnLost, Quantity, Refusal, Reply, Resource, TaskId, Thresholds, Timestamp,
 };
-use tenure_hub::{Ask, Delivery, HubRefusal, Request, Response, Submission, Watch};
+use tenure_hub::{ArraySubmission, Ask, Delivery, HubRefusal, Request, Response, Submission, Watch};
 
 use crate::promises::PromiseChecker;
 use crate::random::Random;
@@ -19,12 +19,15 @@ pub(crate) struct Client {
     next_token: u64,
     /// Submissions that have not been answered: they are sent again, which is safe because they have names.
     unanswered: BTreeMap<u64, Submission>,
+    unanswered_arrays: BTreeMap<u64, ArraySubmission>,
+    arrays: Vec<ArrayTerms>,
     known: Vec<TaskId>,
     submitted: u64,
     next_event: u64,
     tidied: usize,
 }
 
+const ARRAY_SIZE_MAX: u32 = 4;
 const QUEUES: [&str; 3] = ["red", "green", "blue"];
 pub(crate) const TAGS: [&str; 2] = ["licence", "remote"];
 pub(crate) const CAPABILITIES: [&str; 2] = ["gpu", "big"];
@@ -35,6 +38,8 @@ impl Client {
             name: format!("client-{number}").into(),
             next_token: 1,
             unanswered: BTreeMap::new(),
+            unanswered_arrays: BTreeMap::new(),
+            arrays: Vec::new(),
             known: Vec::new(),
             submitted: 0,
             next_event: 1,
@@ -48,6 +53,9 @@ impl Client {
         let mut asks = vec![Ask { token: 0, request: Request::Watch(watch) }];
         for (token, submission) in &self.unanswered {
             asks.push(Ask { token: *token, request: Request::Submit(vec![submission.clone()]) });
+        }
+        for (token, submission) in &self.unanswered_arrays {
+            asks.push(Ask { token: *token, request: Request::SubmitArray(Box::new(submission.clone())) });
         }
         asks
     }
@@ -65,6 +73,14 @@ impl Client {
         }
         let token = self.next_token;
         self.next_token += 1;
+        if random.percent(6) {
+            return vec![self.submit_array(now, token, random, promises)];
+        }
+        if random.percent(4)
+            && let Some(array) = self.arrays.last().copied()
+        {
+            return vec![steer_array(array, token, random, promises)];
+        }
         if self.known.is_empty() || random.percent(55) {
             let submission = self.submission(now, random);
             promises.begun.submitted(&submission.task);
@@ -91,6 +107,51 @@ impl Client {
         let queue = QUEUES[self.tidied % QUEUES.len()].into();
         let commands = [Command::Release { task }, Command::Resume { task }, Command::ResumeQueue { queue }];
         commands.map(|command| Ask { token: 0, request: Request::Command(command) }).into()
+    }
+
+    fn submit_array(
+        &mut self,
+        now: Timestamp,
+        token: u64,
+        random: &mut Random,
+        promises: &mut PromiseChecker,
+    ) -> Ask {
+        let Submission { task, body } = self.submission(now, random);
+        let size = random.between(1, ARRAY_SIZE_MAX.into()) as u32;
+        let terms = ArrayTerms { id: task.id, first: 0, step: 1 };
+        for place in 0..size {
+            let element = NewTask { id: terms.element_id(place), ..task.clone() };
+            promises.begun.submitted(&element);
+            promises.order.submitted(&element);
+        }
+        let limit = random.percent(50).then(|| random.between(1, 3) as u32);
+        let array = NewArray { task, size, first: 0, step: 1, limit, bodies: Vec::new() };
+        let bodies = if random.percent(50) { Vec::new() } else { vec![body.clone(); size as usize] };
+        let submission = ArraySubmission::new(array, body, bodies);
+        self.unanswered_arrays.insert(token, submission.clone());
+        Ask { token, request: Request::SubmitArray(Box::new(submission)) }
+    }
+
+    fn array_answered(
+        &mut self,
+        submission: &ArraySubmission,
+        reply: Result<Response, Refusal>,
+        promises: &mut PromiseChecker,
+    ) {
+        match reply {
+            Ok(Response::Command(Reply::ArraySubmitted(accepted))) => {
+                let terms = ArrayTerms { id: accepted.array, first: 0, step: 1 };
+                for place in 0..accepted.size {
+                    promises.acknowledged(terms.element_id(place));
+                    self.known.push(terms.element_id(place));
+                }
+                self.arrays.push(terms);
+            }
+            Ok(_) | Err(Refusal::BadParent { .. }) => {}
+            Err(refusal) => promises.check(false, || {
+                format!("an array was refused: {refusal} for {:?}", submission.array.task.name)
+            }),
+        }
     }
 
     fn submission(&mut self, now: Timestamp, random: &mut Random) -> Submission {
@@ -121,7 +182,10 @@ impl Client {
         }
         if random.percent(30) && !self.known.is_empty() {
             for _ in 0..random.between(1, 4) {
-                let task_id = *random.pick(&self.known);
+                let task_id = match self.arrays.last() {
+                    Some(array) if random.percent(20) => array.id,
+                    _ => *random.pick(&self.known),
+                };
                 let condition = *random.pick(&[Condition::Completed, Condition::Ended, Condition::Failed]);
                 task.after.push(After { task: AfterTask::Id(task_id), condition });
             }
@@ -158,6 +222,9 @@ impl Client {
     }
 
     fn answered(&mut self, token: u64, reply: Result<Response, HubRefusal>, promises: &mut PromiseChecker) {
+        if let Some(submission) = self.unanswered_arrays.remove(&token) {
+            return self.array_answered(&submission, reply, promises);
+        }
         let Some(submission) = self.unanswered.remove(&token) else { return };
         let Ok(Response::Command(Reply::Submitted(each))) = reply else { return };
         match &each[0] {
@@ -174,6 +241,24 @@ impl Client {
             }
         }
     }
+}
+
+/// A random command on all elements of an array.
+fn steer_array(array: ArrayTerms, token: u64, random: &mut Random, promises: &mut PromiseChecker) -> Ask {
+    let task = array.id;
+    let command = match random.between(0, 3) {
+        0 => Command::Cancel { task, reason: None },
+        1 => Command::Retry { task },
+        2 => Command::Release { task },
+        _ => Command::Resume { task },
+    };
+    for element in (0..ARRAY_SIZE_MAX).map(|place| array.element_id(place)) {
+        promises.begun.steered(element);
+        if let Command::Retry { .. } = command {
+            promises.retried(element);
+        }
+    }
+    Ask { token, request: Request::Command(command) }
 }
 
 /// A random command on a task or a queue.

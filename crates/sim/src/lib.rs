@@ -7,6 +7,7 @@
 //! (`topics/`), schedules (`schedules.rs`) and a group of brokers that share a replicated journal (`cluster/`) have
 //! their own worlds with the same seed.
 
+mod arrays;
 mod broker;
 mod client;
 pub mod cluster;

@@ -53,6 +53,14 @@ impl OrderChecker {
 
     /// The next event. Returns what is wrong with it.
     pub(crate) fn heard(&mut self, event: &Event) -> Option<String> {
+        if let (Some(array), EventData::ArrayEnded { failed, cancelled, .. }) = (event.array(), &event.kind) {
+            let state = match (failed, cancelled) {
+                (0, 0) => StateName::Completed,
+                (0, _) => StateName::Cancelled,
+                _ => StateName::Failed,
+            };
+            self.ends.entry(array).or_default().insert(state);
+        }
         let task = event.task()?;
         if let EventData::Assigned { .. } = event.kind {
             return self.assigned(task);

@@ -8,6 +8,7 @@ use tenure_hub::words::{
     TaskId, TaskInfo, Why, WorkerInfo,
 };
 
+use crate::arrays::{self, ArrayChecker};
 use crate::order::OrderChecker;
 use crate::random::Random;
 use crate::running_attempts::RunningAttempts;
@@ -26,6 +27,7 @@ pub(crate) struct PromiseChecker {
     events: BTreeMap<u64, String>,
     pub(crate) begun: RunningAttempts,
     pub(crate) order: OrderChecker,
+    arrays: ArrayChecker,
     broken: Vec<String>,
     pub(crate) restarts: u64,
 }
@@ -120,7 +122,7 @@ impl PromiseChecker {
     }
 
     pub(crate) fn heard(&mut self, event: &Event) {
-        let told = format!("{:?} {:?} {:?}", event.at, event.task(), event.kind);
+        let told = format!("{:?} {:?} {:?} {:?}", event.at, event.task(), event.array(), event.kind);
         match self.events.get(&event.seq) {
             Some(known) if *known != told => {
                 let what = format!("event {} was told as {known} and as {told}", event.seq);
@@ -129,8 +131,9 @@ impl PromiseChecker {
             Some(_) => {}
             None => {
                 self.events.insert(event.seq, told);
-                let wrong = self.order.heard(event);
-                self.check(wrong.is_none(), || wrong.unwrap_or_default());
+                for wrong in [self.order.heard(event), self.arrays.heard(event)] {
+                    self.check(wrong.is_none(), || wrong.unwrap_or_default());
+                }
             }
         }
     }
@@ -162,6 +165,8 @@ impl PromiseChecker {
         self.check(heard.is_none_or(|heard| heard <= last), || {
             format!("event {heard:?} was heard, the broker's last is {last}")
         });
+        let wrong = self.arrays.inspect(core, &observer());
+        self.check(wrong.is_none(), || wrong.unwrap_or_default());
         self.inspect_limits(core);
         self.inspect_waiting(core);
         self.inspect_backlogs(core);
@@ -229,9 +234,15 @@ impl PromiseChecker {
         };
         let is_full =
             |tag: &Name| limits.iter().any(|limit| limit.tag == *tag && limit.limit == Some(limit.in_use));
+        let full_arrays: BTreeSet<TaskId> = arrays::arrays(core, &observer())
+            .into_iter()
+            .filter(|info| info.limit.is_some_and(|limit| arrays::held(info) >= u64::from(limit)))
+            .map(|info| info.id)
+            .collect();
         let could_run = |task: &&TaskInfo| {
             let paused = queues.iter().any(|queue| queue.queue == task.terms.queue && queue.paused);
-            let blocked = task.terms.tags.iter().any(is_full);
+            let array_is_full = task.terms.array.is_some_and(|array| full_arrays.contains(&array.id));
+            let blocked = array_is_full || task.terms.tags.iter().any(is_full);
             let able = free.iter().any(|worker| {
                 worker.queues.contains(&task.terms.queue)
                     && task.terms.needs.iter().all(|need| worker.capabilities.contains(need))

@@ -10,10 +10,10 @@ use std::sync::mpsc::Sender;
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use tenure_engine::{Engine, Task, TermsKey, Timestamp, Which};
+use tenure_engine::{Blob, Engine, TaskId, TermsKey, Timestamp, Which};
 
 use crate::batches::Batches;
-use crate::codec::{Base, ChangeView, Malformed, Names, RecordPage, Take, next_record};
+use crate::codec::{Base, ChangeView, Malformed, Names, RecordPage, Setting, Take, TaskRecord, next_record};
 use crate::error::{Damage, Doing, StoreError};
 use crate::frame::{BLOB_CRC_BYTES, FrameHeader, checked_blob};
 use crate::maintenance::MaintenanceEvent;
@@ -39,12 +39,9 @@ pub(crate) fn list(shared: &Shared, start: u64, from: u64) -> Result<Listed, Sto
         let damage = |why: &str| Damage::new(&segment.name, segment.offset(position), why);
         match scan.next()? {
             Found::Frame(header, payload) => {
-                named_in(&header, payload, &mut names, &mut |task| {
-                    for which in Which::ALL {
-                        let blob = which.of(task);
-                        if (start..end).contains(&blob.at()) && !blob.is_empty() {
-                            found.insert(blob.at(), Candidate { task: task.id, which, blob });
-                        }
+                named_in(&header, payload, &mut names, &mut |task, which, blob| {
+                    if (start..end).contains(&blob.at()) && !blob.is_empty() {
+                        found.insert(blob.at(), Candidate { task, which, blob });
                     }
                 })
                 .map_err(|why| damage(&why.to_string()))?;
@@ -87,12 +84,12 @@ fn read_blob(segment: &Segment, candidate: Candidate) -> Result<Bytes, StoreErro
     })
 }
 
-/// Visits every task whose state a frame holds.
+/// Visits every blob that a state in a frame refers to, with the task or array that it belongs to.
 fn named_in(
     header: &FrameHeader,
     payload: &[u8],
     names: &mut Names,
-    see: &mut dyn FnMut(&Task),
+    see: &mut dyn FnMut(TaskId, Which, Blob),
 ) -> Result<(), Malformed> {
     if header.page_bytes == 0 {
         return Ok(());
@@ -104,8 +101,14 @@ fn named_in(
     // The terms are not used here, so any keys will do.
     let keys: Vec<TermsKey> = (0..page.terms.len() as u32).map(TermsKey::from_index).collect();
     while !take.is_empty() {
-        if let ChangeView::Task(task) = next_record(&mut take)?.change(&page, &keys)? {
-            see(&task.task);
+        match next_record(&mut take)?.change(&page, &keys)? {
+            ChangeView::Task(TaskRecord { task, .. }) => {
+                for which in Which::ALL {
+                    see(task.id, which, which.of(&task));
+                }
+            }
+            ChangeView::Setting(Setting::Array(array)) => see(array.id, Which::Body, array.body),
+            ChangeView::Setting(_) | ChangeView::Nothing => {}
         }
     }
     Ok(())

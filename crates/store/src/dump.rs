@@ -138,6 +138,7 @@ fn event_line(event: &Event) -> String {
         EventSubject::Queue { namespace, queue } => format!("queue {queue} of {namespace}"),
         EventSubject::Tag { namespace, tag } => format!("tag {tag} of {namespace}"),
         EventSubject::Schedule { namespace, schedule } => format!("schedule {schedule} of {namespace}"),
+        EventSubject::Array { id, queue, .. } => format!("array {id} queue {queue}"),
     };
     format!("event {} at {} {} {about}", event.seq, event.at, event.kind.as_str())
 }
@@ -181,6 +182,12 @@ fn change_line(change: &ChangeView, terms: &[Arc<Terms>]) -> Option<String> {
                 "schedule {} of {} settled up to {} {}",
                 progress.name, progress.namespace, progress.settled, progress.state
             )
+        }
+
+        ChangeView::Setting(Setting::Array(array)) => {
+            let body = format!("{} bytes at {}", array.body.bytes(), array.body.at());
+            let (id, size, limit) = (array.id, array.size, array.limit);
+            format!("array {id} queue {} size {size} limit {limit:?} body {body}", array.queue)
         }
     })
 }

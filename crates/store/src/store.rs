@@ -208,5 +208,10 @@ fn count_live(recovered: &Recovered) -> Result<SegmentUsage, StoreError> {
         }
     };
     assert_eq!(recovered.engine.scan_tasks(None, usize::MAX, see), None, "all tasks were seen");
+    for array in recovered.engine.arrays() {
+        if !segment_usage.still_alive(array.body) && !recovered.array_may_be_gone(array) {
+            lost.add(array.id, array.body);
+        }
+    }
     lost.damage(segments).map_or(Ok(segment_usage), |damage| Err(damage.into()))
 }

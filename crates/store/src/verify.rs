@@ -231,6 +231,10 @@ impl Verification {
                 wanted.push((task.id, task.state.name(), which.of(task), may_be_gone));
             }
         });
+        for array in recovered.engine.arrays() {
+            let state = array.end.map_or(StateName::Ready, |end| end.state);
+            wanted.push((array.id, state, array.body, recovered.array_may_be_gone(array)));
+        }
         wanted.retain(|(_, _, blob, _)| !blob.is_empty());
         wanted.sort_unstable_by_key(|(_, _, blob, _)| blob.at());
         let mut lost = LostBlobs::default();

@@ -154,6 +154,8 @@ fn assignment(number: u64) -> Assignment {
         gpus: Vec::new(),
         traceparent: None,
         tracestate: None,
+        array: None,
+        index: 0,
     }
 }
 

@@ -67,6 +67,10 @@ words! {
         SchedulePaused = "schedule-paused",
         ScheduleResumed = "schedule-resumed",
         ScheduleRemoved = "schedule-removed",
+        // About an array.
+        ArraySubmitted = "array-submitted",
+        ArrayEnded = "array-ended",
+        ArrayLimitSet = "array-limit-set",
     }
 }
 
@@ -152,5 +156,15 @@ message! {
         skipped: Option<SkipReason>,
         from: Option<Timestamp>,
         to: Option<Timestamp>,
+        /// The array that the event is about, or whose element it is about, and the index of that element.
+        array: Option<TaskId>,
+        index: Option<u32>,
+        /// The name of the array.
+        name: Option<Name>,
+        /// How many elements an array has, and how many of them ended in which way.
+        size: Option<u32>,
+        completed: Option<u32>,
+        failed: Option<u32>,
+        cancelled: Option<u32>,
     }
 }

@@ -40,6 +40,12 @@ impl TaskId {
         id[8] = 0x80 | id[8] & 0x3f;
         TaskId(id)
     }
+
+    /// The id this far behind, as for the elements of an array.
+    #[must_use]
+    pub fn plus(self, distance: u128) -> TaskId {
+        TaskId(u128::from_be_bytes(self.0).wrapping_add(distance).to_be_bytes())
+    }
 }
 
 impl fmt::Display for TaskId {

@@ -15,6 +15,7 @@ mod reader;
 mod schema;
 
 pub mod address;
+pub mod array;
 pub mod envelope;
 pub mod error;
 pub mod event;

@@ -127,6 +127,12 @@ impl<'a> Reader<'a> {
     /// The length of a list, checked against the bytes that are left.
     #[inline]
     pub(crate) fn array(&mut self) -> Result<usize, Problem> {
+        self.array_up_to(ENTRIES_MAX)
+    }
+
+    /// The length of a list that has a limit of its own.
+    #[inline]
+    pub(crate) fn array_up_to(&mut self, limit: usize) -> Result<usize, Problem> {
         let marker = self.byte()?;
         let length = match marker {
             0x90..=0x9f => usize::from(marker & 0x0f),
@@ -134,7 +140,7 @@ impl<'a> Reader<'a> {
             0xdd => u32::from_be_bytes(self.chunk()?) as usize,
             _ => return Err(unexpected("a list", marker)),
         };
-        self.believe(length, 1)
+        self.believe(length, 1, limit)
     }
 
     #[inline]
@@ -146,7 +152,7 @@ impl<'a> Reader<'a> {
             0xdf => u32::from_be_bytes(self.chunk()?) as usize,
             _ => return Err(unexpected("a map", marker)),
         };
-        self.believe(length, 2)
+        self.believe(length, 2, ENTRIES_MAX)
     }
 
     /// Skips one value of any kind.
@@ -214,12 +220,12 @@ impl<'a> Reader<'a> {
     /// Every entry takes at least `each` bytes, so a length beyond the bytes that are left is invalid; so is one above
     /// the limit.
     #[inline]
-    fn believe(&self, length: usize, each: usize) -> Result<usize, Problem> {
+    fn believe(&self, length: usize, each: usize, limit: usize) -> Result<usize, Problem> {
         if length > self.left() / each {
             return Err(What::Truncated.into());
         }
-        if length > ENTRIES_MAX {
-            return Err(What::TooMany { count: length, limit: ENTRIES_MAX }.into());
+        if length > limit {
+            return Err(What::TooMany { count: length, limit }.into());
         }
         Ok(length)
     }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::Name;
 use crate::address::Answered;
+use crate::array::{ArrayAccepted, ArrayInfo, Arrays};
 use crate::hello::Welcome;
 use crate::hook::{HookList, Redelivered, UndeliveredList};
 use crate::id::TaskId;
@@ -27,12 +28,15 @@ kinds! {
         Welcome(Box<Welcome>) = "welcome",
         Pong(Pong) = "pong",
         Submitted(Submitted) = "submitted",
+        ArraySubmitted(Box<ArrayAccepted>) = "array-submitted",
         /// To start, complete and heartbeat.
         Held(HeldReply) = "held",
         Registered(Registered) = "registered",
         Task(Box<TaskInfo>) = "task",
         Why(Box<Why>) = "why",
         Tasks(Tasks) = "tasks",
+        Array(Box<ArrayInfo>) = "array",
+        Arrays(Arrays) = "arrays",
         Queues(QueueList) = "queues",
         Workers(WorkerList) = "workers",
         Limits(LimitList) = "limits",

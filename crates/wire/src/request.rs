@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::Name;
 use crate::address::{Answer, Broadcast, Call, Hear, Listen};
+use crate::array::{ArraysQuery, LimitArray, OneArray, SubmitArray};
 use crate::event::EventKind;
 use crate::hello::Hello;
 use crate::hook::{OneHook, Redeliver};
@@ -26,6 +27,8 @@ kinds! {
 
         // Clients: commands.
         Submit(Submit) = "submit",
+        SubmitArray(Box<SubmitArray>) = "submit-array",
+        LimitArray(LimitArray) = "limit-array",
         Release(OneTask) = "release",
         Cancel(OneTaskWhy) = "cancel",
         Pause(OneTaskWhy) = "pause",
@@ -49,6 +52,9 @@ kinds! {
         // Clients: queries.
         Show(OneTask) = "show",
         Find(OneName) = "find",
+        Array(OneArray) = "array",
+        FindArray(OneName) = "find-array",
+        Arrays(ArraysQuery) = "arrays",
         Explain(OneTask) = "explain",
         List(Box<ListQuery>) = "list",
         Queues = "queues",
@@ -206,6 +212,10 @@ message! {
         tag: Option<Name>,
         worker: Option<Name>,
         parent: Option<TaskId>,
+        /// The elements of this array, in the order of their indexes.
+        array: Option<TaskId>,
+        /// Leave out the elements of arrays.
+        without_elements: bool,
         submitter: Option<Name>,
         submitted_after: Option<Timestamp>,
         submitted_before: Option<Timestamp>,
@@ -223,6 +233,8 @@ impl Default for ListQuery {
             tag: None,
             worker: None,
             parent: None,
+            array: None,
+            without_elements: false,
             submitter: None,
             submitted_after: None,
             submitted_before: None,

@@ -149,6 +149,9 @@ row! {
         /// The trace that it belongs to; with tracing on, the span of this attempt.
         traceparent: Option<Box<str>>,
         tracestate: Option<Box<str>>,
+        /// The array of which it is an element, and its index there.
+        array: Option<TaskId>,
+        index: u32,
     }
 }
 
@@ -199,6 +202,9 @@ message! {
         terms: Terms,
         parent: Option<TaskId>,
         children: u32,
+        /// The array of which it is an element, and its index there.
+        array: Option<TaskId>,
+        index: Option<u32>,
         /// The tasks that it waits or waited for.
         after: Vec<DependencyInfo>,
         priority: i32,

@@ -32,6 +32,7 @@ words! {
         AwaitingDisk = "awaiting-disk",
         Suspended = "suspended",
         AwaitingSlot = "awaiting-slot",
+        ArrayLimit = "array-limit",
     }
 }
 
@@ -63,6 +64,8 @@ message! {
         /// How many tasks it waits for, and some of them.
         open: Option<u32>,
         some: Vec<WaitedFor>,
+        /// The array that is at its limit.
+        array: Option<TaskId>,
     }
 }
 
@@ -99,6 +102,7 @@ impl Why {
             task: None,
             open: None,
             some: Vec::new(),
+            array: None,
         }
     }
 }

@@ -57,6 +57,20 @@ impl Query {
         self
     }
 
+    /// Only the elements of this array, in the order of their indexes.
+    #[must_use]
+    pub fn array(mut self, array: TaskId) -> Query {
+        self.0.array = Some(array);
+        self
+    }
+
+    /// Leave out the elements of arrays.
+    #[must_use]
+    pub fn without_elements(mut self) -> Query {
+        self.0.without_elements = true;
+        self
+    }
+
     /// Only tasks that a client of this identity submitted.
     #[must_use]
     pub fn submitter(mut self, identity: impl Into<Name>) -> Query {

@@ -36,6 +36,8 @@ fn assignment(held: Held) -> Assignment {
         gpus: Vec::new(),
         traceparent: None,
         tracestate: None,
+        array: None,
+        index: 0,
     }
 }
 

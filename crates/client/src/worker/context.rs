@@ -78,6 +78,16 @@ impl Context {
         self.inner.assignment.parent
     }
 
+    /// The array of which this task is an element.
+    pub fn array(&self) -> Option<TaskId> {
+        self.inner.assignment.array
+    }
+
+    /// Returns the index of this element in its array.
+    pub fn index(&self) -> Option<u32> {
+        self.inner.assignment.array.map(|_| self.inner.assignment.index)
+    }
+
     /// Returns the tasks that this one waited for. [`Client::result`](crate::Client::result) fetches their results.
     pub fn after(&self) -> &[DependencyInfo] {
         &self.inner.assignment.after

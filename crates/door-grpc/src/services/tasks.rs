@@ -31,6 +31,48 @@ impl pb::tasks_server::Tasks for GrpcService {
         Ok(Response::new(session::stream(submitting).boxed()))
     }
 
+    async fn submit_array(&self, mut request: Request<pb::SubmitArrayRequest>) -> Reply<pb::ArrayAccepted> {
+        let call = self.steer(&mut request)?;
+        let submission =
+            translate::array_submission(request.into_inner()).map_err(|no| translate::status(&no))?;
+        match call.ask(tenure_hub::Request::SubmitArray(Box::new(submission))).await? {
+            tenure_hub::Response::Command(tenure_hub::words::Reply::ArraySubmitted(accepted)) => {
+                Ok(Response::new(translate::array_accepted(&accepted)))
+            }
+            _ => Err(translate::unexpected()),
+        }
+    }
+
+    async fn show_array(&self, mut request: Request<pb::ArrayRequest>) -> Reply<pb::ArrayInfo> {
+        let call = self.look(&mut request)?;
+        let query = translate::array_query(request.into_inner()).map_err(|no| translate::status(&no))?;
+        match call.query(query).await? {
+            Answer::Array(info) => Ok(Response::new(translate::array_info(&info))),
+            _ => Err(translate::unexpected()),
+        }
+    }
+
+    async fn list_arrays(
+        &self,
+        mut request: Request<pb::ListArraysRequest>,
+    ) -> Reply<pb::ListArraysResponse> {
+        let call = self.look(&mut request)?;
+        let query = translate::arrays_query(request.get_ref()).map_err(|no| translate::status(&no))?;
+        match call.query(query).await? {
+            Answer::Arrays { arrays, next } => Ok(Response::new(pb::ListArraysResponse {
+                arrays: arrays.iter().map(translate::array_info).collect(),
+                next: next.map(|cursor| cursor.to_string()).unwrap_or_default(),
+            })),
+            _ => Err(translate::unexpected()),
+        }
+    }
+
+    async fn limit_array(&self, mut request: Request<pb::LimitArrayRequest>) -> Reply<pb::Done> {
+        let call = self.steer(&mut request)?;
+        let pb::LimitArrayRequest { array, limit } = request.into_inner();
+        call.command(Command::LimitArray { array: id(&array)?, limit }).await
+    }
+
     async fn show(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::Task> {
         let call = self.look(&mut request)?;
         let info = call.task(Query::Show { task: id(&request.get_ref().task)? }).await?;

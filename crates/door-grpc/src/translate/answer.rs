@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use tenure_hub::Stats;
 use tenure_hub::words::{
-    Accepted, Blob, Counts, Devices, Holding, LimitInfo, QueueInfo, Refusal, StateName, TaskInfo, TaskState,
-    Why, WorkerInfo, WorkerStats,
+    Accepted, Blob, Counts, Devices, Holding, LimitInfo, QueueInfo, Refusal, StateName, TaskInfo, TaskState, Why, WorkerInfo, WorkerStats, ArrayAccepted, ArrayInfo,
 };
 
 use super::notice::{dependency, numbers, terms};
@@ -67,6 +66,9 @@ pub(crate) fn why(reason: &Why) -> pb::Why {
             vec![("worker", worker.to_string()), ("until", until.to_string())]
         }
         Why::Draining { workers } | Why::NoWorkerAsks { workers } => vec![("workers", workers.to_string())],
+        Why::ArrayLimit { array, limit, in_use } => {
+            vec![("array", array.to_string()), ("limit", limit.to_string()), ("in_use", in_use.to_string())]
+        }
         Why::TagLimit { tag, limit, in_use } => {
             vec![("tag", tag.to_string()), ("limit", limit.to_string()), ("in_use", in_use.to_string())]
         }
@@ -130,10 +132,13 @@ pub(crate) fn task_info(info: &TaskInfo) -> pb::Task {
         TaskState::Suspended(suspension) => Some(suspension),
         _ => None,
     };
+    let element = info.terms.element(info.id);
     pb::Task {
         suspended_since: suspension.map(|suspension| suspension.since.0),
         open: suspension.map(|suspension| suspension.open()),
         id: info.id.to_string(),
+        array: element.map(|element| element.array.to_string()).unwrap_or_default(),
+        index: element.map(|element| element.index),
         state: info.state.name().to_string(),
         name: text(info.name.as_deref()),
         terms: Some(terms(&info.terms)),
@@ -267,6 +272,33 @@ pub(crate) fn counts(counts: &Counts) -> pb::CountsResponse {
         live_workers: counts.live_workers,
         lost_workers: counts.lost_workers,
         last_event: counts.last_event,
+    }
+}
+
+pub(crate) fn array_accepted(accepted: &ArrayAccepted) -> pb::ArrayAccepted {
+    pb::ArrayAccepted {
+        array: accepted.array.to_string(),
+        size: accepted.size,
+        state: accepted.state.to_string(),
+        known: accepted.known,
+        unserved: accepted.unserved.as_ref().map(why),
+    }
+}
+
+pub(crate) fn array_info(info: &ArrayInfo) -> pb::ArrayInfo {
+    pb::ArrayInfo {
+        id: info.id.to_string(),
+        state: info.state.to_string(),
+        name: text(info.name.as_deref()),
+        queue: info.queue.to_string(),
+        submitter: info.submitter.to_string(),
+        size: info.size,
+        first: info.first,
+        step: info.step,
+        limit: info.limit,
+        submitted_at: info.submitted_at.0,
+        ended_at: info.ended_at.map(|at| at.0),
+        counts: by_state(&info.counts),
     }
 }
 

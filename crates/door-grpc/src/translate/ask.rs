@@ -6,9 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{
-    After, AfterTask, AttemptFailure, Backoff, Blob, Command, Demand, EventFilter, Held, ListQuery, Move, NewTask, Quantity, Refusal, Resource, TaskId, Timestamp, WaitOn, Wanted, WorkerAbout, WorkerSpec, WorkerStats, TraceContext,
+    After, AfterTask, AttemptFailure, Backoff, Blob, Command, Demand, EventFilter, Held, ListQuery, Move, NewTask, Quantity, Refusal, Resource, TaskId, Timestamp, WaitOn, Wanted, WorkerAbout, WorkerSpec, WorkerStats, TraceContext, NewArray, Query,
 };
-use tenure_hub::{Done, LogPiece, OutputStream, Submission, fresh_id};
+use tenure_hub::{ArraySubmission, Done, LogPiece, OutputStream, Submission, fresh_id};
 
 use super::event::KINDS;
 use super::word::{
@@ -83,6 +83,37 @@ impl SubmitTemplate {
 fn trace(parent: &str, state: &str) -> Result<Option<Box<TraceContext>>, Refusal> {
     let parent = Some(parent).filter(|parent| !parent.is_empty());
     parent.map(|parent| TraceContext::parse(parent, Some(state)).map(Box::new)).transpose()
+}
+
+/// An array to submit.
+pub(crate) fn array_submission(request: pb::SubmitArrayRequest) -> Result<ArraySubmission, Refusal> {
+    let template = [SubmitTemplate::new(request.terms.unwrap_or_default())];
+    let task = pb::NewTask { terms: 0, ..request.task.unwrap_or_default() };
+    let Submission { task, body } = SubmitTemplate::submission(&template, task)?;
+    let bodies = request.bodies;
+    if !bodies.is_empty() && !body.is_empty() {
+        return Err(Refusal::BadValue { what: "body", why: "is given besides one for each element" });
+    }
+    if !bodies.is_empty() && bodies.len() != request.size as usize {
+        return Err(Refusal::BadValue { what: "bodies", why: "are not one for each element" });
+    }
+    let (size, first, step, limit) = (request.size, request.first, request.step.unwrap_or(1), request.limit);
+    let array = NewArray { task, size, first, step, limit, bodies: Vec::new() };
+    Ok(ArraySubmission::new(array, body, bodies))
+}
+
+pub(crate) fn array_query(request: pb::ArrayRequest) -> Result<Query, Refusal> {
+    use pb::array_request::Array;
+    match request.array {
+        Some(Array::Id(text)) => Ok(Query::Array { array: id(&text)? }),
+        Some(Array::Name(text)) => Ok(Query::FindArray { name: name(text) }),
+        None => Err(Refusal::BadValue { what: "array", why: "is named by its id or its name" }),
+    }
+}
+
+pub(crate) fn arrays_query(request: &pb::ListArraysRequest) -> Result<Query, Refusal> {
+    let cursor = if request.cursor.is_empty() { None } else { Some(request.cursor.parse()?) };
+    Ok(Query::Arrays { cursor, limit: if request.limit == 0 { PAGE } else { request.limit as usize } })
 }
 
 fn after(after: pb::After) -> Result<After, Refusal> {
@@ -213,6 +244,8 @@ pub(crate) fn list_query(query: pb::ListRequest) -> Result<ListQuery, Refusal> {
         tag: some_name(query.tag),
         worker: some_name(query.worker),
         parent: some_id("parent", &query.parent)?,
+        array: some_id("array", &query.array)?,
+        without_elements: query.without_elements,
         submitter: some_name(query.submitter),
         submitted_after: query.submitted_after.map(Timestamp),
         submitted_before: query.submitted_before.map(Timestamp),

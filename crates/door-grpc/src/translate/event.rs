@@ -11,7 +11,7 @@ use crate::proto::tenure::v1::watch_response::News;
 pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
 
 /// All kinds of events there are.
-pub(super) const KINDS: [&str; 45] = [
+pub(super) const KINDS: [&str; 48] = [
     "submitted",
     "released",
     "dependencies-met",
@@ -57,6 +57,9 @@ pub(super) const KINDS: [&str; 45] = [
     "schedule-paused",
     "schedule-resumed",
     "schedule-removed",
+    "array-submitted",
+    "array-ended",
+    "array-limit-set",
 ];
 
 pub(crate) fn event(event: &Event) -> News {
@@ -66,6 +69,7 @@ pub(crate) fn event(event: &Event) -> News {
         | EventSubject::Queue { .. }
         | EventSubject::Tag { .. }
         | EventSubject::Schedule { .. } => (String::new(), 0),
+        | EventSubject::Array { .. } => (String::new(), 0),
     };
     let mut detail = detail(&event.kind);
     if let EventSubject::Tag { tag, .. } = &event.about {
@@ -73,6 +77,18 @@ pub(crate) fn event(event: &Event) -> News {
     }
     if let EventSubject::Schedule { schedule, .. } = &event.about {
         detail.get_or_insert_default().schedule = schedule.to_string();
+    }
+
+    if let EventSubject::Array { id, name, .. } = &event.about {
+        let detail = detail.get_or_insert_default();
+        detail.array = id.to_string();
+        detail.name = text(name.as_deref());
+    } else if let EventSubject::Task { id, terms, .. } = &event.about
+        && let Some(element) = terms.element(*id)
+    {
+        let detail = detail.get_or_insert_default();
+        detail.array = element.array.to_string();
+        detail.index = Some(element.index);
     }
     News::Event(pb::Event {
         seq: event.seq,
@@ -159,8 +175,17 @@ fn detail(kind: &EventData) -> Option<pb::EventDetail> {
             skipped_to: Some(to.0),
             ..blank()
         },
-        EventData::LimitSet { limit } => pb::EventDetail { limit: *limit, ..blank() },
         EventData::Suspended { open, .. } => pb::EventDetail { open: Some(*open), ..blank() },
+        EventData::LimitSet { limit } | EventData::ArrayLimitSet { limit } => {
+            pb::EventDetail { limit: *limit, ..blank() }
+        }
+        EventData::ArraySubmitted { size } => pb::EventDetail { size: Some(*size), ..blank() },
+        EventData::ArrayEnded { completed, failed, cancelled } => pb::EventDetail {
+            completed: Some(*completed),
+            failed: Some(*failed),
+            cancelled: Some(*cancelled),
+            ..blank()
+        },
         EventData::Released
         | EventData::DependenciesMet
         | EventData::Due

@@ -46,6 +46,7 @@ pub(super) fn numbers(numbers: &[u16]) -> Vec<u32> {
 
 /// Work, with its body.
 pub(crate) fn assign(assignment: &Assignment, body: Bytes) -> Message {
+    let element = assignment.terms.element(assignment.task);
     Message::Assign(pb::Assign {
         task: assignment.task.to_string(),
         attempt: assignment.attempt,
@@ -63,6 +64,8 @@ pub(crate) fn assign(assignment: &Assignment, body: Bytes) -> Message {
         gpus: numbers(&assignment.devices.gpus),
         traceparent: assignment.trace.as_ref().map(ToString::to_string).unwrap_or_default(),
         tracestate: text(assignment.trace.as_ref().and_then(|trace| trace.state.as_deref())),
+        array: element.map(|element| element.array.to_string()).unwrap_or_default(),
+        index: element.map(|element| element.index),
     })
 }
 

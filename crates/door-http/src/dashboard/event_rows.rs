@@ -48,6 +48,10 @@ fn subject(event: &Event) -> Markup {
         EventSubject::Schedule { schedule, .. } => {
             html! { "schedule " a href="/schedules" { (schedule) } }
         }
+        EventSubject::Array { id, queue, .. } => html! {
+            "array " span.mono { (short(*id)) } " "
+            a.muted href={ "/tasks?queue=" (escaped(queue)) } { (queue) }
+        },
         EventSubject::Tag { tag, .. } => html! { "tag " a href={ "/tasks?tag=" (escaped(tag)) } { (tag) } },
     }
 }
@@ -102,6 +106,10 @@ pub(super) fn level(kind: &EventData) -> &'static str {
         | EventData::ScheduleResumed
         | EventData::ScheduleRemoved
         | EventData::LimitSet { .. } => "plain",
+        | EventData::LimitSet { .. }
+        | EventData::ArraySubmitted { .. }
+        | EventData::ArrayEnded { .. }
+        | EventData::ArrayLimitSet { .. } => "plain",
     }
 }
 
@@ -181,7 +189,11 @@ fn sentence(event: &Event) -> String {
         EventData::ScheduleSkipped { reason, from, to } => {
             format!("{} to {}: {}", from.rfc3339(), to.rfc3339(), reason.as_str())
         }
-        EventData::LimitSet { limit } => {
+        EventData::ArraySubmitted { size } => counted(u64::from(*size), "task", "tasks"),
+        EventData::ArrayEnded { completed, failed, cancelled } => {
+            format!("{completed} completed, {failed} failed, {cancelled} cancelled")
+        }
+        EventData::LimitSet { limit } | EventData::ArrayLimitSet { limit } => {
             limit.map_or("removed".to_owned(), |limit| format!("at most {limit} at once"))
         }
         EventData::Released

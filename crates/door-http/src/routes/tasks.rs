@@ -20,8 +20,17 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// How many tasks a page has, unless the client says otherwise, and at most.
 const PAGE: usize = 100;
 const PAGE_MAX: usize = 1_000;
-pub(crate) const FILTERS: [&str; 8] =
-    ["state", "queue", "tag", "worker", "parent", "submitter", "submitted_after", "submitted_before"];
+pub(crate) const FILTERS: [&str; 9] = [
+    "state",
+    "queue",
+    "tag",
+    "worker",
+    "parent",
+    "array",
+    "submitter",
+    "submitted_after",
+    "submitted_before",
+];
 
 /// Submits one task.
 pub(crate) async fn submit(mut call: HttpCall) -> HttpResult {
@@ -154,7 +163,9 @@ pub(crate) fn filter(call: &HttpCall) -> Result<ListQuery, ProblemDetails> {
     let query = &call.query;
     let states = query.many("state").flat_map(|states| states.split(',')).map(translate::state);
     let parent = query.one("parent")?.map(|text| translate::task_id("parent", text)).transpose();
+    let array = query.one("array")?.map(|text| translate::task_id("array", text)).transpose();
     Ok(ListQuery {
+        array: array.map_err(|no| translate::problem(&no))?,
         states: states.collect::<Result<_, _>>().map_err(|no| translate::problem(&no))?,
         queue: query.one("queue")?.map(Into::into),
         tag: query.one("tag")?.map(Into::into),

@@ -2,10 +2,40 @@
 
 use serde_json::{Map, Value, json};
 use tenure_hub::Stats;
-use tenure_hub::words::{Counts, Held, LimitInfo, QueueInfo, StateName, WorkerInfo, WorkerStats};
+use tenure_hub::words::{
+    ArrayAccepted, ArrayInfo, Counts, Held, LimitInfo, QueueInfo, StateName, WorkerInfo, WorkerStats,
+};
 
 use super::resources::quantities;
+use super::why::why;
 use super::word::{millis, some_millis, some_time, texts, time};
+
+pub(crate) fn array(array: &ArrayInfo) -> Value {
+    json!({
+        "id": array.id.to_string(),
+        "name": array.name.as_deref(),
+        "state": array.state.as_str(),
+        "queue": &*array.queue,
+        "submitter": &*array.submitter,
+        "size": array.size,
+        "first": array.first,
+        "step": array.step,
+        "limit": array.limit,
+        "submitted_at": time(array.submitted_at),
+        "ended_at": some_time(array.ended_at),
+        "counts": states(&array.counts),
+    })
+}
+
+pub(crate) fn array_accepted(accepted: &ArrayAccepted) -> Value {
+    json!({
+        "array": accepted.array.to_string(),
+        "size": accepted.size,
+        "state": accepted.state.as_str(),
+        "known": accepted.known,
+        "unserved": accepted.unserved.as_ref().map(why),
+    })
+}
 
 pub(crate) fn queue(queue: &QueueInfo) -> Value {
     let passed = [("depth", queue.passed.depth), ("age", queue.passed.age)];

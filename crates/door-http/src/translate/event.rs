@@ -11,7 +11,7 @@ use super::word::{millis, some_millis, texts, time, wanted};
 pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
 
 /// All kinds of events there are.
-pub(super) const KINDS: [&str; 45] = [
+pub(super) const KINDS: [&str; 48] = [
     "submitted",
     "released",
     "dependencies-met",
@@ -57,6 +57,9 @@ pub(super) const KINDS: [&str; 45] = [
     "schedule-paused",
     "schedule-resumed",
     "schedule-removed",
+    "array-submitted",
+    "array-ended",
+    "array-limit-set",
 ];
 
 /// Refuses kinds of events that this broker does not have: the client would wait without end.
@@ -77,10 +80,17 @@ pub(crate) fn event(event: &Event) -> Value {
     };
     let (task, attempt, tag) = match &event.about {
         EventSubject::Task { id, attempt, terms: _ } => (Some(id.to_string()), Some(*attempt), None),
-        EventSubject::Worker { .. } | EventSubject::Queue { .. } | EventSubject::Schedule { .. } => {
+        EventSubject::Worker { .. }
+        | EventSubject::Queue { .. }
+        | EventSubject::Schedule { .. }
+        | EventSubject::Array { .. } => {
             (None, None, None)
         }
         EventSubject::Tag { tag, .. } => (None, None, Some(&**tag)),
+    };
+    let index = match &event.about {
+        EventSubject::Task { id, terms, .. } => terms.element(*id).map(|element| element.index),
+        _ => None,
     };
     json!({
         "seq": event.seq,
@@ -93,6 +103,8 @@ pub(crate) fn event(event: &Event) -> Value {
         "worker": event.worker().map(|worker| &**worker),
         "tag": tag,
         "schedule": schedule,
+        "array": event.array().map(|array| array.to_string()),
+        "index": index,
         "more": more(&event.kind),
     })
 }
@@ -150,6 +162,12 @@ fn more(kind: &EventData) -> Value {
         EventData::ScheduleFired { due, task } => json!({ "due": time(*due), "task": task.to_string() }),
         EventData::ScheduleSkipped { reason, from, to } => {
             json!({ "skipped": reason.as_str(), "from": time(*from), "to": time(*to) })
+        }
+
+        EventData::LimitSet { limit } | EventData::ArrayLimitSet { limit } => json!({ "limit": limit }),
+        EventData::ArraySubmitted { size } => json!({ "size": size }),
+        EventData::ArrayEnded { completed, failed, cancelled } => {
+            json!({ "completed": completed, "failed": failed, "cancelled": cancelled })
         }
         EventData::Released
         | EventData::DependenciesMet

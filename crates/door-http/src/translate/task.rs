@@ -11,6 +11,7 @@ use super::word::{millis, on_lost, pause_cause, some_millis, some_time, texts, t
 
 pub(crate) fn task(task: &TaskInfo) -> Value {
     let terms = &task.terms;
+    let element = terms.element(task.id);
     let (since, until, paused) = match &task.state {
         TaskState::Created
         | TaskState::Waiting { .. }
@@ -33,6 +34,8 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
         "crashed_on": texts(&task.crashed_on),
         "parent": task.parent.map(|parent| parent.to_string()),
         "children": task.children,
+        "array": element.map(|element| element.array.to_string()),
+        "index": element.map(|element| element.index),
         "after": task.after.iter().map(dependency).collect::<Vec<_>>(),
         "submitted_at": time(task.submitted_at),
         "not_before": some_time(task.not_before),

@@ -24,6 +24,9 @@ fn facts(why: &Why) -> Value {
         Why::NeedsUnmet { missing } => json!({ "missing": texts(missing) }),
         Why::Quarantined { worker, until } => json!({ "worker": &**worker, "until": time(*until) }),
         Why::Draining { workers } | Why::NoWorkerAsks { workers } => json!({ "workers": workers }),
+        Why::ArrayLimit { array, limit, in_use } => {
+            json!({ "array": array.to_string(), "limit": limit, "in_use": in_use })
+        }
         Why::TagLimit { tag, limit, in_use } => json!({ "tag": &**tag, "limit": limit, "in_use": in_use }),
         Why::AllFull { workers, slots } => json!({ "workers": workers, "slots": slots }),
         Why::Short { resource, needed, free, worker } => json!({

@@ -32,6 +32,9 @@ pub(super) fn check(
         // These become hub requests, and the hub checks them.
         Request::Show(_)
         | Request::Find(_)
+        | Request::Array(_)
+        | Request::FindArray(_)
+        | Request::Arrays(_)
         | Request::Explain(_)
         | Request::List(_)
         | Request::Queues
@@ -50,6 +53,8 @@ pub(super) fn check(
         | Request::Unwatch(_)
         | Request::Wait(_)
         | Request::Submit(_)
+        | Request::SubmitArray(_)
+        | Request::LimitArray(_)
         | Request::Release(_)
         | Request::Cancel(_)
         | Request::Pause(_)

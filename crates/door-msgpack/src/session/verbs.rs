@@ -63,6 +63,15 @@ impl Session {
             }
 
             // Clients: commands.
+            Request::SubmitArray(submit) => {
+                let submission = translate::array_submission(*submit)?;
+                let request = HubRequest::SubmitArray(Box::new(submission));
+                self.ask(number, ReplyPlan::Plain, request, turn);
+                return Ok(());
+            }
+            Request::LimitArray(set) => {
+                Command::LimitArray { array: translate::id(set.array), limit: set.limit }
+            }
             Request::Release(OneTask { task }) => Command::Release { task: translate::id(task) },
             Request::Cancel(one) => Command::Cancel { task: translate::id(one.task), reason: one.reason },
             Request::Pause(one) => Command::Pause { task: translate::id(one.task), reason: one.reason },
@@ -165,6 +174,9 @@ impl Session {
         let asked = match request {
             Request::Show(OneTask { task }) => HubRequest::Query(Query::Show { task: translate::id(task) }),
             Request::Find(one) => HubRequest::Query(Query::Find { name: one.name }),
+            Request::Array(one) => HubRequest::Query(Query::Array { array: translate::id(one.array) }),
+            Request::FindArray(one) => HubRequest::Query(Query::FindArray { name: one.name }),
+            Request::Arrays(query) => HubRequest::Query(translate::arrays_query(query)?),
             Request::Explain(OneTask { task }) => {
                 HubRequest::Query(Query::Explain { task: translate::id(task) })
             }

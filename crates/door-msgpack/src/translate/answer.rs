@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Accepted, Answer, Blob, Counts, Devices, Holding, LimitInfo, QueueInfo, Refusal, Reply, ResourceInfo,
+    Accepted, Answer, Blob, Counts, Devices, Holding, LimitInfo, QueueInfo, Refusal, Reply, ResourceInfo, ArrayAccepted, ArrayInfo,
     StateName, TaskInfo, TaskState, WaitedFor, Why, WorkerInfo, WorkerStats,
 };
 use tenure_hub::{Response, Stats};
@@ -14,7 +14,7 @@ use tenure_wire::reply::{
 use tenure_wire::schedule::ScheduleList;
 use tenure_wire::verdict::Verdict;
 use tenure_wire::why::WhyCode;
-use tenure_wire::{queue, reply, task as wire_task, why, worker};
+use tenure_wire::{array, queue, reply, task as wire_task, why, worker};
 
 use super::hook;
 use super::notice::{dependency, terms};
@@ -29,6 +29,9 @@ pub(crate) fn response(response: Response) -> tenure_wire::Reply {
         Response::Command(Reply::Submitted(each)) => {
             let tasks = each.iter().map(accepted).collect();
             tenure_wire::Reply::Submitted(reply::Submitted { tasks })
+        }
+        Response::Command(Reply::ArraySubmitted(accepted)) => {
+            tenure_wire::Reply::ArraySubmitted(Box::new(array_accepted(&accepted)))
         }
         Response::Command(Reply::Held(each)) => {
             tenure_wire::Reply::Held(HeldReply { refused: refused(&each) })
@@ -190,6 +193,12 @@ pub(super) fn reason(reason: &Why) -> why::Why {
         Why::AwaitingSlot { worker } => {
             why::Why { worker: Some(worker.clone()), ..blank(WhyCode::AwaitingSlot) }
         }
+        Why::ArrayLimit { array, limit, in_use } => why::Why {
+            array: Some(task(*array)),
+            limit: Some(*limit),
+            in_use: Some(*in_use),
+            ..blank(WhyCode::ArrayLimit)
+        },
     }
 }
 
@@ -199,6 +208,33 @@ fn waited_for(one: &WaitedFor) -> why::WaitedFor {
         condition: condition(one.condition),
         state: Some(name(one.state)),
         name: one.name.clone(),
+    }
+}
+
+fn array_accepted(accepted: &ArrayAccepted) -> array::ArrayAccepted {
+    array::ArrayAccepted {
+        array: task(accepted.array),
+        size: accepted.size,
+        state: name(accepted.state),
+        known: accepted.known,
+        unserved: accepted.unserved.as_ref().map(reason),
+    }
+}
+
+fn array_info(info: ArrayInfo) -> array::ArrayInfo {
+    array::ArrayInfo {
+        id: task(info.id),
+        state: name(info.state),
+        name: info.name,
+        queue: info.queue,
+        submitter: Some(info.submitter),
+        size: info.size,
+        first: info.first,
+        step: info.step,
+        limit: info.limit,
+        submitted_at: time(info.submitted_at),
+        ended_at: info.ended_at.map(time),
+        counts: counted(&info.counts),
     }
 }
 
@@ -230,6 +266,11 @@ fn answered(answer: Answer) -> tenure_wire::Reply {
             schedules: schedules.iter().map(schedule_info).collect(),
         }),
         Answer::Counts(counts) => tenure_wire::Reply::Counts(Box::new(counts_info(&counts))),
+        Answer::Array(info) => tenure_wire::Reply::Array(Box::new(array_info(*info))),
+        Answer::Arrays { arrays, next } => tenure_wire::Reply::Arrays(array::Arrays {
+            arrays: arrays.into_iter().map(array_info).collect(),
+            next: next.map(|cursor| cursor.to_string().into()),
+        }),
     }
 }
 
@@ -242,6 +283,7 @@ fn refused(each: &[Result<(), Refusal>]) -> Vec<RefusedEntry> {
 }
 
 fn task_info(info: &TaskInfo) -> wire_task::TaskInfo {
+    let element = info.terms.element(info.id);
     let mut told = wire_task::TaskInfo {
         id: task(info.id),
         state: name(info.state.name()),
@@ -249,6 +291,8 @@ fn task_info(info: &TaskInfo) -> wire_task::TaskInfo {
         terms: terms(&info.terms),
         parent: info.parent.map(task),
         children: info.children,
+        array: element.map(|element| task(element.array)),
+        index: element.map(|element| element.index),
         after: info.after.iter().map(dependency).collect(),
         priority: info.priority,
         attempt: info.attempt,

@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use tenure_hub::limits::{BODY_BYTES_MAX, LIGHT_SLOTS_DEFAULT};
 use tenure_hub::words::{
-    After, AfterTask, AttemptFailure, Backoff, Command, Demand, EventFilter, Held, ListQuery, Move, NewTask, Quantity, Refusal, Resource, TaskId, Thresholds, Unnamed, WaitOn, WorkerAbout, WorkerSpec, WorkerStats, TraceContext,
+    After, AfterTask, AttemptFailure, Backoff, Command, Demand, EventFilter, Held, ListQuery, Move, NewTask, Quantity, Refusal, Resource, TaskId, Thresholds, Unnamed, WaitOn, WorkerAbout, WorkerSpec, WorkerStats, TraceContext, NewArray, Query,
 };
-use tenure_hub::{CallAnswer, Done, LogPiece, OutputStream, Submission, fresh_id};
+use tenure_hub::{ArraySubmission, CallAnswer, Done, LogPiece, OutputStream, Submission, fresh_id};
 use tenure_wire::event::EventKind;
 use tenure_wire::task::Completion;
 use tenure_wire::words::Outcome;
-use tenure_wire::{Code, request, task, worker};
+use tenure_wire::{Code, array, request, task, worker};
 
 use super::word::{
     from_condition, from_name, from_on_broken, from_on_close, from_on_lost, from_span, from_time,
@@ -88,6 +88,38 @@ fn resource(resource: task::Resource) -> Resource {
 
 fn trace(parent: Option<&str>, state: Option<&str>) -> Result<Option<Box<TraceContext>>, Refusal> {
     parent.map(|parent| TraceContext::parse(parent, state).map(Box::new)).transpose()
+}
+
+/// An array to submit.
+pub(crate) fn array_submission(submit: array::SubmitArray) -> Result<ArraySubmission, Refusal> {
+    let Template(template) = Template::new(submit.terms);
+    check_size("bytes of body", &submit.body)?;
+    let task = NewTask {
+        id: submit.id.map_or_else(fresh_id, id),
+        name: submit.name,
+        priority: submit.priority,
+        parent: submit.parent.map(id),
+        after: submit.after.into_iter().map(after).collect::<Result<_, _>>()?,
+        hold: submit.hold,
+        not_before: submit.not_before.map(from_time),
+        expires_at: submit.expires_at.map(from_time),
+        ..template?
+    };
+    let bodies = submit.bodies.0;
+    if !bodies.is_empty() && !submit.body.is_empty() {
+        return Err(Refusal::BadValue { what: "body", why: "is given besides one for each element" });
+    }
+    if !bodies.is_empty() && bodies.len() != submit.size as usize {
+        return Err(Refusal::BadValue { what: "bodies", why: "are not one for each element" });
+    }
+    let (size, first, step, limit) = (submit.size, submit.first, submit.step, submit.limit);
+    let array = NewArray { task, size, first, step, limit, bodies: Vec::new() };
+    Ok(ArraySubmission::new(array, submit.body, bodies))
+}
+
+pub(crate) fn arrays_query(query: array::ArraysQuery) -> Result<Query, Refusal> {
+    let cursor = query.cursor.map(|cursor| cursor.parse()).transpose()?;
+    Ok(Query::Arrays { cursor, limit: query.limit as usize })
 }
 
 fn after(after: task::After) -> Result<After, Refusal> {
@@ -210,6 +242,8 @@ pub(crate) fn list_query(query: request::ListQuery) -> Result<ListQuery, Refusal
         tag: query.tag,
         worker: query.worker,
         parent: query.parent.map(id),
+        array: query.array.map(id),
+        without_elements: query.without_elements,
         submitter: query.submitter,
         submitted_after: query.submitted_after.map(from_time),
         submitted_before: query.submitted_before.map(from_time),

@@ -28,9 +28,19 @@ pub(crate) fn event(event: &Event) -> tenure_wire::event::Event {
         more: detail.map(Box::new),
     };
     match &event.about {
-        EventSubject::Task { id, attempt, terms: _ } => {
+        EventSubject::Task { id, attempt, terms } => {
             told.task = Some(task(*id));
             told.attempt = *attempt;
+            if let Some(element) = terms.element(*id) {
+                let more = told.more.get_or_insert_default();
+                more.array = Some(task(element.array));
+                more.index = Some(element.index);
+            }
+        }
+        EventSubject::Array { id, name, .. } => {
+            let more = told.more.get_or_insert_default();
+            more.array = Some(task(*id));
+            more.name.clone_from(name);
         }
         // The accessors above cover these.
         EventSubject::Worker { .. } | EventSubject::Queue { .. } => {}
@@ -167,6 +177,16 @@ fn kind(kind: &EventData) -> (EventKind, Option<Detail>) {
         EventData::ScheduleResumed => (EventKind::ScheduleResumed, None),
         EventData::ScheduleRemoved => (EventKind::ScheduleRemoved, None),
         EventData::LimitSet { limit } => (EventKind::LimitSet, Some(Detail { limit: *limit, ..blank() })),
+        EventData::ArraySubmitted { size } => {
+            (EventKind::ArraySubmitted, Some(Detail { size: Some(*size), ..blank() }))
+        }
+        EventData::ArrayEnded { completed, failed, cancelled } => {
+            let (completed, failed, cancelled) = (Some(*completed), Some(*failed), Some(*cancelled));
+            (EventKind::ArrayEnded, Some(Detail { completed, failed, cancelled, ..blank() }))
+        }
+        EventData::ArrayLimitSet { limit } => {
+            (EventKind::ArrayLimitSet, Some(Detail { limit: *limit, ..blank() }))
+        }
     }
 }
 

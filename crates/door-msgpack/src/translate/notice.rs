@@ -50,6 +50,7 @@ pub(super) fn dependency(info: &DependencyInfo) -> wire_task::DependencyInfo {
 
 /// A task, with its body and the index of its terms in the frame.
 pub(crate) fn assignment(assignment: Assignment, body: Bytes, terms: u32) -> wire_task::Assignment {
+    let element = assignment.terms.element(assignment.task);
     wire_task::Assignment {
         task: task(assignment.task),
         attempt: assignment.attempt,
@@ -67,6 +68,8 @@ pub(crate) fn assignment(assignment: Assignment, body: Bytes, terms: u32) -> wir
         gpus: assignment.devices.gpus,
         traceparent: assignment.trace.as_ref().map(|trace| trace.to_string().into()),
         tracestate: assignment.trace.and_then(|trace| trace.state),
+        array: element.map(|element| task(element.array)),
+        index: element.map_or(0, |element| element.index),
     }
 }
 

@@ -128,6 +128,11 @@ fn event_fields(event: &Event, job: Option<&str>) -> Map<String, Value> {
         EventSubject::Schedule { schedule, .. } => {
             fields.insert("schedule".into(), (**schedule).into());
         }
+
+        EventSubject::Array { id, queue, .. } => {
+            fields.insert("array_id".into(), id.to_string().into());
+            fields.insert("queue".into(), (**queue).into());
+        }
     }
     if let Some(status) = status_after(&event.kind) {
         fields.insert("status".into(), status.into());
@@ -187,6 +192,9 @@ fn status_after(kind: &EventData) -> Option<&'static str> {
         | EventData::SchedulePaused
         | EventData::ScheduleResumed
         | EventData::ScheduleRemoved => None,
+        | EventData::ArraySubmitted { .. }
+        | EventData::ArrayEnded { .. }
+        | EventData::ArrayLimitSet { .. } => None,
     }
 }
 
@@ -275,6 +283,14 @@ fn add_details(kind: &EventData, fields: &mut Map<String, Value>) {
             add("reason", reason.as_str().into());
             add("from", time(*from));
             add("to", time(*to));
+        }
+
+        EventData::LimitSet { limit } | EventData::ArrayLimitSet { limit } => add("limit", (*limit).into()),
+        EventData::ArraySubmitted { size } => add("size", (*size).into()),
+        EventData::ArrayEnded { completed, failed, cancelled } => {
+            add("completed", (*completed).into());
+            add("failed", (*failed).into());
+            add("cancelled", (*cancelled).into());
         }
         EventData::Released
         | EventData::DependenciesMet

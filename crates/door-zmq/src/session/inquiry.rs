@@ -181,6 +181,8 @@ impl Inquiry {
             | Answer::ScannedWorkers { .. }
             | Answer::Limits(_)
             | Answer::Schedules(_)
+            | Answer::Array(_)
+            | Answer::Arrays { .. }
             | Answer::Counts(_) => code("500"),
         }
     }

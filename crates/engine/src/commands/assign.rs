@@ -212,7 +212,7 @@ impl Engine {
             task: task.id,
             attempt: task.attempt,
             priority: task.priority,
-            body: task.body,
+            body: self.body_of(task),
             checkpoint: Which::Checkpoint.of(task),
             terms: self.terms.get(task.terms).clone(),
             name: task.name().cloned(),

@@ -1,9 +1,10 @@
 //! Depend: a task waits for others to end. When one of them ends, exactly the tasks that wait for it are
 //! visited: the last open dependency makes a task ready, and one that ended otherwise than it should breaks it.
 
+use crate::arrays::Arrays;
 use crate::command::{Accepted, NewTask, Peer};
 use crate::dependency::{AfterTask, Condition, Dependency, DependencyProgress, OnBroken};
-use crate::edges::{EDGES_MAX, Edge, EdgeKey, EdgeList};
+use crate::edges::{EDGES_MAX, Edge, EdgeKey, EdgeList, Awaited};
 use crate::engine::Engine;
 use crate::event::EventData;
 use crate::id::{Slot, TaskId};
@@ -13,6 +14,7 @@ use crate::record::Output;
 use crate::refusal::Refusal;
 use crate::state::{PauseCause, StateName, TaskState};
 use crate::task::Task;
+use crate::tasks::Tasks;
 use crate::time::Timestamp;
 
 impl Engine {
@@ -22,7 +24,7 @@ impl Engine {
         peer: &Peer,
         new: &NewTask,
         earlier: &[Result<Accepted, Refusal>],
-    ) -> Result<Vec<(Slot, Dependency)>, Refusal> {
+    ) -> Result<Vec<(Awaited, Dependency)>, Refusal> {
         if new.after.len() > AFTER_MAX {
             return Err(Refusal::TooMany { what: "tasks to wait for", limit: AFTER_MAX });
         }
@@ -30,14 +32,16 @@ impl Engine {
             return Err(Refusal::Full { what: "dependencies", limit: EDGES_MAX as u64 });
         }
         let resolve = |task: &AfterTask| match task {
-            AfterTask::Id(id) => self.task_of(peer, *id),
+            AfterTask::Id(id) => self.known_to(peer, *id),
             AfterTask::Name(name) => {
                 name::check("task", name)?;
-                let found = self.tasks.find_name(&self.terms, &peer.namespace, name);
+                let found = self.tasks.find_name(&self.terms, &peer.namespace, name).map(Awaited::Task);
+                let found =
+                    found.or_else(|| self.arrays.find_name(&peer.namespace, name).map(Awaited::Array));
                 found.ok_or_else(|| Refusal::UnknownName { name: name.clone() })
             }
             AfterTask::Index(index) => match earlier.get(*index as usize) {
-                Some(Ok(accepted)) => self.task_of(peer, accepted.task),
+                Some(Ok(accepted)) => self.known_to(peer, accepted.task),
                 Some(Err(_)) => Err(Refusal::BadValue {
                     what: "after",
                     why: "names a task of the same submission that was refused",
@@ -49,16 +53,44 @@ impl Engine {
             },
         };
         let each = new.after.iter().map(|after| {
-            let slot = resolve(&after.task)?;
-            let dependency = self.tasks.at(slot);
-            let progress = progress_of(after.condition, dependency.state.name());
-            Ok((slot, Dependency { task: dependency.id, condition: after.condition, progress }))
+            let found = resolve(&after.task)?;
+            let progress = progress_of(after.condition, self.state_of(found));
+            Ok((found, Dependency { task: self.id_of(found), condition: after.condition, progress }))
         });
         each.collect()
     }
 
+    /// A task or an array in the peer's namespace.
+    fn known_to(&self, peer: &Peer, id: TaskId) -> Result<Awaited, Refusal> {
+        match self.array_of(peer, id) {
+            Some(key) => Ok(Awaited::Array(key)),
+            None => self.task_of(peer, id).map(Awaited::Task),
+        }
+    }
+
+    fn id_of(&self, awaited: Awaited) -> TaskId {
+        match awaited {
+            Awaited::Task(slot) => self.tasks.at(slot).id,
+            Awaited::Array(key) => self.arrays.at(key).record.id,
+        }
+    }
+
+    pub(crate) fn state_of(&self, awaited: Awaited) -> StateName {
+        match awaited {
+            Awaited::Task(slot) => self.state_name(slot),
+            Awaited::Array(key) => self.arrays.at(key).state(),
+        }
+    }
+
+    pub(crate) fn name_of(&self, awaited: Awaited) -> Option<&name::Name> {
+        match awaited {
+            Awaited::Task(slot) => self.tasks.at(slot).name(),
+            Awaited::Array(key) => self.arrays.at(key).record.name.as_ref(),
+        }
+    }
+
     /// Whether a task that is held up by these dependencies has to wait, or its policy has to act.
-    pub(crate) fn holds_up(dependencies: &[(Slot, Dependency)], on_broken: OnBroken) -> bool {
+    pub(crate) fn holds_up(dependencies: &[(Awaited, Dependency)], on_broken: OnBroken) -> bool {
         dependencies.iter().any(|(_, dependency)| match dependency.progress {
             DependencyProgress::Open => true,
             DependencyProgress::Met => false,
@@ -67,7 +99,7 @@ impl Engine {
     }
 
     /// Gives a new task its edges, and puts the open ones into the lists of the tasks it waits for.
-    pub(crate) fn add_dependencies(&mut self, slot: Slot, dependencies: &[(Slot, Dependency)]) {
+    pub(crate) fn add_dependencies(&mut self, slot: Slot, dependencies: &[(Awaited, Dependency)]) {
         let list =
             self.edges.add(slot, dependencies.iter().map(|(_, dependency)| dependency), EdgeList::EMPTY);
         self.tasks.at_mut(slot).edges = list;
@@ -88,8 +120,8 @@ impl Engine {
             next = self.edges.next(key);
             let edge = self.edges.at(key);
             if edge.is_open() {
-                let found = self.tasks.find(&edge.dependency);
-                self.edges.link(key, found.expect("a task that has not ended is not forgotten"));
+                let found = find_awaited(&self.tasks, &self.arrays, &edge.dependency);
+                self.edges.link(key, found.expect("what has not ended is not forgotten"));
             }
         }
     }
@@ -98,8 +130,8 @@ impl Engine {
         let mut next = self.edges.first(self.tasks.at(slot).edges);
         while let Some(key) = next {
             next = self.edges.next(key);
-            let tasks = &self.tasks;
-            self.edges.unlink(key, |id| tasks.find(id));
+            let (tasks, arrays) = (&self.tasks, &self.arrays);
+            self.edges.unlink(key, |id| find_awaited(tasks, arrays, id));
         }
     }
 
@@ -111,7 +143,7 @@ impl Engine {
             .of(own.edges)
             .map(|(key, edge)| {
                 let dependency = self.dependency_of(own, edge);
-                (key, dependency.is_some_and(|slot| !self.state_name(slot).has_ended()))
+                (key, dependency.is_some_and(|found| !self.state_of(found).has_ended()))
             })
             .collect();
         for (key, waits) in states {
@@ -128,6 +160,14 @@ impl Engine {
         self.tasks.find(&edge.dependency).filter(is_meant)
     }
 
+    /// The task or array that an edge names. A younger one is another: it reuses the id of a forgotten one.
+    pub(crate) fn dependency_of(&self, own: &Task, edge: &Edge) -> Option<Awaited> {
+        find_awaited(&self.tasks, &self.arrays, &edge.dependency).filter(|found| match found {
+            Awaited::Task(slot) => self.tasks.at(*slot).age < own.age,
+            Awaited::Array(key) => self.arrays.at(*key).record.age < own.age,
+        })
+    }
+
     /// If the task has ended: it waits for nothing any more, and the tasks that wait for it learn how it
     /// ended. That may end some of them, which then follow in turn; a chain of any length needs no more stack.
     pub(crate) fn resolve_dependents(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
@@ -137,12 +177,17 @@ impl Engine {
         if !self.tasks.at(slot).edges.is_empty() {
             self.unlink_dependencies(slot);
         }
-        if !self.edges.has_dependents(slot) {
+        self.resolve_awaited(now, Awaited::Task(slot), out);
+    }
+
+    /// The tasks that wait for what has ended learn how it ended.
+    pub(crate) fn resolve_awaited(&mut self, now: Timestamp, ended: Awaited, out: &mut dyn Output) {
+        if !self.edges.has_dependents(ended) {
             return;
         }
-        let state = self.state_name(slot);
-        self.edges.settle(slot, |condition| progress_of(condition, state));
-        self.resolving.push_back(slot);
+        let state = self.state_of(ended);
+        self.edges.settle(ended, |condition| progress_of(condition, state));
+        self.resolving.push_back(ended);
         if self.resolving.len() > 1 {
             // A caller further up empties the list.
             return;
@@ -155,12 +200,17 @@ impl Engine {
         }
     }
 
-    fn resolve(&mut self, now: Timestamp, ended: Slot, key: EdgeKey, out: &mut dyn Output) {
+    fn resolve(&mut self, now: Timestamp, ended: Awaited, key: EdgeKey, out: &mut dyn Output) {
         let edge = self.edges.at(key);
         let slot = edge.dependent;
         if edge.progress() == DependencyProgress::Broken && !edge.is_wait() {
             let task = self.tasks.at(ended);
             return self.break_task(now, slot, broken(task.id, task.name(), task.state.name()), out);
+        }
+
+        if edge.progress() == DependencyProgress::Broken {
+            let reason = self.broken(ended);
+            return self.break_task(now, slot, reason, out);
         }
         self.count_down(now, slot, out);
     }
@@ -205,16 +255,30 @@ impl Engine {
         &mut self,
         now: Timestamp,
         slot: Slot,
-        dependencies: &[(Slot, Dependency)],
+        dependencies: &[(Awaited, Dependency)],
         out: &mut dyn Output,
     ) {
         let broken_one = dependencies.iter().find(|(_, each)| each.progress == DependencyProgress::Broken);
         let Some((first, _)) = broken_one else { return };
-        let task = self.tasks.at(*first);
-        let reason = broken(task.id, task.name(), task.state.name());
+        let reason = self.broken(*first);
         if self.terms.get(self.tasks.at(slot).terms).on_broken != OnBroken::Run {
             self.break_task(now, slot, reason, out);
         }
+    }
+
+    fn broken(&self, ended: Awaited) -> Box<str> {
+        let (id, state) = (self.id_of(ended), self.state_of(ended));
+        match self.name_of(ended) {
+            Some(name) => format!("dependency {id} ({name}) ended as {state}").into(),
+            None => format!("dependency {id} ended as {state}").into(),
+        }
+    }
+}
+
+fn find_awaited(tasks: &Tasks, arrays: &Arrays, id: &TaskId) -> Option<Awaited> {
+    match tasks.find(id) {
+        Some(slot) => Some(Awaited::Task(slot)),
+        None => arrays.find(id).map(Awaited::Array),
     }
 }
 
@@ -229,12 +293,5 @@ pub(crate) fn progress_of(condition: Condition, state: StateName) -> DependencyP
         | (Condition::Completed, StateName::Completed)
         | (Condition::Failed, StateName::Failed) => DependencyProgress::Met,
         (Condition::Completed | Condition::Failed, _) => DependencyProgress::Broken,
-    }
-}
-
-fn broken(task: TaskId, name: Option<&name::Name>, state: StateName) -> Box<str> {
-    match name {
-        Some(name) => format!("dependency {task} ({name}) ended as {state}").into(),
-        None => format!("dependency {task} ended as {state}").into(),
     }
 }

@@ -1,6 +1,7 @@
 //! One file per verb, holding what each command does.
 
 mod abandon;
+mod array;
 mod ask;
 mod assign;
 mod broker_stalled;
@@ -36,6 +37,7 @@ mod schedule_fire;
 mod start;
 mod submit;
 mod suspend;
+mod submit_array;
 mod thresholds;
 
 pub(crate) use depend::progress_of;
@@ -55,7 +57,12 @@ impl Engine {
         command: Command,
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
+        if let Some(array) = self.array_in(peer, &command) {
+            return self.to_elements(now, peer, array, &command, out);
+        }
         match command {
+            Command::SubmitArray(new) => self.submit_array(now, peer, *new, out),
+            Command::LimitArray { array, limit } => self.limit_array(now, peer, array, limit, out),
             Command::Submit(tasks) => Ok(self.submit(now, peer, tasks, out)),
             Command::Release { task } => self.release(now, peer, task, out),
             Command::Cancel { task, reason } => self.cancel(now, peer, task, reason.as_deref(), out),

@@ -1,10 +1,12 @@
 //! Retention: ended tasks are kept by count and by age, then forgotten. This needs no record, because the
 //! same rule gives the same result after a restart.
 
+use crate::arrays::ArrayKey;
 use crate::blob::Which;
 use crate::engine::Engine;
 use crate::id::Slot;
 use crate::record::Output;
+use crate::task::Task;
 use crate::time::Timestamp;
 
 impl Engine {
@@ -27,6 +29,7 @@ impl Engine {
 
     fn forget(&mut self, slot: Slot, out: &mut dyn Output) {
         self.leave_state(slot);
+        let array = self.terms.array(self.tasks.at(slot).terms);
         let age = self.tasks.at(slot).age;
         if let Some(parent) = self.tasks.at(slot).parent()
             && let Some(parent) = self.tasks.find(&parent)
@@ -42,5 +45,29 @@ impl Engine {
             }
         }
         self.release_terms(task.terms);
+        if let Some(array) = array {
+            self.forget_element(array, &task, out);
+        }
+    }
+
+    /// An array is kept as long as one of its elements is, and counts the others.
+    fn forget_element(&mut self, key: ArrayKey, element: &Task, out: &mut dyn Output) {
+        let array = self.arrays.at_mut(key);
+        let event = element.state.end().expect("it has ended").event;
+        array.record.forgotten.add(element.state.name(), event);
+        if array.kept() == 0 {
+            self.remove_array(key, out);
+        }
+    }
+
+    pub(crate) fn remove_array(&mut self, key: ArrayKey, out: &mut dyn Output) {
+        let record = self.arrays.remove(key);
+        if let Some(tag) = self.tags.find_array(&record.namespace, record.id) {
+            self.tags.at_mut(tag).limit = None;
+            self.tags.close_if_unused(tag);
+        }
+        if !record.body.is_empty() {
+            out.freed(record.body);
+        }
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::blob::Blob;
 use crate::command::{Accepted, NewTask, Peer, Reply};
 use crate::demand::Demand;
 use crate::dependency::{AfterTask, Dependency, DependencyProgress, OnBroken};
-use crate::edges::EdgeList;
+use crate::edges::{Awaited, EdgeList};
 use crate::engine::Engine;
 use crate::event::EventData;
-use crate::id::Slot;
+use crate::id::{Slot, TaskId};
 use crate::limits::{DEMANDS_MAX, NAMESPACES_MAX};
 use crate::name::{self, Name};
 use crate::ready_queues::ReadyQueueKey;
@@ -57,7 +58,7 @@ impl Engine {
             return Ok(known);
         }
         // An earlier task of the same submission may have the same id.
-        if found.is_some() || self.tasks.find(&new.id).is_some() {
+        if found.is_some() || self.tasks.find(&new.id).is_some() || self.arrays.owner(&new.id).is_some() {
             return Err(Refusal::IdTaken { task: new.id });
         }
         let parent = self.parent_of(peer, &new)?;
@@ -65,24 +66,48 @@ impl Engine {
         let after = self.dependencies_of(peer, &new, earlier)?;
         let id = new.id;
         let fingerprint = if new.name.is_some() { fingerprint(&new) } else { 0 };
-        let priority = new.priority.unwrap_or_else(|| match parent {
-            // A parent often waits for its children. If they were not more urgent, waiting parents would fill
-            // all slots.
-            Some(parent) => self.tasks.at(parent).priority.saturating_add(1),
-            None => 0,
-        });
-        let state = match new.not_before {
-            _ if new.hold => TaskState::Created,
-            _ if Engine::holds_up(&after, new.on_broken) => TaskState::Waiting { open: open_count(&after) },
-            Some(until) if until > now => TaskState::Delayed { until },
-            _ => TaskState::Ready { since: now },
-        };
+        let priority = self.priority_of(&new, parent);
+        let state = Engine::first_state(now, &new, &after);
         let extras = extras_of(&new, fingerprint);
         let body = new.body;
         let expires_at = new.expires_at;
         let terms = self.terms_for(peer, new)?;
-        self.terms.retain(terms);
-        let task = Task {
+        let task = self.new_task(now, id, terms, priority, body, state, extras);
+        let unserved = self.add_task(now, task, parent, &after, expires_at, last, out);
+        let state = self.tasks.find(&id).map_or(StateName::Cancelled, |slot| self.state_name(slot));
+        Ok(Accepted { task: id, known: false, state, unserved })
+    }
+
+    pub(super) fn priority_of(&self, new: &NewTask, parent: Option<Slot>) -> i32 {
+        new.priority.unwrap_or_else(|| match parent {
+            // A parent often waits for its children. If they were not more urgent, waiting parents would fill
+            // all slots.
+            Some(parent) => self.tasks.at(parent).priority.saturating_add(1),
+            None => 0,
+        })
+    }
+
+    pub(super) fn first_state(now: Timestamp, new: &NewTask, after: &[(Awaited, Dependency)]) -> TaskState {
+        match new.not_before {
+            _ if new.hold => TaskState::Created,
+            _ if Engine::holds_up(after, new.on_broken) => TaskState::Waiting { open: open_count(after) },
+            Some(until) if until > now => TaskState::Delayed { until },
+            _ => TaskState::Ready { since: now },
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what distinguishes one new task from another")]
+    pub(super) fn new_task(
+        &self,
+        now: Timestamp,
+        id: TaskId,
+        terms: TermsKey,
+        priority: i32,
+        body: Blob,
+        state: TaskState,
+        extras: Option<Box<Extras>>,
+    ) -> Task {
+        Task {
             id,
             body,
             terms,
@@ -95,10 +120,25 @@ impl Engine {
             submitted_at: now,
             state,
             extras,
-        };
+        }
+    }
+
+    /// Adds a task that is checked. Returns why no live worker can take it, if so.
+    #[expect(clippy::too_many_arguments, reason = "what a new task brings")]
+    pub(super) fn add_task(
+        &mut self,
+        now: Timestamp,
+        task: Task,
+        parent: Option<Slot>,
+        after: &[(Awaited, Dependency)],
+        expires_at: Option<Timestamp>,
+        last: &mut Option<(ReadyQueueKey, Option<Why>)>,
+        out: &mut dyn Output,
+    ) -> Option<Why> {
+        self.terms.retain(task.terms);
         let slot = self.tasks.insert(&self.terms, task);
         if !after.is_empty() {
-            self.add_dependencies(slot, &after);
+            self.add_dependencies(slot, after);
         }
         if let Some(parent) = parent {
             let age = self.tasks.at(slot).age;
@@ -110,8 +150,8 @@ impl Engine {
         let unserved = self.unserved(slot, last);
         self.emit_task_record(now, slot, EventData::Submitted { unserved: unserved.clone() }, out);
         self.enter_state(slot);
-        self.break_new(now, slot, &after, out);
-        Ok(Accepted { task: id, known: false, state: self.state_name(slot), unserved })
+        self.break_new(now, slot, after, out);
+        unserved
     }
 
     /// The terms of a new task. A client that submits many tasks mostly uses the same terms, so the last used
@@ -135,6 +175,10 @@ impl Engine {
     fn known_by_name(&self, peer: &Peer, new: &NewTask) -> Result<Option<Accepted>, Refusal> {
         let Some(name) = &new.name else { return Ok(None) };
         name::check("task", name)?;
+        if let Some(key) = self.arrays.find_name(&peer.namespace, name) {
+            let task = self.arrays.at(key).record.id;
+            return Err(Refusal::NameTaken { name: name.clone(), task });
+        }
         let Some(slot) = self.tasks.find_name(&self.terms, &peer.namespace, name) else { return Ok(None) };
         let task = self.tasks.at(slot);
         let known = task.extras.as_ref().map_or(0, |extras| extras.fingerprint);
@@ -144,7 +188,7 @@ impl Engine {
         Ok(Some(Accepted { task: task.id, known: true, state: task.state.name(), unserved: None }))
     }
 
-    fn parent_of(&self, peer: &Peer, new: &NewTask) -> Result<Option<Slot>, Refusal> {
+    pub(super) fn parent_of(&self, peer: &Peer, new: &NewTask) -> Result<Option<Slot>, Refusal> {
         let Some(parent) = new.parent else { return Ok(None) };
         let refusal = Refusal::BadParent { parent };
         let slot = self.task_of(peer, parent).map_err(|_| refusal.clone())?;
@@ -235,11 +279,11 @@ impl Engine {
     }
 }
 
-fn open_count(after: &[(Slot, Dependency)]) -> u32 {
+fn open_count(after: &[(Awaited, Dependency)]) -> u32 {
     after.iter().filter(|(_, each)| each.progress == DependencyProgress::Open).count() as u32
 }
 
-fn extras_of(new: &NewTask, fingerprint: u64) -> Option<Box<Extras>> {
+pub(super) fn extras_of(new: &NewTask, fingerprint: u64) -> Option<Box<Extras>> {
     if new.name.is_none()
         && new.parent.is_none()
         && new.not_before.is_none()
@@ -282,6 +326,7 @@ pub(super) fn terms_of(peer: &Peer, new: NewTask) -> Terms {
         abandon_after: new.abandon_after,
         on_broken: new.on_broken,
         demand: new.demand,
+        array: None,
     };
     terms.settle();
     terms
@@ -308,12 +353,13 @@ fn asks_for(terms: &Terms, peer: &Peer, new: &NewTask) -> bool {
         && terms.abandon_after == new.abandon_after
         && terms.on_broken == new.on_broken
         && terms.demand == new.demand
+        && terms.array.is_none()
 }
 
 /// Identifies a named request. It is stored, so it must be the same in every version: FNV-1a over a plain
 /// rendering of the request. Points in time are left out: a client that says "in a minute" and retries means
 /// another moment but the same task.
-fn fingerprint(new: &NewTask) -> u64 {
+pub(super) fn fingerprint(new: &NewTask) -> u64 {
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
     hash.text(&new.queue);
     hash.number(u64::from_le_bytes(i64::from(new.priority.unwrap_or(i32::MIN)).to_le_bytes()));
@@ -380,6 +426,7 @@ fn hash_demand(hash: &mut Fnv, demand: &Demand) {
 }
 
 struct Fnv(u64);
+pub(super) struct Fnv(pub(super) u64);
 
 impl Fnv {
     fn bytes(&mut self, bytes: &[u8]) {
@@ -388,7 +435,7 @@ impl Fnv {
         }
     }
 
-    fn number(&mut self, number: u64) {
+    pub(super) fn number(&mut self, number: u64) {
         self.bytes(&number.to_le_bytes());
     }
 

@@ -18,9 +18,16 @@ use crate::workers::Worker;
 
 impl Engine {
     pub(crate) fn explain(&self, peer: &Peer, task: TaskId) -> Result<Answer, Refusal> {
+        if let Some(array) = self.array_of(peer, task) {
+            return Ok(Answer::Why(self.why_array(array)));
+        }
         let slot = self.task_of(peer, task)?;
+        Ok(Answer::Why(self.why_not_running(slot)))
+    }
+
+    pub(super) fn why_not_running(&self, slot: Slot) -> Why {
         let task = self.tasks.at(slot);
-        Ok(Answer::Why(match &task.state {
+        match &task.state {
             TaskState::Created => Why::Held,
             TaskState::Waiting { .. } => {
                 let (open, some) = self.waited_for(slot);
@@ -38,7 +45,7 @@ impl Engine {
             }
             TaskState::Ready { .. } => self.why_waiting(self.terms.ready_queue(task.terms)),
             state => Why::NotWaiting { state: state.name() },
-        }))
+        }
     }
 
     fn why_not_continued(&self, suspension: &Suspension) -> Why {
@@ -56,12 +63,12 @@ impl Engine {
         let task = self.tasks.at(slot);
         let open = self.edges.of(task.edges).filter(|(_, edge)| edge.is_open());
         let some = open.take(AFTER_NAMED_MAX).filter_map(|(_, edge)| {
-            let waited_for = self.tasks.at(self.dependency_of(task, edge)?);
+            let waited_for = self.dependency_of(task, edge)?;
             Some(WaitedFor {
                 task: edge.dependency,
-                name: waited_for.name().cloned(),
+                name: self.name_of(waited_for).cloned(),
                 condition: edge.condition(),
-                state: waited_for.state.name(),
+                state: self.state_of(waited_for),
             })
         });
         (self.edges.open_count(task.edges), some.collect())
@@ -80,7 +87,10 @@ impl Engine {
         }
         if let Some(tag) = ready_queue.tags.iter().map(|tag| self.tags.at(*tag)).find(|tag| !tag.has_room()) {
             let limit = tag.limit.expect("only a limit makes a tag full");
-            return Why::TagLimit { tag: tag.name.clone(), limit, in_use: tag.in_use };
+            return match tag.array {
+                Some(array) => Why::ArrayLimit { array, limit, in_use: tag.in_use },
+                None => Why::TagLimit { tag: tag.name.clone(), limit, in_use: tag.in_use },
+            };
         }
         let serving = self.workers.iter().map(|(_, worker)| worker).filter(|worker| {
             worker.may_work()

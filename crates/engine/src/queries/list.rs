@@ -31,14 +31,15 @@ impl Engine {
         }
         let wanted = |state: &StateName| query.states.is_empty() || query.states.contains(state);
         let states: Vec<StateName> = StateName::ALL.into_iter().filter(wanted).collect();
-        let of_one = if query.parent.is_some() { None } else { one(&states) };
+        let of_one = if query.is_of_one_family() { None } else { one(&states) };
         if query.cursor.is_some_and(|cursor| cursor.state != of_one) {
             return Err(Refusal::BadValue { what: "cursor", why: "is one of another list" });
         }
-        let page = match (query.parent, of_one) {
-            (Some(parent), _) => self.page_of_children(peer, query, &states, parent),
-            (None, Some(state)) => self.page_of_states(peer, query, &[state]),
-            (None, None) => self.page_of_several_states(peer, query, &states),
+        let page = match (query.array, query.parent, of_one) {
+            (Some(array), _, _) => self.page_of_elements(peer, query, &states, array),
+            (None, Some(parent), _) => self.page_of_children(peer, query, &states, parent),
+            (None, None, Some(state)) => self.page_of_states(peer, query, &[state]),
+            (None, None, None) => self.page_of_several_states(peer, query, &states),
         };
         Ok(Answer::Tasks { tasks: page.tasks, next: page.next })
     }
@@ -86,8 +87,12 @@ impl Engine {
         }
         if states.contains(&StateName::Ready) {
             for key in self.ready_queues_of(peer, query, ReadyQueueKey(0)) {
+                looks = looks.checked_sub(1)?;
+                if !self.may_hold(peer, query, key) {
+                    continue;
+                }
                 let ranked = &self.ready_queues.at(key).ranked;
-                looks = looks.checked_sub(1 + ranked.len())?;
+                looks = looks.checked_sub(ranked.len())?;
                 few.extend(ranked.iter_after(None, |slot| self.rank_of(slot)));
             }
         }
@@ -139,6 +144,25 @@ impl Engine {
         let Ok(first) = u32::try_from(after.map_or(0, |after| after.saturating_add(1))) else { return page };
         for (slot, _) in self.tasks.iter_from(Slot(first)) {
             if !self.see(peer, query, states, slot, in_table(slot), &mut page) {
+                break;
+            }
+        }
+        page
+    }
+
+    /// The elements of one array, in the order of their indexes.
+    fn page_of_elements(&self, peer: &Peer, query: &ListQuery, states: &[StateName], array: TaskId) -> Page {
+        let mut page = Page::default();
+        let Some(key) = self.arrays.find(&array) else { return page };
+        let record = &self.arrays.at(key).record;
+        let after = query.cursor.map_or(0, |cursor| cursor.after.number.saturating_add(1));
+        for place in u32::try_from(after).unwrap_or(u32::MAX)..record.size {
+            let at = ListPlace { part: 0, weight: 0, number: u64::from(place) };
+            let goes_on = match self.tasks.find(&record.terms().element_id(place)) {
+                Some(slot) => self.see(peer, query, states, slot, at, &mut page),
+                None => page.look(query, states, at),
+            };
+            if !goes_on {
                 break;
             }
         }
@@ -280,7 +304,9 @@ impl Engine {
     fn may_hold(&self, peer: &Peer, query: &ListQuery, key: ReadyQueueKey) -> bool {
         let ready_queue = self.ready_queues.at(key);
         let has_tag = |tag: &Name| ready_queue.tags.iter().any(|key| self.tags.at(*key).name == *tag);
+        let of_array = || ready_queue.tags.iter().any(|key| self.tags.at(*key).array.is_some());
         self.queues.at(ready_queue.queue).setting.namespace == peer.namespace
+            && !(query.without_elements && of_array())
             && query.tag.as_ref().is_none_or(has_tag)
     }
 
@@ -313,6 +339,8 @@ impl Engine {
             && query.submitter.as_ref().is_none_or(|submitter| *submitter == terms.submitter)
             && query.worker.as_ref().is_none_or(|worker| last_worker() == Some(worker))
             && query.parent.is_none_or(|parent| task.parent() == Some(parent))
+            && query.array.is_none_or(|array| terms.array.is_some_and(|terms| terms.id == array))
+            && !(query.without_elements && terms.array.is_some())
             && query.submitted_after.is_none_or(|after| task.submitted_at > after)
             && query.submitted_before.is_none_or(|before| task.submitted_at < before)
             && query.search.as_ref().is_none_or(|text| {
@@ -320,6 +348,13 @@ impl Engine {
                     || task.id.ends_with(text)
                     || task.name().is_some_and(|name| name.contains(&**text))
             })
+    }
+}
+
+impl ListQuery {
+    /// Whether the list follows an index of its own instead of the states.
+    fn is_of_one_family(&self) -> bool {
+        self.parent.is_some() || self.array.is_some()
     }
 }
 
@@ -345,7 +380,7 @@ impl Page {
     fn look(&mut self, query: &ListQuery, states: &[StateName], place: ListPlace) -> bool {
         self.looks += 1;
         if self.is_full(query.limit) || self.looks == LOOKS_MAX {
-            let state = if query.parent.is_some() { None } else { one(states) };
+            let state = if query.is_of_one_family() { None } else { one(states) };
             self.next = Some(Cursor { state, after: place });
         }
         self.next.is_none()

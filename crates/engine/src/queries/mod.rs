@@ -1,5 +1,6 @@
 //! One file per query. Queries change nothing.
 
+mod arrays;
 mod explain;
 mod list;
 mod overview;
@@ -29,6 +30,9 @@ impl Engine {
             Query::Schedules => Ok(self.list_schedules(peer)),
             Query::Schedule { schedule } => self.one_schedule(peer, schedule),
             Query::Counts => Ok(self.counts(peer)),
+            Query::Array { array } => self.show_array(peer, *array),
+            Query::FindArray { name } => self.find_array(peer, name),
+            Query::Arrays { cursor, limit } => self.list_arrays(peer, *cursor, *limit),
         }
     }
 }

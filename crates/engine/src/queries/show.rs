@@ -1,13 +1,14 @@
 //! Show: everything about one task, by id or by name.
 
-use crate::blob::Which;
+use crate::blob::{Blob, Which};
 use crate::command::{Answer, Peer, TaskInfo};
 use crate::dependency::DependencyInfo;
-use crate::edges::Edge;
+use crate::edges::{Awaited, Edge};
 use crate::engine::Engine;
 use crate::id::{Slot, TaskId};
 use crate::name::Name;
 use crate::refusal::Refusal;
+use crate::task::Task;
 
 impl Engine {
     pub(crate) fn show(&self, peer: &Peer, task: TaskId) -> Result<Answer, Refusal> {
@@ -27,17 +28,28 @@ impl Engine {
             return Vec::new();
         }
         let info = |edge: &Edge| {
-            let known = self.dependency_of(own, edge).map(|slot| self.tasks.at(slot));
+            let known = self.dependency_of(own, edge);
             DependencyInfo {
                 task: edge.dependency,
                 condition: edge.condition(),
                 progress: edge.progress(),
-                name: known.and_then(|task| task.name().cloned()),
-                state: known.map(|task| task.state.name()),
-                result_bytes: known.map_or(0, |task| Which::Result.of(task).bytes()),
+                name: known.and_then(|known| self.name_of(known).cloned()),
+                state: known.map(|known| self.state_of(known)),
+                result_bytes: match known {
+                    Some(Awaited::Task(slot)) => Which::Result.of(self.tasks.at(slot)).bytes(),
+                    Some(Awaited::Array(_)) | None => 0,
+                },
             }
         };
         self.edges.of(own.edges).filter(|(_, edge)| !edge.is_wait()).map(|(_, edge)| info(edge)).collect()
+    }
+
+    /// A task's body: its own, or the one that all elements of its array share.
+    pub(crate) fn body_of(&self, task: &Task) -> Blob {
+        match self.terms.array(task.terms) {
+            Some(array) if task.body.is_empty() => self.arrays.at(array).record.body,
+            _ => task.body,
+        }
     }
 
     pub(crate) fn info(&self, slot: Slot) -> TaskInfo {
@@ -60,6 +72,7 @@ impl Engine {
             crashed_on: extras.map_or_else(Vec::new, |extras| extras.crashed_on.clone()),
             devices: extras.and_then(|extras| extras.devices.clone()),
             body: task.body,
+            body: self.body_of(task),
             checkpoint: task.checkpoint().copied(),
             trace: extras.and_then(|extras| extras.trace.clone()),
             state: task.state.clone(),

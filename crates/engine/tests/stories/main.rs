@@ -5,6 +5,7 @@ mod abandoning;
 mod absence;
 mod acceptance;
 mod any_order;
+mod arrays;
 mod backlogs;
 mod broker;
 mod cancel_timeouts;

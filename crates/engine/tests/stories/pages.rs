@@ -138,6 +138,7 @@ fn whys() -> Vec<Why> {
         Why::AwaitingDisk,
         Why::Suspended { open: 1, some: vec![] },
         Why::AwaitingSlot { worker: "w".into() },
+        Why::ArrayLimit { array: TaskId::from_u128(1), limit: 1, in_use: 1 },
     ]
 }
 
@@ -164,6 +165,10 @@ fn number_of_why(why: &Why) -> usize {
         Why::Reserved { .. } => 15,
         Why::Suspended { .. } => 19,
         Why::AwaitingSlot { .. } => 20,
+        Why::NoWorkerAsks { .. } => 13,
+        Why::AwaitingAcceptance { .. } => 14,
+        Why::AwaitingDisk => 15,
+        Why::ArrayLimit { .. } => 16,
     }
 }
 
@@ -224,6 +229,9 @@ fn kinds() -> Vec<EventData> {
         EventData::SchedulePaused,
         EventData::ScheduleResumed,
         EventData::ScheduleRemoved,
+        EventData::ArraySubmitted { size: 1 },
+        EventData::ArrayEnded { completed: 1, failed: 0, cancelled: 0 },
+        EventData::ArrayLimitSet { limit: None },
     ]
 }
 
@@ -261,6 +269,11 @@ fn fields(kind: &EventData) -> &'static [&'static str] {
         EventData::LimitSet { limit: _ } => &["limit"],
         EventData::ScheduleFired { due: _, task: _ } => &["due", "task"],
         EventData::ScheduleSkipped { reason: _, from: _, to: _ } => &["reason", "from", "to"],
+        EventData::LimitSet { limit: _ } | EventData::ArrayLimitSet { limit: _ } => &["limit"],
+        EventData::ArraySubmitted { size: _ } => &["size"],
+        EventData::ArrayEnded { completed: _, failed: _, cancelled: _ } => {
+            &["completed", "failed", "cancelled"]
+        }
         EventData::Released
         | EventData::DependenciesMet
         | EventData::Due
@@ -376,6 +389,8 @@ fn numbers_on_the_page_are_those_of_the_engine() {
         limits::NEEDS_MAX,
         limits::TAGS_MAX,
         limits::AFTER_MAX,
+        limits::ARRAY_SIZE_MAX,
+        limits::ARRAYS_MAX,
         limits::WORKER_QUEUES_MAX,
         limits::WORKER_CAPABILITIES_MAX,
         limits::SLOTS_MAX as usize,

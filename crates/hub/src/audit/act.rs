@@ -36,6 +36,10 @@ impl AuditAct {
                 let queue = queues.next().filter(|first| queues.all(|queue| queue == *first));
                 act("submit").maybe("queue", queue.map(|queue| AuditField::Text(queue.clone())))
             }
+            Request::SubmitArray(submission) => {
+                let task = &submission.array.task;
+                act("submit-array").with("queue", AuditField::Text(task.queue.clone()))
+            }
             Request::Complete(done) => report("complete").held(done.iter().map(|done| done.held)),
             Request::Fail { failure, .. } => report("fail")
                 .held([failure.held])
@@ -70,6 +74,11 @@ impl AuditAct {
     fn of_command(command: &Command) -> AuditAct {
         match command {
             Command::Submit(_) => act("submit"),
+            Command::SubmitArray(_) => act("submit-array"),
+            Command::LimitArray { array, limit } => {
+                let limit = limit.map_or(AuditField::Null, |limit| AuditField::Number(i64::from(limit)));
+                act("limit-array").task(*array).with("limit", limit)
+            }
             Command::Release { task } => act("release").task(*task),
             Command::Cancel { task, .. } => act("cancel").task(*task),
             Command::Pause { task, .. } => act("pause").task(*task),
@@ -169,6 +178,13 @@ impl AuditAct {
                     self = self.with("known", AuditField::count(known));
                 }
                 AuditOutcome::of_many(each.iter().map(|answer| answer.as_ref().err()))
+            }
+            Ok(Response::Command(Reply::ArraySubmitted(accepted))) => {
+                self = self.task(accepted.array).with("count", AuditField::count(accepted.size as usize));
+                if accepted.known {
+                    self = self.with("known", AuditField::count(1));
+                }
+                AuditOutcome::Done
             }
             Ok(Response::Command(Reply::Held(each))) => {
                 AuditOutcome::of_many(each.iter().map(|answer| answer.as_ref().err()))

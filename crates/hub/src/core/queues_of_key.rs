@@ -85,6 +85,7 @@ fn queues(request: &Request) -> Vec<&Name> {
             queues.dedup();
             queues
         }
+        Request::SubmitArray(submission) => vec![&submission.array.task.queue],
         Request::Command(Command::Register(spec)) => spec.queues.iter().collect(),
         Request::Command(Command::SetSchedule(new)) => vec![&new.task.queue],
         Request::Command(Command::Ask { queues }) => queues.iter().collect(),

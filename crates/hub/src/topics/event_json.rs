@@ -33,6 +33,15 @@ pub(crate) fn event_json(event: &Event, result: Option<&[u8]>) -> String {
             fields.add("attempt", *attempt);
         }
     }
+    if let EventSubject::Array { id, name, .. } = &event.about {
+        fields.add("array", id.to_string());
+        fields.maybe("name", name.as_deref());
+    } else if let EventSubject::Task { id, terms, .. } = &event.about
+        && let Some(element) = terms.element(*id)
+    {
+        fields.add("array", element.array.to_string());
+        fields.add("index", element.index);
+    }
     fields.maybe("queue", event.queue().map(|name| &**name));
     fields.maybe("submitter", event.submitter().map(|name| &**name));
     fields.maybe("worker", event.worker().map(|name| &**name));
@@ -158,6 +167,16 @@ impl Fields {
                 self.add("skipped", reason.as_str());
                 self.add("from", from.millis());
                 self.add("to", to.millis());
+            }
+
+            EventData::LimitSet { limit } | EventData::ArrayLimitSet { limit } => {
+                self.maybe("limit", *limit);
+            }
+            EventData::ArraySubmitted { size } => self.add("size", *size),
+            EventData::ArrayEnded { completed, failed, cancelled } => {
+                self.add("completed", *completed);
+                self.add("failed", *failed);
+                self.add("cancelled", *cancelled);
             }
             EventData::Released
             | EventData::DependenciesMet

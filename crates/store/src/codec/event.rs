@@ -46,6 +46,13 @@ pub(crate) fn event(
             EventSubject::Schedule { namespace: page.name(&mut take)?, schedule: page.name(&mut take)? }
         }
         AboutView::Tag => EventSubject::Tag { namespace: page.name(&mut take)?, tag: page.name(&mut take)? },
+        AboutView::Array => EventSubject::Array {
+            id: take.id()?,
+            namespace: page.name(&mut take)?,
+            queue: page.name(&mut take)?,
+            submitter: page.name(&mut take)?,
+            name: page.maybe_name(&mut take)?,
+        },
     };
     let kind = take_kind(&mut take, page)?;
     if !take.is_empty() {
@@ -64,6 +71,13 @@ pub(super) fn encode_event(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base
         | EventSubject::Schedule { namespace, schedule: name } => {
             put_name(out, book, namespace);
             put_name(out, book, name);
+        }
+        EventSubject::Array { id, namespace, queue, submitter, name } => {
+            out.extend_from_slice(id.as_bytes());
+            for name in [namespace, queue, submitter] {
+                put_name(out, book, name);
+            }
+            put::varint(out, name.as_ref().map_or(0, |name| u64::from(book.name(name)) + 1));
         }
     }
     encode_kind(out, book, base, &event.kind);
@@ -170,6 +184,16 @@ fn encode_kind(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, kind: &Eve
             put::time(out, base, *from);
             put::time(out, base, *to);
         }
+
+        EventData::LimitSet { limit } | EventData::ArrayLimitSet { limit } => {
+            put::varint(out, limit.map_or(0, |limit| u64::from(limit) + 1));
+        }
+        EventData::ArraySubmitted { size } => put::varint(out, u64::from(*size)),
+        EventData::ArrayEnded { completed, failed, cancelled } => {
+            for number in [completed, failed, cancelled] {
+                put::varint(out, u64::from(*number));
+            }
+        }
     }
 }
 
@@ -223,6 +247,9 @@ fn kind_code(kind: &EventData) -> u8 {
         EventData::SchedulePaused => 103,
         EventData::ScheduleResumed => 104,
         EventData::ScheduleRemoved => 105,
+        EventData::ArraySubmitted { .. } => 90,
+        EventData::ArrayEnded { .. } => 91,
+        EventData::ArrayLimitSet { .. } => 92,
     }
 }
 
@@ -309,6 +336,12 @@ fn take_kind(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<EventData, Ma
         103 => EventData::SchedulePaused,
         104 => EventData::ScheduleResumed,
         105 => EventData::ScheduleRemoved,
+        90 => EventData::ArraySubmitted { size: take.small()? },
+        91 => {
+            let (completed, failed) = (take.small()?, take.small()?);
+            EventData::ArrayEnded { completed, failed, cancelled: take.small()? }
+        }
+        92 => EventData::ArrayLimitSet { limit: take_limit_number(take)? },
         _ => return Err(Malformed("an unknown kind of event")),
     })
 }
@@ -403,6 +436,11 @@ fn encode_why(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, why: Option
             put::varint(out, u64::from(*limit));
             put::varint(out, u64::from(*in_use));
         }
+        Why::ArrayLimit { array, limit, in_use } => {
+            out.extend_from_slice(array.as_bytes());
+            put::varint(out, u64::from(*limit));
+            put::varint(out, u64::from(*in_use));
+        }
         Why::AllFull { workers, slots } => {
             put::varint(out, u64::from(*workers));
             put::varint(out, u64::from(*slots));
@@ -427,7 +465,7 @@ fn encode_why(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, why: Option
 }
 
 /// The codes are part of the format, whatever the order of the states.
-fn state_code(state: StateName) -> u8 {
+pub(super) fn state_code(state: StateName) -> u8 {
     match state {
         StateName::Created => 0,
         StateName::Delayed => 1,
@@ -441,6 +479,12 @@ fn state_code(state: StateName) -> u8 {
         StateName::Waiting => 9,
         StateName::Suspended => 10,
     }
+}
+
+pub(super) fn take_state_name(take: &mut Take<'_>) -> Result<StateName, Malformed> {
+    let code = take.byte()?;
+    let state = StateName::ALL.into_iter().find(|state| state_code(*state) == code);
+    state.ok_or(Malformed("an unknown state of a task"))
 }
 
 fn why_code(why: &Why) -> u8 {
@@ -466,6 +510,7 @@ fn why_code(why: &Why) -> u8 {
         Why::Reserved { .. } => 21,
         Why::Suspended { .. } => 17,
         Why::AwaitingSlot { .. } => 18,
+        Why::ArrayLimit { .. } => 22,
     }
 }
 
@@ -473,11 +518,7 @@ fn take_why(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Option<Why>, M
     let base = &page.base;
     Ok(Some(match take.byte()? {
         0 => return Ok(None),
-        1 => {
-            let code = take.byte()?;
-            let state = StateName::ALL.into_iter().find(|state| state_code(*state) == code);
-            Why::NotWaiting { state: state.ok_or(Malformed("an unknown state of a task"))? }
-        }
+        1 => Why::NotWaiting { state: take_state_name(take)? },
         2 => Why::Held,
         3 => Why::NotBefore { until: take.time(base)? },
         4 => Why::Paused,
@@ -508,6 +549,7 @@ fn take_why(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Option<Why>, M
         21 => Why::Reserved { worker: page.name(take)?, task: take.id()? },
         17 => Why::Suspended { open: take.small()?, some: Vec::new() },
         18 => Why::AwaitingSlot { worker: page.name(take)? },
+        22 => Why::ArrayLimit { array: take.id()?, limit: take.small()?, in_use: take.small()? },
         _ => return Err(Malformed("an unknown reason for waiting")),
     }))
 }

@@ -5,6 +5,7 @@
 //! Numbers are varints; times and positions are written relative to the page's base, so a submitted task
 //! costs about 35 bytes besides its body.
 
+mod array;
 mod dictionary;
 mod event;
 mod fields;

@@ -5,6 +5,7 @@ use tenure_engine::event::{Event, EventSubject};
 use tenure_engine::{Change, TermsKey};
 
 use super::Base;
+use super::array;
 use super::dictionary::Dictionary;
 use super::event::encode_event;
 use super::page::RecordPage;
@@ -31,7 +32,7 @@ pub(crate) enum AboutView {
     Worker,
     Queue,
     Tag,
-    Schedule,
+    Schedule, Array,
 }
 
 /// The content of a record without its event.
@@ -102,6 +103,11 @@ pub(crate) fn encode_record(
             put::measured(out, |out| schedule::encode_progress(out, book, base, progress));
             schedule::SCHEDULE_PROGRESS
         }
+
+        Change::Array(array) => {
+            put::measured(out, |out| array::encode_array(out, book, base, array));
+            settings::ARRAY
+        }
     };
     out[head] = about_code(event) | code << CHANGE_SHIFT;
 }
@@ -115,6 +121,7 @@ pub(crate) fn next_record<'a>(take: &mut Take<'a>) -> Result<RecordView<'a>, Mal
         3 => AboutView::Queue,
         4 => AboutView::Tag,
         6 => AboutView::Schedule,
+        5 => AboutView::Array,
         _ => return Err(Malformed("a record is about something unknown")),
     };
     let event = if about == AboutView::Nothing { &[][..] } else { take.measured()? };
@@ -167,5 +174,6 @@ fn about_code(event: Option<&Event>) -> u8 {
         Some(EventSubject::Queue { .. }) => 3,
         Some(EventSubject::Tag { .. }) => 4,
         Some(EventSubject::Schedule { .. }) => 6,
+        Some(EventSubject::Array { .. }) => 5,
     }
 }

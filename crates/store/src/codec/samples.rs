@@ -14,7 +14,7 @@ use tenure_engine::state::{
 };
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
-    Blob, CatchUp, Checkpoint, Condition, Demand, Dependency, DependencyProgress, Devices, EdgeList, Extras, Name, OnBroken, Overlap, Passed, Quantity, Resource, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, Why, TraceContext,
+    Blob, CatchUp, Checkpoint, Condition, Demand, Dependency, DependencyProgress, Devices, EdgeList, Extras, Name, OnBroken, Overlap, Passed, Quantity, Resource, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, Why, TraceContext, ArrayEnd, ArrayRecord, ArrayTerms, Forgotten,
 };
 
 use super::settings::Setting;
@@ -54,8 +54,10 @@ pub(crate) fn terms() -> BoxedStrategy<Terms> {
     let numbers = (policy, any::<u16>(), any::<u16>(), span(), span(), of(span()), of(span()), of(span()));
     let backoff = (span(), span()).prop_map(|(first, max)| Backoff { first, max });
     let on_broken = select(OnBroken::ALL.to_vec());
-    (names, numbers, any::<bool>(), of(backoff), of(span()), on_broken, demand())
-        .prop_map(|(names, numbers, overrun_fails, crash_backoff, abandon_after, on_broken, demand)| {
+    let array =
+        (id(), any::<u32>(), any::<u32>()).prop_map(|(id, first, step)| ArrayTerms { id, first, step });
+    (names, numbers, any::<bool>(), of(backoff), of(span()), on_broken, of(array), demand())
+        .prop_map(|(names, numbers, overrun_fails, crash_backoff, abandon_after, on_broken, array, demand)| {
             let (namespace, queue, submitter, needs, tags) = names;
             let (on_lost, crash_budget, retries, first, max, accept_timeout, run_limit, cancel_timeout) =
                 numbers;
@@ -74,7 +76,7 @@ pub(crate) fn terms() -> BoxedStrategy<Terms> {
                 cancel_timeout,
                 abandon_after,
                 on_broken,
-                demand,
+                demand, array,
                 ..Terms::new(namespace, queue, submitter)
             }
         })
@@ -257,6 +259,11 @@ fn why() -> BoxedStrategy<Why> {
         (name(), id()).prop_map(|(worker, task)| Why::Reserved { worker, task }),
         any::<u32>().prop_map(|open| Why::Suspended { open, some: Vec::new() }),
         name().prop_map(|worker| Why::AwaitingSlot { worker }),
+        (id(), any::<u32>(), any::<u32>()).prop_map(|(array, limit, in_use)| Why::ArrayLimit {
+            array,
+            limit,
+            in_use
+        }),
     ]
     .boxed()
 }
@@ -320,6 +327,7 @@ pub(crate) fn kind() -> BoxedStrategy<EventData> {
         vec(name(), 0..3).prop_map(|needs| EventData::QueueServed { needs }),
         of(any::<u32>()).prop_map(|limit| EventData::LimitSet { limit }),
         schedule_event(),
+        array_kind(),
         backlog().prop_map(|(threshold, depth, age)| EventData::QueueBacklog { threshold, depth, age }),
         backlog().prop_map(|(threshold, depth, age)| EventData::QueueBacklogCleared {
             threshold,
@@ -381,6 +389,54 @@ fn schedule() -> BoxedStrategy<Setting> {
         .boxed()
 }
 
+fn array_kind() -> impl Strategy<Value = EventData> {
+    prop_oneof![
+        any::<u32>().prop_map(|size| EventData::ArraySubmitted { size }),
+        any::<(u32, u32, u32)>().prop_map(|(completed, failed, cancelled)| EventData::ArrayEnded {
+            completed,
+            failed,
+            cancelled
+        }),
+        of(any::<u32>()).prop_map(|limit| EventData::ArrayLimitSet { limit }),
+    ]
+}
+
+fn array() -> impl Strategy<Value = ArrayRecord> {
+    let names = (id(), name(), name(), name(), of(name()));
+    let numbers = any::<(u64, u32, u32, u32, u64)>();
+    let end = of((time(), any::<u64>(), select(StateName::ALL.to_vec())))
+        .prop_map(|end| end.map(|(at, event, state)| ArrayEnd { at, event, state }));
+    let forgotten = prop_oneof![
+        Just(Forgotten::default()),
+        (1..u64::MAX, any::<u32>(), any::<u32>(), any::<u32>()).prop_map(
+            |(through, completed, failed, cancelled)| Forgotten { through, completed, failed, cancelled }
+        ),
+    ];
+    (names, numbers, of(any::<u32>()), blob(), time(), end, forgotten).prop_map(
+        |(names, numbers, limit, body, submitted_at, end, forgotten)| {
+            let (id, namespace, queue, submitter, name) = names;
+            let (fingerprint, first, step, size, age) = numbers;
+            ArrayRecord {
+                id,
+                namespace,
+                queue,
+                submitter,
+                name,
+                fingerprint,
+                first,
+                step,
+                size,
+                limit,
+                body,
+                age,
+                submitted_at,
+                end,
+                forgotten,
+            }
+        },
+    )
+}
+
 fn backlog() -> impl Strategy<Value = (Threshold, u64, Duration)> {
     (select(Threshold::ALL.to_vec()), any::<u64>(), span())
 }
@@ -394,6 +450,9 @@ pub(crate) fn event() -> BoxedStrategy<Event> {
         1 => (name(), name()).prop_map(|(namespace, queue)| EventSubject::Queue { namespace, queue }),
         1 => (name(), name()).prop_map(|(namespace, tag)| EventSubject::Tag { namespace, tag }),
         1 => (name(), name()).prop_map(|(namespace, schedule)| EventSubject::Schedule { namespace, schedule }),
+        1 => (id(), name(), name(), name(), of(name())).prop_map(|(id, namespace, queue, submitter, name)| {
+            EventSubject::Array { id, namespace, queue, submitter, name }
+        }),
     ];
     (time(), about, kind()).prop_map(|(at, about, kind)| Event { seq: 0, at, about, kind }).boxed()
 }
@@ -431,4 +490,6 @@ pub(crate) fn setting() -> BoxedStrategy<Setting> {
         .prop_map(|(namespace, tag, limit)| Setting::Limit(LimitSetting { namespace, tag, limit }));
     let progress = schedule_progress().prop_map(Setting::ScheduleProgress);
     prop_oneof![worker, queue, limit, schedule(), progress].boxed()
+    let array = array().prop_map(|array| Setting::Array(Box::new(array)));
+    prop_oneof![worker, queue, limit, array].boxed()
 }

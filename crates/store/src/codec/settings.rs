@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
-use tenure_engine::{Change, Passed, ScheduleProgress, ScheduleSetting, Thresholds};
+use tenure_engine::{Change, Passed, ScheduleProgress, ScheduleSetting, Thresholds, ArrayRecord};
 
 use super::Base;
+use super::array::{encode_array, take_array};
 use super::dictionary::Dictionary;
 use super::page::RecordPage;
 use super::put;
@@ -19,6 +20,7 @@ pub(crate) enum Setting {
     Limit(LimitSetting),
     Schedule(Box<ScheduleSetting>, ScheduleProgress),
     ScheduleProgress(ScheduleProgress),
+    Array(Box<ArrayRecord>),
 }
 
 pub(super) const WORKER: u8 = 3;
@@ -29,6 +31,7 @@ const WORKER_WITH_PROFILE: u8 = 6;
 /// A queue with its own thresholds or a backlog. The encoding of other queues is unchanged from older
 /// versions.
 const QUEUE_WITH_THRESHOLDS: u8 = 7;
+pub(super) const ARRAY: u8 = 10;
 
 /// A setting with its code in front, as in a snapshot. Skips tasks and empty changes, which are not settings.
 pub(crate) fn encode_setting(
@@ -57,6 +60,11 @@ pub(crate) fn encode_setting(
         Change::ScheduleProgress(progress) => {
             out.push(schedule::SCHEDULE_PROGRESS);
             schedule::encode_progress(out, book, base, progress);
+        }
+
+        Change::Array(array) => {
+            out.push(ARRAY);
+            encode_array(out, book, base, array);
         }
         Change::Task { .. } | Change::Nothing => return false,
     }
@@ -99,6 +107,7 @@ pub(super) fn take_setting(
             Ok(Setting::Schedule(Box::new(schedule), progress))
         }
         schedule::SCHEDULE_PROGRESS => schedule::take_progress(take, page).map(Setting::ScheduleProgress),
+        ARRAY => Ok(Setting::Array(Box::new(take_array(take, page)?))),
         _ => Err(Malformed("an unknown kind of setting")),
     }
 }

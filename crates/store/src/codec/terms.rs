@@ -2,7 +2,7 @@
 //! bytes and recovery decodes each set once.
 
 use tenure_engine::terms::{Backoff, OnLost};
-use tenure_engine::{Name, OnBroken, Quantity, Resource, Terms};
+use tenure_engine::{Name, OnBroken, Quantity, Resource, Terms, ArrayTerms};
 
 use super::fields::{encode_field, take_fields};
 use super::put;
@@ -55,6 +55,7 @@ fn encode_later_terms(out: &mut Vec<u8>, terms: &Terms) {
 const ON_BROKEN: u8 = 1;
 const SLOTS: u8 = 4;
 const RESOURCES: u8 = 5;
+const ARRAY: u8 = 7;
 
 /// Behind the later terms. Terms of version 1 have none of these.
 fn encode_optional_terms(out: &mut Vec<u8>, terms: &Terms) {
@@ -81,6 +82,15 @@ fn encode_optional_terms(out: &mut Vec<u8>, terms: &Terms) {
     }
 }
 
+    if let Some(array) = terms.array {
+        encode_field(out, ARRAY, |out| {
+            out.extend_from_slice(array.id.as_bytes());
+            put::varint(out, u64::from(array.first));
+            put::varint(out, u64::from(array.step));
+        });
+    }
+}
+
 fn decode_optional_term(tag: u8, take: &mut Take<'_>, terms: &mut Terms) -> Result<(), Malformed> {
     match tag {
         ON_BROKEN => {
@@ -96,6 +106,10 @@ fn decode_optional_term(tag: u8, take: &mut Take<'_>, terms: &mut Terms) -> Resu
             let count = take.count()?;
             let one = |_| Ok(Resource::new(take.text()?, Quantity(take.varint()?)));
             terms.demand.resources = (0..count).map(one).collect::<Result<_, Malformed>>()?;
+        }
+
+        ARRAY => {
+            terms.array = Some(ArrayTerms { id: take.id()?, first: take.small()?, step: take.small()? });
         }
         _ => return Err(Malformed("an unknown field of a task's terms")),
     }

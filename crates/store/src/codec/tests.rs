@@ -30,6 +30,7 @@ impl Fact {
             Fact::Setting(Setting::Limit(limit)) => Change::Limit(limit),
             Fact::Setting(Setting::Schedule(schedule, progress)) => Change::Schedule { schedule, progress },
             Fact::Setting(Setting::ScheduleProgress(progress)) => Change::ScheduleProgress(progress),
+            Fact::Setting(Setting::Array(array)) => Change::Array(array),
             Fact::Nothing => Change::Nothing,
         }
     }

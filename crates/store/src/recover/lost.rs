@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tenure_engine::{Blob, Task, TaskId};
+use tenure_engine::{ArrayRecord, Blob, Task, TaskId};
 
 use super::Recovered;
 use crate::error::{Damage, Doing, StoreError};
@@ -61,6 +61,12 @@ impl Recovered {
     pub(crate) fn may_be_gone(&self, task: &Task) -> bool {
         let first_event = self.snapshot.map_or(u64::MAX, |snapshot| snapshot.first_event);
         task.state.end().is_some_and(|end| end.event >= first_event)
+    }
+
+    /// The same for the body of an array, which goes with its last element.
+    pub(crate) fn array_may_be_gone(&self, array: &ArrayRecord) -> bool {
+        let first_event = self.snapshot.map_or(u64::MAX, |snapshot| snapshot.first_event);
+        array.end.is_some_and(|end| end.event >= first_event)
     }
 }
 

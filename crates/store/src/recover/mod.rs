@@ -127,6 +127,7 @@ fn apply(mut restore: Restore, pieces: impl IntoIterator<Item = Piece>) -> (Rest
                 Fact::Setting(Setting::Limit(limit)) => restore.limit(&limit),
                 Fact::Setting(Setting::Schedule(schedule, progress)) => restore.schedule(*schedule, progress),
                 Fact::Setting(Setting::ScheduleProgress(progress)) => restore.schedule_progress(progress),
+                Fact::Setting(Setting::Array(array)) => restore.array(*array),
             }
         }
     }

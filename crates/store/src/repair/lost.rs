@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_engine::{Blob, Settings, Timestamp, Which};
+use tenure_engine::{Blob, Settings, StateName, Timestamp, Which};
 
 use super::Work;
 use super::fill::{FILLER_BYTES_MIN, Lost};
@@ -25,6 +25,10 @@ impl Work<'_> {
             let may_be_gone = recovered.may_be_gone(task);
             wanted.extend(blobs.map(|blob| (blob, task.id, task.state.name(), may_be_gone)));
         });
+        for array in recovered.engine.arrays().filter(|array| !array.body.is_empty()) {
+            let state = array.end.map_or(StateName::Ready, |end| end.state);
+            wanted.push((array.body, array.id, state, recovered.array_may_be_gone(array)));
+        }
         wanted.sort_unstable_by_key(|(blob, ..)| blob.at());
         let mut nowhere = Vec::new();
         for (blob, task, state, may_be_gone) in wanted {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use tenure_client::wire::queue::StateCounts;
 use tenure_client::wire::task::Terms;
 use tenure_client::{
-    Accepted, Counts, DependencyInfo, Ended, Event, LimitInfo, Message, MessageKind, QueueInfo, ScheduleInfo, SubscriptionInfo, TaskInfo, Threshold, Thresholds, Timestamp, TopicInfo, Why, WorkerInfo, HookInfo, UndeliveredEvent,
+    Accepted, Counts, DependencyInfo, Ended, Event, LimitInfo, Message, MessageKind, QueueInfo, ScheduleInfo, SubscriptionInfo, TaskInfo, Threshold, Thresholds, Timestamp, TopicInfo, Why, WorkerInfo, HookInfo, UndeliveredEvent, ArrayAccepted, ArrayInfo,
 };
 
 use super::times::rfc3339;
@@ -112,6 +112,8 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
         "crashed_on": names(&task.crashed_on),
         "parent": task.parent.map(|parent| parent.to_string()),
         "children": task.children,
+        "array": task.array.map(|array| array.to_string()),
+        "index": task.index,
         "after": task.after.iter().map(dependency).collect::<Vec<_>>(),
         "submitted_at": time(task.submitted_at),
         "not_before": maybe_time(task.not_before),
@@ -167,6 +169,33 @@ fn terms(terms: &Terms) -> Map<String, Value> {
         Value::Object(fields) => fields,
         _ => Map::new(),
     }
+}
+
+pub(crate) fn array(array: &ArrayInfo) -> Value {
+    json!({
+        "id": array.id.to_string(),
+        "name": array.name.as_deref(),
+        "state": array.state.as_str(),
+        "queue": &*array.queue,
+        "submitter": array.submitter.as_deref(),
+        "size": array.size,
+        "first": array.first,
+        "step": array.step,
+        "limit": array.limit,
+        "submitted_at": time(array.submitted_at),
+        "ended_at": maybe_time(array.ended_at),
+        "counts": states(&array.counts),
+    })
+}
+
+pub(crate) fn array_accepted(accepted: &ArrayAccepted) -> Value {
+    json!({
+        "array": accepted.array.to_string(),
+        "size": accepted.size,
+        "state": accepted.state.as_str(),
+        "known": accepted.known,
+        "unserved": accepted.unserved.as_ref().map(why),
+    })
 }
 
 pub(crate) fn accepted(accepted: &Accepted) -> Value {

@@ -56,6 +56,10 @@ fn advice(why: &Why, task: TaskId) -> Option<String> {
         WhyCode::NeedsUnmet => "start a worker that offers these capabilities".to_owned(),
         WhyCode::Quarantined => format!("look at the worker, then: tenure workers clear {worker}"),
         WhyCode::TagLimit => format!("wait, or raise it: tenure limits set {tag} COUNT"),
+        WhyCode::ArrayLimit => {
+            let array = why.array.map(|array| array.to_string()).unwrap_or_default();
+            format!("wait, or raise it: tenure arrays limit {array} COUNT")
+        }
         WhyCode::AllFull => format!("wait, start more workers, or: tenure move {task} --priority 10"),
         WhyCode::TooLarge => "start a larger worker, or submit the task with less".to_owned(),
         WhyCode::ResourcesShort | WhyCode::Reserved => "wait, or start more workers".to_owned(),

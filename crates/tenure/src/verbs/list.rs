@@ -1,8 +1,9 @@
 //! `tenure list`: lists tasks.
 
 use clap::Args;
-use tenure_client::{Client, DependencyProgress, StateName, TaskInfo};
+use tenure_client::{ArrayInfo, Client, DependencyProgress, StateName, TaskInfo};
 
+use super::arrays;
 use super::labels::Labels;
 use super::select::{Selection, UNENDED, counted, parse, state_name, worker_of};
 use crate::exit::{Failure, OK, Outcome};
@@ -21,7 +22,8 @@ Examples:
   tenure list --state failed,cancelled --queue images
   tenure list --where tag=gpu --where since=1h
   tenure list --where 'name=sim/*' --where exit-code=4 --where since=yesterday
-  tenure list --state failed -o jsonl | jq -r .id")]
+  tenure list --state failed -o jsonl | jq -r .id
+  tenure list --elements                         the tasks of arrays one by one")]
 pub(crate) struct List {
     /// Only tasks in these states
     #[arg(short, long = "state", value_name = "STATE", value_delimiter = ',')]
@@ -41,6 +43,9 @@ pub(crate) struct List {
     /// Include ended tasks
     #[arg(short, long)]
     all: bool,
+    /// List the tasks of arrays one by one, not each array as one row
+    #[arg(long)]
+    elements: bool,
     /// Show whole ids instead of as many of their last digits as differ
     #[arg(long)]
     full_ids: bool,
@@ -51,7 +56,12 @@ pub(crate) struct List {
 
 impl List {
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
-        let selection = self.selection(screen.now)?;
+        let mut selection = self.selection(screen.now)?;
+        let mut arrays = Vec::new();
+        if self.joins_arrays() {
+            selection.query = selection.query.without_elements();
+            arrays = self.arrays(client, &selection).await?;
+        }
         let (mut tasks, more) = read(client, &selection, self.limit).await?;
         if more && screen.format == Format::Table {
             tasks = self.most_relevant(client, &selection).await?;
@@ -60,12 +70,32 @@ impl List {
         if screen.format == Format::Table {
             labels.learn(client, &tasks).await;
         }
-        let ids = if self.full_ids { ID_DIGITS } else { digits_needed(tasks.iter().map(|task| task.id)) };
-        screen.list(|| table(&tasks, &labels, ids, screen.now), || tasks.iter().map(json::task).collect())?;
+        let all = || arrays.iter().map(|array| array.id).chain(tasks.iter().map(|task| task.id));
+        let ids = if self.full_ids { ID_DIGITS } else { digits_needed(all()) };
+        let entries = || arrays.iter().map(json::array).chain(tasks.iter().map(json::task)).collect();
+        screen.list(|| table(&arrays, &tasks, &labels, ids, screen.now), entries)?;
         if more && screen.format == Format::Table {
             remark(format!("more tasks match: raise --limit (now {})", self.limit));
         }
         Ok(OK)
+    }
+
+    /// Whether an array is one row. Who selects by what tasks differ in means the tasks.
+    fn joins_arrays(&self) -> bool {
+        !self.elements && self.wanted.is_empty() && self.tag.is_none() && self.worker.is_none()
+    }
+
+    /// The arrays with elements in one of the states that are meant.
+    async fn arrays(&self, client: &Client, selection: &Selection) -> Result<Vec<ArrayInfo>, Failure> {
+        let mut arrays = client.arrays(ARRAYS_READ_MAX).await?;
+        arrays.retain(|array| {
+            let counts = arrays::by_state(&array.counts);
+            let is_meant = |state: &str| selection.states.iter().any(|meant| meant.as_str() == state);
+            self.queue.as_deref().is_none_or(|queue| queue == &*array.queue)
+                && counts.into_iter().any(|(state, count)| count > 0 && is_meant(state))
+        });
+        arrays.truncate(self.limit);
+        Ok(arrays)
     }
 
     /// What to ask for, and the states that are meant.
@@ -100,6 +130,9 @@ impl List {
         Ok(tasks)
     }
 }
+
+/// How many arrays are looked at.
+const ARRAYS_READ_MAX: usize = 10_000;
 
 /// What runs, then what waits, then what has ended.
 const FOREMOST: [&str; 11] = [
@@ -138,7 +171,7 @@ async fn read(
     Ok((tasks, false))
 }
 
-fn table(tasks: &[TaskInfo], labels: &Labels, id_digits: usize, now: u64) -> Table {
+fn table(arrays: &[ArrayInfo], tasks: &[TaskInfo], labels: &Labels, id_digits: usize, now: u64) -> Table {
     let columns = [
         Column::Fixed("TASK"),
         Column::Fixed("STATE"),
@@ -151,13 +184,24 @@ fn table(tasks: &[TaskInfo], labels: &Labels, id_digits: usize, now: u64) -> Tab
         Column::Flexible("NOTE"),
     ];
     let mut table = Table::new(columns, "no tasks");
+    let id = |id| if id_digits == ID_DIGITS { ToString::to_string(&id) } else { shortened(id, id_digits) };
+    for array in arrays {
+        table.row([
+            id(array.id).into(),
+            Cell::new(array.state.as_str(), of_state(array.state.as_str())),
+            array.queue.to_string().into(),
+            array.name.as_deref().map_or_else(|| format!("array of {}", array.size), str::to_owned).into(),
+            String::new().into(),
+            String::new().into(),
+            String::new().into(),
+            Cell::new(relative(array.submitted_at.0, now), Color::Dim),
+            arrays::note(array).into(),
+        ]);
+    }
     for task in tasks {
         let number = |value: i64| if value == 0 { String::new() } else { value.to_string() };
         table.row([
-            match id_digits {
-                ID_DIGITS => task.id.to_string().into(),
-                digits => shortened(task.id, digits).into(),
-            },
+            id(task.id).into(),
             Cell::new(task.state.as_str(), of_state(task.state.as_str())),
             task.terms.queue.to_string().into(),
             labels.get(task.id).into(),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tenure_client::{Client, LogChunk, LogStream, TaskId, TaskInfo};
 
 use super::follow;
-use super::which::show;
+use super::which::show_task;
 use crate::exit::{Failure, OK, Outcome, STILL_GOING, of_task};
 use crate::output::{Screen, remark, text};
 use crate::work::output::Output;
@@ -44,7 +44,7 @@ pub(crate) struct Logs {
 
 impl Logs {
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
-        let task = show(client, &self.task).await?;
+        let task = show_task(client, &self.task).await?;
         if self.follow {
             return follow::unless_interrupted(&[task.id], follow_output(client, &task, screen)).await;
         }

@@ -1,5 +1,6 @@
 //! The subcommands, one file each: their options and what they do.
 
+mod arrays;
 mod backup;
 mod cancel;
 pub(crate) mod completions;
@@ -74,6 +75,7 @@ pub(crate) enum Verb {
     Limits(limits::Limits),
     Schedules(schedules::Schedules),
     Hooks(hooks::Hooks),
+    Arrays(arrays::Arrays),
     Pub(Box<publish::Pub>),
     Sub(Box<subscribe::Sub>),
     Topics(topics::Topics),
@@ -137,6 +139,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Verb::Limits(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Schedules(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Hooks(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Arrays(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Pub(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Sub(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Topics(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),

@@ -49,6 +49,14 @@ impl Progress {
         }
     }
 
+    /// How many have ended, and how many of them did not complete.
+    pub(crate) fn at(&self, ended: u64, badly: u64) {
+        self.bar.set_position(ended);
+        if badly > 0 && self.failed.replace(badly) != badly {
+            self.bar.set_message(format!(", {badly} did not complete"));
+        }
+    }
+
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -21,12 +21,13 @@ use tenure_hub::keyspace::glob;
 const SELECTED_MAX: usize = 1_000_000;
 /// How many requests are under way at once.
 const UNDER_WAY: usize = 256;
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "state",
     "queue",
     "tag",
     "worker",
     "parent",
+    "array",
     "submitter",
     "before",
     "after",
@@ -74,7 +75,7 @@ pub(crate) struct Targets {
     #[arg(value_name = "TASK", required_unless_present = "wanted", conflicts_with = "wanted")]
     tasks: Vec<String>,
     /// Select every task that matches: state=failed, name=sim/*, queue=x, tag=x, worker=x, exit-code=4, parent=ID,
-    /// submitter=x, since=yesterday, before=1h. A task must match all; several states mean any of them
+    /// array=ID, submitter=x, since=yesterday, before=1h. A task must match all; several states mean any of them
     #[arg(id = "wanted", long = "where", value_name = "KEY=VALUE")]
     wanted: Vec<String>,
     /// Show what would be done, change nothing
@@ -168,7 +169,11 @@ pub(crate) struct Verb {
 
 /// Whether a worker still has the task. If that is unknown, there is nothing more to report.
 async fn still_runs(client: &Client, task: TaskId) -> bool {
-    client.show(task).await.is_ok_and(|task| task.holding.is_some())
+    match client.show(task).await {
+        Ok(task) => task.holding.is_some(),
+        // Of an array, some elements may still run.
+        Err(_) => client.array(task).await.is_ok_and(|array| array.counts.running > 0),
+    }
 }
 
 struct Tally {
@@ -277,6 +282,11 @@ pub(crate) fn parse(pairs: &[String], now: u64) -> Result<Selection, Failure> {
                     .parse()
                     .map_err(|_| Failure::usage(format!("`{value}` is not a task's id: write all of it")))?,
             ),
+            "array" => {
+                query.array(value.parse().map_err(|_| {
+                    Failure::usage(format!("`{value}` is not an array's id: write all of it"))
+                })?)
+            }
             "before" => query.submitted_before(time()?),
             "after" | "since" => query.submitted_after(time()?),
             "name" => {
@@ -344,7 +354,7 @@ mod tests {
             let value = match key {
                 "before" | "after" | "since" => "1h",
                 "exit-code" => "4",
-                "parent" => "0190b5a2-77f0-7cc3-98b4-dc0c0c07398f",
+                "parent" | "array" => "0190b5a2-77f0-7cc3-98b4-dc0c0c07398f",
                 _ => "x",
             };
             let pairs = [format!("{key}={value}"), "state=ready".to_owned(), format!("{key}={value}")];

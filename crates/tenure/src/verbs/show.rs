@@ -10,9 +10,10 @@ use tenure_client::{
     Client, Condition, DependencyInfo, DependencyProgress, Event, Quantity, StateName, TaskInfo,
 };
 
+use super::arrays;
 use super::history::{self, Past};
 use super::list::note;
-use super::which::show;
+use super::which::{Found, show};
 use crate::args::Global;
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::paint::{Color, escape_line, of_state};
@@ -31,7 +32,7 @@ const READING_MAX: Duration = Duration::from_secs(10);
 /// The largest body or result that is read to describe a task.
 const READ_BYTES_MAX: u64 = 4 << 20;
 
-/// Show a task with the timeline of its attempts
+/// Show a task with the timeline of its attempts, or an array
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -40,7 +41,7 @@ Examples:
   tenure show name:scan-7 --body > body.bin
   tenure show name:scan-7 --result")]
 pub(crate) struct Show {
-    /// Task id (its last digits are enough) or name:NAME
+    /// Task or array: its id (the last digits are enough) or name:NAME; ARRAY[INDEX] for a task of an array
     #[arg(value_name = "TASK")]
     task: String,
     /// Write only the body to stdout, unchanged
@@ -56,7 +57,17 @@ pub(crate) struct Show {
 
 impl Show {
     pub(crate) async fn run(&self, client: &Client, global: &Global, screen: &Screen) -> Outcome {
-        let task = show(client, &self.task).await?;
+        let task = match show(client, &self.task).await? {
+            Found::Task(task) => *task,
+            Found::Array(array) if self.body || self.result => {
+                let hint = format!("name an element, such as '{}[{}]'", array.id, array.first);
+                return Err(Failure::usage(format!("an array has many: {hint}")));
+            }
+            Found::Array(array) => {
+                arrays::show(&array, screen)?;
+                return Ok(OK);
+            }
+        };
         if self.body || self.result {
             let bytes = if self.body { client.body(task.id).await? } else { client.result(task.id).await? };
             output::text::write(&mut std::io::stdout().lock(), &bytes)?;

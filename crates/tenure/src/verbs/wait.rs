@@ -7,10 +7,11 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use serde_json::{Value, json};
 use tenure_client::{Client, Ended, Error, TaskId};
 
+use super::arrays;
 use super::follow::{self, print_end};
 use super::labels::Labels;
 use super::progress::Progress;
-use super::which::resolve;
+use super::which::{find_array, resolve};
 use crate::exit::{Failure, OK, Outcome, STILL_GOING, of_task};
 use crate::output::paint::{escape_line, of_state};
 use crate::output::{ItemList, Screen, json, remark};
@@ -27,9 +28,10 @@ code of the first task, in the given order, that did not complete.
 
 Examples:
   tenure wait 0190b5a2-77f0-7cc3-98b4-dc0c0c07398f && echo done
-  tenure wait name:scan-7 name:scan-8 --timeout 2h")]
+  tenure wait name:scan-7 name:scan-8 --timeout 2h
+  tenure wait name:sweep                 an array: its counts, and the code of its first task that failed")]
 pub(crate) struct Wait {
-    /// Task ids (their last digits are enough) or name:NAME
+    /// Task ids (their last digits are enough) or name:NAME, or one array
     #[arg(value_name = "TASK", required = true)]
     tasks: Vec<String>,
     /// Stop waiting after this time (exit code 83); the tasks keep running
@@ -48,10 +50,18 @@ impl Wait {
 
     async fn wait(&self, client: &Client, tasks: &[TaskId], screen: &Screen) -> Outcome {
         if let [task] = tasks {
+            if find_array(client, *task).await?.is_some() {
+                return arrays::wait(client, *task, self.timeout, screen).await;
+            }
             return match within(client, *task, self.timeout).await? {
                 Some(ended) => print_end(&ended, screen),
                 None => report_pending(tasks, screen, &mut |value| screen.one(String::new, || value)),
             };
+        }
+        for task in tasks {
+            if find_array(client, *task).await?.is_some() {
+                return Err(Failure::usage(format!("{task} is an array: wait for it alone")));
+            }
         }
         all(client, tasks, self.timeout, screen).await
     }

@@ -1,6 +1,7 @@
-//! Which task is meant: an id, its end or its beginning if no other task has the same, or `name:NAME`.
+//! Which task or array is meant: an id, its end or its beginning if no other has the same, or `name:NAME`; with
+//! `[INDEX]` an element of an array.
 
-use tenure_client::{Client, Query, TaskId, TaskInfo, Timestamp};
+use tenure_client::{ArrayInfo, Client, Code, Error, Query, TaskId, TaskInfo, Timestamp};
 
 use crate::exit::{BAD_INPUT, Failure, REFUSED};
 use crate::output::label::digits as plain;
@@ -17,8 +18,18 @@ const CLOCK_SKEW_MILLIS: u64 = 600_000;
 
 /// Finds the task's id.
 pub(crate) async fn resolve(client: &Client, text: &str) -> Result<TaskId, Failure> {
+    if let Some((array, index)) = element(text) {
+        let array = Box::pin(resolve(client, array)).await?;
+        let found = client.array(array).await?.element(index);
+        return found.ok_or_else(|| {
+            Failure::new(REFUSED, format!("array {array} has no element with the index {index}"))
+        });
+    }
     if let Some(name) = text.strip_prefix("name:") {
-        return Ok(client.find(name).await?.id);
+        return match client.find(name).await {
+            Err(Error::Refused(no)) if no.code == Code::UnknownName => Ok(client.find_array(name).await?.id),
+            found => Ok(found?.id),
+        };
     }
     if let Ok(id) = text.parse() {
         return Ok(id);
@@ -29,6 +40,10 @@ pub(crate) async fn resolve(client: &Client, text: &str) -> Result<TaskId, Failu
     if !is_part {
         let hint = format!("write the id, at least its last {DIGITS_MIN} digits, or name:NAME");
         return Err(Failure::new(BAD_INPUT, format!("`{text}` is not a task: {hint}")));
+    }
+    // An array is meant rather than one of its elements, whose ids begin alike.
+    if let Some(id) = search_arrays(client, text, &digits).await? {
+        return Ok(id);
     }
     // An id begins with the time it was made, so only the tasks of that time need to be looked at.
     let (after, before) = time_of(&digits);
@@ -47,12 +62,68 @@ pub(crate) async fn resolve(client: &Client, text: &str) -> Result<TaskId, Failu
     Err(Failure::new(REFUSED, format!("there is no task whose id begins or ends with {text}")))
 }
 
-pub(crate) async fn show(client: &Client, text: &str) -> Result<TaskInfo, Failure> {
-    if let Some(name) = text.strip_prefix("name:") {
-        return Ok(client.find(name).await?);
-    }
+/// A task, or an array.
+pub(crate) enum Found {
+    Task(Box<TaskInfo>),
+    Array(Box<ArrayInfo>),
+}
+
+pub(crate) async fn show(client: &Client, text: &str) -> Result<Found, Failure> {
     let id = resolve(client, text).await?;
-    Ok(client.show(id).await?)
+    match client.show(id).await {
+        Ok(task) => Ok(Found::Task(Box::new(task))),
+        Err(Error::Refused(no)) if no.code == Code::UnknownTask => match client.array(id).await {
+            Ok(array) => Ok(Found::Array(Box::new(array))),
+            Err(_) => Err(Error::Refused(no).into()),
+        },
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A task, where an array would not do.
+pub(crate) async fn show_task(client: &Client, text: &str) -> Result<TaskInfo, Failure> {
+    match show(client, text).await? {
+        Found::Task(task) => Ok(*task),
+        Found::Array(array) => {
+            let hint = format!("name one of its tasks, such as '{}[{}]'", array.id, array.first);
+            Err(Failure::new(BAD_INPUT, format!("`{text}` is an array: {hint}")))
+        }
+    }
+}
+
+/// The array of this id, if it is one.
+pub(crate) async fn find_array(client: &Client, id: TaskId) -> Result<Option<ArrayInfo>, Failure> {
+    match client.array(id).await {
+        Ok(array) => Ok(Some(array)),
+        Err(Error::Refused(no)) if matches!(no.code, Code::UnknownTask | Code::UnknownKind) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// `ARRAY[INDEX]`.
+fn element(text: &str) -> Option<(&str, u32)> {
+    let (array, index) = text.strip_suffix(']')?.rsplit_once('[')?;
+    Some((array, index.parse().ok()?))
+}
+
+async fn search_arrays(client: &Client, text: &str, digits: &str) -> Result<Option<TaskId>, Failure> {
+    let arrays = match client.arrays(SEARCH_MAX).await {
+        Ok(arrays) => arrays,
+        Err(Error::Refused(_)) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let mut found: Option<TaskId> = None;
+    for id in arrays.iter().map(|array| array.id) {
+        let whole = plain(id);
+        if whole.starts_with(digits) || whole.ends_with(digits) {
+            if let Some(other) = found {
+                let why = format!("`{text}` is not unique: {other} and {id} have it, write more digits");
+                return Err(Failure::new(BAD_INPUT, why));
+            }
+            found = Some(id);
+        }
+    }
+    Ok(found)
 }
 
 async fn search(client: &Client, query: Query, text: &str, digits: &str) -> Result<Option<TaskId>, Failure> {

@@ -151,7 +151,7 @@ impl Shell {
             id: context.task().to_string(),
             name: context.name().map(ToString::to_string).unwrap_or_default(),
             attempt: context.attempt(),
-            index: 0,
+            index: context.index().map_or(0, u64::from),
         };
         let sinks = Sinks::open(command.stdout.as_deref(), command.stderr.as_deref(), &names, &cwd);
         let sinks = match sinks {
@@ -264,6 +264,10 @@ impl Shell {
         set("TENURE_PARENT", context.parent().map(|parent| parent.to_string()).unwrap_or_default().into());
         let after: Vec<String> = context.after().iter().map(|info| info.task.to_string()).collect();
         set("TENURE_AFTER", after.join(" ").into());
+        if let (Some(array), Some(index)) = (context.array(), context.index()) {
+            set("TENURE_ARRAY", array.to_string().into());
+            set("TENURE_INDEX", index.to_string().into());
+        }
         set("TENURE_SUBMITTER", context.submitter().map(ToString::to_string).unwrap_or_default().into());
         set("TENURE_PRIORITY", context.priority().to_string().into());
         set("TENURE_CRASHES", context.crashes().to_string().into());

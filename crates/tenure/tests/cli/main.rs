@@ -1,5 +1,6 @@
 //! The program as people use it: the real binary, a broker on a free port, a directory of its own.
 
+mod arrays;
 mod bulk;
 mod config;
 mod crowd;

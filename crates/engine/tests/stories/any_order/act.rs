@@ -7,6 +7,9 @@ use proptest::prelude::*;
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Submit { client: usize, wishes: Vec<Wish> },
+    SubmitArray { client: usize, wish: Wish, size: u32, limit: Option<u32>, shares_body: bool },
+    LimitArray { client: usize, array: usize, limit: Option<u32> },
+    OnArray { client: usize, array: usize, verb: Verb },
     OnTask { client: usize, task: usize, verb: Verb },
     Limit { client: usize, tag: usize, limit: Option<u32> },
     PauseQueue { client: usize, queue: usize },
@@ -132,6 +135,12 @@ pub(crate) fn acts() -> impl Strategy<Value = Act> {
     prop_oneof![
         8 => (client.clone(), prop::collection::vec(wish(), 1..4))
             .prop_map(|(client, wishes)| Act::Submit { client, wishes }),
+        2 => (client.clone(), wish(), 1..5u32, prop::option::of(0..3u32), any::<bool>()).prop_map(
+            |(client, wish, size, limit, shares_body)| Act::SubmitArray { client, wish, size, limit, shares_body }
+        ),
+        1 => (client.clone(), 0..8usize, prop::option::of(0..3u32))
+            .prop_map(|(client, array, limit)| Act::LimitArray { client, array, limit }),
+        2 => (client.clone(), 0..8usize, verb()).prop_map(|(client, array, verb)| Act::OnArray { client, array, verb }),
         6 => (client.clone(), 0..64usize, verb()).prop_map(|(client, task, verb)| Act::OnTask { client, task, verb }),
         2 => (client.clone(), 0..2usize, prop::option::of(0..3u32))
             .prop_map(|(client, tag, limit)| Act::Limit { client, tag, limit }),

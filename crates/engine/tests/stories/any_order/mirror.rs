@@ -5,14 +5,38 @@ use std::time::Duration;
 
 use tenure_engine::event::{EventData, EventSubject};
 use tenure_engine::{
-    Blob, Condition, Demand, Dependency, DependencyProgress, Event, Name, Resource, StateName, Task, TaskId,
-    TaskState, Terms, Threshold, Thresholds, Timestamp, Which, WorkerSpec,
+    Blob, Condition, Demand, Dependency, DependencyProgress, Event, Name, Resource, StateName, Task, TaskId, TaskState, Terms, Threshold, Thresholds, Timestamp, Which, WorkerSpec, ArrayRecord,
 };
 
 use crate::broker::Kept;
 
+/// An array and the states of all its elements, whether retention has removed them or not.
+pub(crate) struct MirrorArray {
+    pub(crate) record: ArrayRecord,
+    pub(crate) elements: BTreeMap<TaskId, StateName>,
+    pub(crate) has_ended: bool,
+}
+
+impl MirrorArray {
+    pub(crate) fn counts(&self) -> [u64; StateName::COUNT] {
+        let mut counts = [0; StateName::COUNT];
+        for state in self.elements.values() {
+            counts[*state as usize] += 1;
+        }
+        counts
+    }
+
+    fn outcome(&self) -> StateName {
+        let counts = self.counts();
+        let is_there = |state: &StateName| counts[*state as usize] > 0;
+        let mut bad = [StateName::Failed, StateName::Cancelled].into_iter();
+        bad.find(is_there).unwrap_or(StateName::Completed)
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct Mirror {
+    pub(crate) arrays: BTreeMap<TaskId, MirrorArray>,
     pub(crate) tasks: BTreeMap<TaskId, (Task, Terms)>,
     pub(crate) paused: BTreeMap<(Name, Name), bool>,
     pub(crate) limits: BTreeMap<(Name, Name), Option<u32>>,
@@ -41,7 +65,42 @@ impl Mirror {
                 self.limits.insert((setting.namespace.clone(), setting.tag.clone()), setting.limit);
             }
             Kept::Worker(_) | Kept::Schedule(..) | Kept::ScheduleProgress(_) | Kept::Nothing => {}
+            Kept::Array(record) => self.apply_array(event, record),
+            Kept::Worker(_) | Kept::Nothing => {}
         }
+    }
+
+    /// An array ends once, when its last element has, and again after a retry.
+    fn apply_array(&mut self, event: &Event, record: &ArrayRecord) {
+        let EventSubject::Array { id, .. } = &event.about else {
+            panic!("the record of an array comes with an event about it")
+        };
+        assert_eq!(*id, record.id, "event and record agree");
+        if let EventData::ArraySubmitted { size } = event.kind {
+            assert_eq!(size, record.size);
+            let known = MirrorArray { record: record.clone(), elements: BTreeMap::new(), has_ended: false };
+            self.arrays.insert(*id, known);
+            return;
+        }
+        let array = self.arrays.get_mut(id).expect("an array begins with its submission");
+        array.record = record.clone();
+        if let EventData::ArrayEnded { completed, failed, cancelled } = event.kind {
+            assert!(!std::mem::replace(&mut array.has_ended, true), "an end is told once");
+            let counts = array.counts();
+            let of = |state: StateName| counts[state as usize];
+            let told = [completed, failed, cancelled].map(u64::from);
+            assert_eq!(told, [StateName::Completed, StateName::Failed, StateName::Cancelled].map(of));
+            assert_eq!(told.iter().sum::<u64>(), u64::from(record.size), "all elements have ended");
+            let outcome = array.outcome();
+            self.settle(*id, outcome);
+        }
+    }
+
+    fn apply_element(&mut self, task: &Task, terms: &Terms) {
+        let Some(array) = terms.array else { return };
+        let known = self.arrays.get_mut(&array.id).expect("the array comes before its elements");
+        known.elements.insert(task.id, task.state.name());
+        known.has_ended &= task.state.name().has_ended();
     }
 
     /// A backlog begins once and ends once.
@@ -106,6 +165,7 @@ impl Mirror {
         assert_eq!(event.kind.is_end(), next.has_ended(), "{:?} and {next}", event.kind);
         self.apply_dependencies(event, task, after);
         self.tasks.insert(task.id, (task.clone(), terms.clone()));
+        self.apply_element(task, terms);
     }
 
     /// A simple model: an end settles every dependency on it, a retry opens those that have not ended.
@@ -121,8 +181,11 @@ impl Mirror {
             | EventData::Continued { .. } => {
                 self.after.insert(task.id, after.to_vec());
                 for each in after.iter().filter(|each| each.progress == DependencyProgress::Open) {
-                    let (waited_for, _) = &self.tasks[&each.task];
-                    assert!(!waited_for.state.name().has_ended(), "an open dependency has not ended");
+                    let has_ended = match self.arrays.get(&each.task) {
+                        Some(array) => array.has_ended,
+                        None => self.tasks[&each.task].0.state.name().has_ended(),
+                    };
+                    assert!(!has_ended, "an open dependency has not ended");
                 }
             }
             _ => {
@@ -130,15 +193,17 @@ impl Mirror {
                 assert_eq!(after, known, "the dependencies of {} after {:?}", task.id, event.kind);
             }
         }
-        let state = task.state.name();
-        if !state.has_ended() {
-            return;
+        if task.state.name().has_ended() {
+            self.settle(task.id, task.state.name());
         }
+    }
+
+    fn settle(&mut self, ended: TaskId, state: StateName) {
         let tasks = &self.tasks;
         let waits = |id: &TaskId| tasks.get(id).is_some_and(|(task, _)| !task.state.name().has_ended());
-        for (_, dependencies) in self.after.iter_mut().filter(|(id, _)| **id != task.id && waits(id)) {
+        for (_, dependencies) in self.after.iter_mut().filter(|(id, _)| **id != ended && waits(id)) {
             let open =
-                |each: &&mut Dependency| each.task == task.id && each.progress == DependencyProgress::Open;
+                |each: &&mut Dependency| each.task == ended && each.progress == DependencyProgress::Open;
             for each in dependencies.iter_mut().filter(open) {
                 let met = match each.condition {
                     Condition::Completed => state == StateName::Completed,
@@ -232,7 +297,23 @@ impl Mirror {
     pub(crate) fn is_free_to_go(&self, terms: &Terms) -> bool {
         let paused =
             self.paused.get(&(terms.namespace.clone(), terms.queue.clone())).copied().unwrap_or(false);
-        !paused && terms.tags.iter().all(|tag| self.has_room(&terms.namespace, tag))
+        let array = terms.array.is_none_or(|array| {
+            let array = &self.arrays[&array.id];
+            let held = array.elements.values().filter(|state| state.is_held()).count();
+            array.record.limit.is_none_or(|limit| held < limit as usize)
+        });
+        !paused && array && terms.tags.iter().all(|tag| self.has_room(&terms.namespace, tag))
+    }
+
+    /// The arrays of which an element is kept.
+    pub(crate) fn kept_arrays(&self) -> impl Iterator<Item = &MirrorArray> {
+        // Another task may have the id of an element that is gone with its array.
+        let tasks = &self.tasks;
+        let is_element = move |id: &TaskId, array: &MirrorArray| {
+            tasks.get(id).is_some_and(|(_, terms)| terms.array == Some(array.record.terms()))
+        };
+        let is_kept = move |array: &&MirrorArray| array.elements.keys().any(|id| is_element(id, array));
+        self.arrays.values().filter(is_kept)
     }
 
     pub(crate) fn has_room(&self, namespace: &Name, tag: &Name) -> bool {
@@ -252,6 +333,7 @@ impl Mirror {
 
     pub(crate) fn blobs(&self) -> impl Iterator<Item = Blob> {
         let of = |(task, _): &(Task, Terms)| Which::ALL.map(|which| which.of(task));
-        self.tasks.values().flat_map(of).filter(|blob| !blob.is_empty())
+        let shared = self.kept_arrays().map(|array| array.record.body);
+        self.tasks.values().flat_map(of).chain(shared).filter(|blob| !blob.is_empty())
     }
 }

@@ -102,6 +102,7 @@ impl World {
         self.check_nobody_is_forgotten();
         for namespace in ["a", "b"] {
             self.check_counts(namespace);
+            self.check_arrays(namespace);
         }
     }
 
@@ -256,6 +257,27 @@ impl World {
         };
         for info in limits {
             assert_eq!(info.in_use, self.mirror.in_use(namespace, &info.tag), "{}", info.tag);
+        }
+    }
+
+    /// The arrays are those of which an element is kept, and their counts equal a recount of all elements.
+    fn check_arrays(&self, namespace: &str) {
+        let Ok(Answer::Arrays { arrays, next: None }) =
+            self.broker.ask_in(namespace, &Query::Arrays { cursor: None, limit: 1000 })
+        else {
+            panic!("no arrays")
+        };
+        let expected: Vec<_> =
+            self.mirror.kept_arrays().filter(|array| &*array.record.namespace == namespace).collect();
+        assert_eq!(arrays.len(), expected.len(), "arrays of {namespace}");
+        for info in arrays {
+            let array = &self.mirror.arrays[&info.id];
+            assert_eq!(info.counts, array.counts(), "array {}", info.id);
+            assert_eq!(info.counts.iter().sum::<u64>(), u64::from(info.size));
+            assert_eq!(info.limit, array.record.limit);
+            let all_ended = array.elements.values().all(|state| state.has_ended());
+            assert_eq!(array.has_ended, all_ended, "the end of {} is told", info.id);
+            assert_eq!(info.state.has_ended(), all_ended);
         }
     }
 

@@ -9,8 +9,7 @@ use tenure_engine::event::EventData;
 use tenure_engine::state::Wanted;
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
-    After, AfterTask, Blob, Command, Condition, Demand, Event, Held, Name, NewTask, Notice, OnBroken, Peer,
-    Quantity, Refusal, Reply, Resource, SessionId, Settings, TaskId, Thresholds, WaitOn, Which, WorkerSpec,
+    After, AfterTask, Blob, Command, Condition, Demand, Event, Held, Name, NewTask, Notice, OnBroken, Peer, Quantity, Refusal, Reply, Resource, SessionId, Settings, TaskId, Thresholds, WaitOn, Which, WorkerSpec, ArrayTerms, NewArray,
 };
 
 use super::act::{Act, Report, Shape, Verb, Wish};
@@ -24,6 +23,7 @@ pub(crate) struct World {
     clients: Vec<Peer>,
     pub(crate) workers: Vec<WorkerSide>,
     tasks: Vec<TaskId>,
+    arrays: Vec<TaskId>,
     next_blob: u64,
     next_instance: u64,
     /// Bytes that were accepted, and those that nobody needs any more.
@@ -77,6 +77,7 @@ impl World {
             clients,
             workers: workers.into(),
             tasks: Vec::new(),
+            arrays: Vec::new(),
             next_blob: 100,
             next_instance: 1,
             accepted: BTreeSet::new(),
@@ -89,7 +90,24 @@ impl World {
         self.log.push(format!("{act:?}"));
         match act {
             Act::Submit { client, wishes } => self.submit(*client, wishes),
-            Act::OnTask { client, task, verb } => self.on_task(*client, *task, verb),
+            Act::SubmitArray { client, wish, size, limit, shares_body } => {
+                self.submit_array(*client, wish, *size, *limit, *shares_body);
+            }
+            Act::LimitArray { client, array, limit } => {
+                if let Some(array) = pick(&self.arrays, *array) {
+                    self.client_does(*client, &Command::LimitArray { array, limit: *limit });
+                }
+            }
+            Act::OnArray { client, array, verb } => {
+                if let Some(array) = pick(&self.arrays, *array) {
+                    self.on_one(*client, array, verb);
+                }
+            }
+            Act::OnTask { client, task, verb } => {
+                if let Some(task) = pick(&self.tasks, *task) {
+                    self.on_one(*client, task, verb);
+                }
+            }
             Act::Limit { client, tag, limit } => {
                 self.client_does(*client, &Command::SetLimit { tag: tag_name(*tag), limit: *limit });
             }
@@ -177,6 +195,9 @@ impl World {
             let blobs = Which::ALL.map(|which| which.of(task));
             self.freed.extend(blobs.into_iter().filter(|blob| !blob.is_empty()).map(Blob::at));
         }
+        let shared = self.mirror.kept_arrays().map(|array| &array.record);
+        let gone = shared.filter(|record| !engine.arrays().any(|known| known.id == record.id));
+        self.freed.extend(gone.map(|record| record.body).filter(|body| !body.is_empty()).map(Blob::at));
         // What became due meanwhile is told with the first tick.
         while self.broker.step(self.broker.now) {
             self.absorb(None);
@@ -201,6 +222,27 @@ impl World {
         self.absorb(None);
     }
 
+    fn submit_array(&mut self, client: usize, wish: &Wish, size: u32, limit: Option<u32>, shares_body: bool) {
+        let mut task = self.new_task(&Wish { old_id: None, ..wish.clone() });
+        // Far from the ids of other tasks.
+        task.id = TaskId::from_u128(self.next_blob as u128 * 1_000_000);
+        let bodies: Vec<Blob> =
+            if shares_body { Vec::new() } else { (0..size).map(|_| self.new_blob()).collect() };
+        let array = ArrayTerms { id: task.id, first: 0, step: 1 };
+        let of_array = if shares_body { vec![task.body] } else { bodies.clone() };
+        let new = NewArray { task, size, first: 0, step: 1, limit, bodies };
+        let peer = self.clients[client].clone();
+        let answer = self.does(&peer, &Command::SubmitArray(Box::new(new)));
+        if let Ok(Reply::ArraySubmitted(accepted)) = answer
+            && !accepted.known
+        {
+            self.arrays.push(array.id);
+            self.tasks.extend((0..size).map(|place| array.element_id(place)));
+            self.accepted.extend(of_array.iter().map(|body| body.at()));
+        }
+        self.absorb(None);
+    }
+
     fn new_task(&mut self, wish: &Wish) -> NewTask {
         let pick = |index: usize| (!self.tasks.is_empty()).then(|| self.tasks[index % self.tasks.len()]);
         let parent = wish.parent.and_then(pick);
@@ -208,6 +250,9 @@ impl World {
         let after = |(index, condition): &(usize, u8)| {
             let task = match index.checked_sub(64) {
                 Some(index) => AfterTask::Index(index as u32 % 3),
+                None if *index % 4 == 3 && !self.arrays.is_empty() => {
+                    AfterTask::Id(self.arrays[index % self.arrays.len()])
+                }
                 None => AfterTask::Id(pick(*index)?),
             };
             Some(After { task, condition: Condition::ALL[usize::from(*condition)] })
@@ -247,11 +292,7 @@ impl World {
         Blob::new(self.next_blob, 10)
     }
 
-    fn on_task(&mut self, client: usize, task: usize, verb: &Verb) {
-        if self.tasks.is_empty() {
-            return;
-        }
-        let task = self.tasks[task % self.tasks.len()];
+    fn on_one(&mut self, client: usize, task: TaskId, verb: &Verb) {
         let command = match verb {
             Verb::Release => Command::Release { task },
             Verb::Cancel => Command::Cancel { task, reason: Some("enough".into()) },
@@ -443,6 +484,7 @@ impl World {
             Err(_) => true,
             Ok(Reply::Submitted(each)) => each.iter().all(|each| !matches!(each, Ok(new) if !new.known)),
             Ok(Reply::Held(each)) => !each.is_empty() && each.iter().all(Result::is_err),
+            Ok(Reply::ArraySubmitted(accepted)) => accepted.known,
             Ok(Reply::Done | Reply::Registered { .. }) => false,
         };
         if refused && !matches!(command, Command::Heartbeat { .. }) {
@@ -504,6 +546,10 @@ impl World {
             Notice::Wanted { .. } | Notice::Drain | Notice::Replaced { .. } => {}
         }
     }
+}
+
+fn pick(from: &[TaskId], index: usize) -> Option<TaskId> {
+    (!from.is_empty()).then(|| from[index % from.len()])
 }
 
 fn failure(held: Held, result: Blob) -> AttemptFailure {

@@ -2,8 +2,7 @@
 
 use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
 use tenure_engine::{
-    Change, Dependency, Engine, Event, Restore, ScheduleProgress, ScheduleSetting, Settings, Task, TaskState,
-    Terms, Timestamp,
+    Change, Dependency, Engine, Event, Restore, ScheduleProgress, ScheduleSetting, Settings, Task, TaskState, Terms, Timestamp, ArrayRecord,
 };
 
 #[derive(Default)]
@@ -20,6 +19,7 @@ pub(crate) enum Kept {
     Limit(LimitSetting),
     Schedule(Box<ScheduleSetting>, ScheduleProgress),
     ScheduleProgress(ScheduleProgress),
+    Array(Box<ArrayRecord>),
     Nothing,
 }
 
@@ -67,6 +67,7 @@ pub(crate) fn keep(change: Change<'_>) -> Kept {
             Kept::Schedule(Box::new(schedule.clone()), progress.clone())
         }
         Change::ScheduleProgress(progress) => Kept::ScheduleProgress(progress.clone()),
+        Change::Array(record) => Kept::Array(Box::new(record.clone())),
         Change::Nothing => Kept::Nothing,
     }
 }
@@ -82,6 +83,7 @@ pub(crate) fn apply(restore: &mut Restore, kept: Kept) {
         Kept::Limit(setting) => restore.limit(&setting),
         Kept::Schedule(schedule, progress) => restore.schedule(*schedule, progress),
         Kept::ScheduleProgress(progress) => restore.schedule_progress(progress),
+        Kept::Array(record) => restore.array(*record),
         Kept::Nothing => {}
     }
 }

@@ -35,6 +35,8 @@ fn tell_event(event: &Event) -> String {
         EventSubject::Queue { queue, .. } => format!("queue {queue}"),
         EventSubject::Tag { tag, .. } => format!("tag {tag}"),
         EventSubject::Schedule { schedule, .. } => format!("schedule {schedule}"),
+        EventSubject::Array { name: Some(name), .. } => format!("array {name}"),
+        EventSubject::Array { id, .. } => format!("array {}", label(*id)),
     };
     format!("{about} {}", tell_kind(&event.kind))
 }
@@ -113,6 +115,11 @@ fn tell_kind(kind: &EventData) -> String {
             let age = age.map_or("none".into(), |age| format!("{} ms", age.as_millis()));
             format!("thresholds: depth {depth}, age {age}")
         }
+        EventData::ArraySubmitted { size } => format!("submitted with {size} elements"),
+        EventData::ArrayEnded { completed, failed, cancelled } => {
+            format!("ended: {completed} completed, {failed} failed, {cancelled} cancelled")
+        }
+        EventData::ArrayLimitSet { limit } => format!("limited to {limit:?}"),
         EventData::LimitSet { limit: Some(limit) } => format!("limited to {limit}"),
         EventData::LimitSet { limit: None } => "unlimited".into(),
         EventData::ScheduleSet => "set".into(),

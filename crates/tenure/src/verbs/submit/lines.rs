@@ -156,7 +156,7 @@ fn progress() -> ProgressBar {
     bar
 }
 
-fn open(file: &Path) -> Result<Box<dyn BufRead>, Failure> {
+pub(super) fn open(file: &Path) -> Result<Box<dyn BufRead>, Failure> {
     if file == Path::new("-") {
         return Ok(Box::new(BufReader::new(std::io::stdin())));
     }

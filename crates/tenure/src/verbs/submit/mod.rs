@@ -1,5 +1,6 @@
 //! `tenure submit`: submits tasks.
 
+mod array;
 pub(crate) mod job;
 mod lines;
 pub(super) mod options;
@@ -20,6 +21,7 @@ use crate::exit::{Failure, OK, Outcome, STILL_GOING};
 use crate::output::paint::escape_line;
 use crate::output::{Format, ItemList, Screen, json, remark};
 use crate::units::parse_duration;
+use array::ArrayOptions;
 use options::Options;
 use schedule::ScheduleOptions;
 use shell::{Shell, Surroundings};
@@ -41,6 +43,8 @@ Examples:
   tenure submit -e HOME -e LEVEL=3 --stdout 'out-%{attempt}.txt' -- env
   tenure submit --not-before 2h --on-lost pause --tag licence -- sleep 60
   tenure submit --schedule '0 2 * * *' --name nightly -- ./backup
+  tenure submit --array 1-8 --array-limit 2 -- sh -c 'echo seed $TENURE_INDEX'
+  tenure submit --each-line /etc/passwd --wait -- echo {}
   tenure submit --queue images '{\"scan\": 7}'
   tenure submit --queue images --file /etc/hosts --name scan-7
   date | tenure submit --queue images -
@@ -68,6 +72,8 @@ pub(crate) struct Submit {
     schedule_options: ScheduleOptions,
     #[command(flatten)]
     options: Options,
+    #[command(flatten)]
+    array: ArrayOptions,
     #[command(flatten)]
     shell: Shell,
 }
@@ -102,16 +108,18 @@ impl Submit {
             }
             return Ok(submitted.code);
         }
-        let body = match self.shell.body(&Surroundings::of_this_process())? {
-            Some(_) if self.body.is_some() || self.file.is_some() => {
-                return Err(Failure::usage("give a body or a command after --, not both"));
-            }
+        if self.array.is_given()? {
+            let draft = self.options.submission(screen.now)?;
+            let body = || match self.command_body()? {
+                Some(body) => Ok(Some(body)),
+                None if self.body.is_none() && self.file.is_none() => Ok(None),
+                None => self.body().map(Some),
+            };
+            let array = self.array.submission(draft, &self.shell, body)?;
+            return array::submit(client, array, self.wait, self.timeout, screen).await;
+        }
+        let body = match self.command_body()? {
             Some(body) => body,
-            None if self.shell.is_given() => {
-                return Err(Failure::usage(
-                    "--env, --cwd, --stdout and --stderr are for a command: add -- and the command",
-                ));
-            }
             None => self.body()?,
         };
         if let Some(when) = &self.schedule {
@@ -166,6 +174,19 @@ impl Submit {
             },
         };
         follow::print_end(&ended, screen)
+    }
+
+    /// The body of the command after `--`, if there is one.
+    fn command_body(&self) -> Result<Option<Bytes>, Failure> {
+        match self.shell.body(&Surroundings::of_this_process())? {
+            Some(_) if self.body.is_some() || self.file.is_some() => {
+                Err(Failure::usage("give a body or a command after --, not both"))
+            }
+            None if self.shell.is_given() => Err(Failure::usage(
+                "--env, --cwd, --stdout and --stderr are for a command: add -- and the command",
+            )),
+            body => Ok(body),
+        }
     }
 
     fn body(&self) -> Result<Bytes, Failure> {

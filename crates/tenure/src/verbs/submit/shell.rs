@@ -91,6 +91,18 @@ pub(crate) struct Form {
 }
 
 impl Form {
+    /// The same for one item: `{}` in the command stands for it.
+    pub(crate) fn with_item(&self, item: &str) -> Form {
+        let mut form = self.clone();
+        for word in &mut form.command {
+            if word.contains("{}") {
+                *word = word.replace("{}", item);
+            }
+        }
+        form.env.insert("TENURE_ITEM".to_owned(), item.to_owned());
+        form
+    }
+
     pub(crate) fn to_bytes(&self) -> Result<Bytes, Failure> {
         let body = serde_json::to_vec(self).map_err(|error| Failure::internal(error.to_string()))?;
         Ok(body.into())
@@ -103,6 +115,10 @@ impl Shell {
         self.env_all
             || !self.env.is_empty()
             || [&self.cwd, &self.stdout, &self.stderr].into_iter().any(Option::is_some)
+    }
+
+    pub(crate) fn has_command(&self) -> bool {
+        !self.command.is_empty()
     }
 
     /// The body of a shell task; `None` if no command was given.

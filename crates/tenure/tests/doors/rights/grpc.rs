@@ -175,6 +175,26 @@ fn rows() -> Vec<Row<Example>> {
     let mut rows = vec![
         row("/tenure.v1.Tasks/Submit", &submit(), What::submit()),
         row("/tenure.v1.Tasks/SubmitStream", &submit(), What::submit()),
+        row(
+            "/tenure.v1.Tasks/SubmitArray",
+            &pb::SubmitArrayRequest {
+                terms: Some(pb::Terms { queue: "grpc".into(), ..pb::Terms::default() }),
+                size: 1,
+                ..pb::SubmitArrayRequest::default()
+            },
+            What::submit_array(),
+        ),
+        row(
+            "/tenure.v1.Tasks/ShowArray",
+            &pb::ArrayRequest { array: Some(pb::array_request::Array::Name("n".into())) },
+            What::read(),
+        ),
+        row("/tenure.v1.Tasks/ListArrays", &pb::ListArraysRequest::default(), What::read()),
+        row(
+            "/tenure.v1.Tasks/LimitArray",
+            &pb::LimitArrayRequest { array: TASK.to_string(), limit: None },
+            What::command(Command::LimitArray { array: TASK, limit: None }),
+        ),
         row("/tenure.v1.Tasks/Show", &one(), What::read()),
         row("/tenure.v1.Tasks/Find", &pb::FindRequest { name: "n".into() }, What::read()),
         row("/tenure.v1.Tasks/List", &pb::ListRequest::default(), What::read()),

@@ -48,6 +48,7 @@ fn rows() -> Vec<Row<Example>> {
     let bulk = || What::both(What::read(), cancel());
     let thresholds = || command(Command::SetThresholds { queue: "q".into(), thresholds: None });
     let limit = || command(Command::SetLimit { tag: "t".into(), limit: None });
+    let limit_array = || command(Command::LimitArray { array: TASK, limit: None });
     let work = "/v1/work/{worker}/tasks/{task}/{attempt}";
     let mut rows = vec![
         row("GET /v1/tasks", "", What::read()),
@@ -88,6 +89,11 @@ fn rows() -> Vec<Row<Example>> {
         row("POST /v1/queues/{queue}/resume", "", command(Command::ResumeQueue { queue: "q".into() })),
         row("PUT /v1/queues/{queue}/thresholds", r#"{"depth": 1}"#, thresholds()),
         row("DELETE /v1/queues/{queue}/thresholds", "", thresholds()),
+        row("GET /v1/arrays", "", What::read()),
+        row("POST /v1/arrays", r#"{"task": {"queue": "http"}, "size": 1}"#, What::submit_array()),
+        row("GET /v1/arrays/{array}", "", What::read()),
+        row("PUT /v1/arrays/{array}/limit", r#"{"limit": 1}"#, limit_array()),
+        row("DELETE /v1/arrays/{array}/limit", "", limit_array()),
         row("GET /v1/limits", "", What::read()),
         row("PUT /v1/limits/{tag}", r#"{"limit": 1}"#, limit()),
         row("DELETE /v1/limits/{tag}", "", limit()),

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use tenure_hub::words::{Command, Held, NewSchedule, NewTask, Query, TaskId, WorkerSpec};
+use tenure_hub::words::{Command, Held, NewSchedule, NewTask, Query, TaskId, WorkerSpec, NewArray};
 use tenure_hub::{
-    Broadcast, CallAnswer, KeyspaceAct, LogPiece, OutputStream, Request, Rights, TopicAct, Watch,
+    ArraySubmission, Broadcast, CallAnswer, KeyspaceAct, LogPiece, OutputStream, Request, Rights, TopicAct,
+    Watch,
 };
 
 /// Names for all variants of an enum. A variant that is not here does not compile.
@@ -51,6 +52,12 @@ impl What {
 
     pub(crate) fn submit() -> What {
         What::Hub(Request::Submit(Vec::new()))
+    }
+
+    pub(crate) fn submit_array() -> What {
+        let task = NewTask::new(TaskId([7; 16]), "q");
+        let array = NewArray { task, size: 1, first: 0, step: 1, limit: None, bodies: Vec::new() };
+        What::Hub(Request::SubmitArray(Box::new(ArraySubmission::new(array, Bytes::new(), Vec::new()))))
     }
 
     pub(crate) fn read() -> What {
@@ -118,6 +125,7 @@ const WITHIN: &[&str] = &[
     "any command",
     "show counters",
     "submit without bodies",
+    "submit array without bodies",
     "complete without results",
     "fail without a result",
     "confirm without a result",
@@ -135,6 +143,7 @@ const WITHIN: &[&str] = &[
 
 names!(REQUESTS, request_name(Request) {
     Request::Submit(_) => "submit",
+    Request::SubmitArray(_) => "submit array",
     Request::Complete(_) => "complete",
     Request::Fail { .. } => "fail",
     Request::Checkpoint { .. } => "checkpoint",
@@ -163,6 +172,8 @@ names!(REQUESTS, request_name(Request) {
 
 names!(COMMANDS, command_name(Command) {
     Command::Submit(_) => "submit without bodies",
+    Command::SubmitArray(_) => "submit array without bodies",
+    Command::LimitArray { .. } => "limit array",
     Command::Release { .. } => "release",
     Command::Cancel { .. } => "cancel",
     Command::Pause { .. } => "pause",
