@@ -10,11 +10,11 @@ mod topic_refusal;
 mod word;
 
 pub(crate) use answer::{
-    accepted, counts, has_ended, limits, logs, queues, refused, stats, task_info, tasks, why, workers,
+    accepted, counts, has_ended, limits, logs, queues, refused, shares, stats, task_info, tasks, why, workers,
 };
 pub(crate) use ask::{
     SubmitTemplate, about_end, confirmed, failure, filter, given_back, held, list_query, log_piece, moved,
-    progress, saved_checkpoint, worker_spec, worker_stats,
+    progress, rate, saved_checkpoint, worker_spec, worker_stats,
 };
 pub(crate) use event::{KINDS_OF_ENDS, event, gap};
 pub(crate) use notice::{assign, stop, wanted};

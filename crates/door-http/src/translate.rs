@@ -10,7 +10,7 @@ mod why;
 mod word;
 mod work;
 
-pub(crate) use broker::{counts, figures, limit, queue, worker};
+pub(crate) use broker::{counts, figures, limit, queue, share, worker};
 pub(crate) use event::{KINDS_OF_ENDS, check_kinds, event, gap};
 pub(crate) use refusal::problem;
 pub(crate) use submission::{AfterInput, MoveInput, TaskInput, TimeInput};

@@ -10,6 +10,7 @@ use crate::dependency::{After, DependencyInfo, OnBroken};
 pub use crate::gauges::{Gauges, QueueGauge};
 use crate::id::{SessionId, TaskId};
 use crate::name::Name;
+use crate::rate::Rate;
 pub use crate::registration::{OnClose, Unnamed, WorkerAbout, WorkerSpec, WorkerStats};
 use crate::state::{StateName, TaskState, Wanted};
 use crate::task::Checkpoint;
@@ -57,6 +58,20 @@ pub enum Command {
     SetLimit {
         tag: Name,
         limit: Option<u32>,
+    },
+    /// `None` removes the rate.
+    SetTagRate {
+        tag: Name,
+        rate: Option<Rate>,
+    },
+    SetQueueRate {
+        queue: Name,
+        rate: Option<Rate>,
+    },
+    /// `None` resets the key to the default weight.
+    SetShare {
+        share: Name,
+        weight: Option<u32>,
     },
     PauseQueue {
         queue: Name,
@@ -137,6 +152,8 @@ pub struct NewTask {
     pub priority: Option<i32>,
     pub needs: Vec<Name>,
     pub tags: Vec<Name>,
+    /// With whom the task takes turns: a user, a project.
+    pub share: Option<Name>,
     pub parent: Option<TaskId>,
     /// The tasks that have to end before this one may run.
     pub after: Vec<After>,
@@ -171,6 +188,7 @@ impl NewTask {
             priority: None,
             needs: Vec::new(),
             tags: Vec::new(),
+            share: None,
             parent: None,
             after: Vec::new(),
             on_broken: OnBroken::default(),
@@ -284,6 +302,7 @@ pub enum Query {
         worker: Name,
     },
     Limits,
+    Shares,
     Counts,
 }
 
@@ -331,6 +350,7 @@ pub enum Answer {
     Queues(Vec<QueueInfo>),
     Workers(Vec<WorkerInfo>),
     Limits(Vec<LimitInfo>),
+    Shares(Vec<ShareInfo>),
     Counts(Box<Counts>),
 }
 
@@ -370,6 +390,7 @@ pub struct QueueInfo {
     /// The thresholds in force: the queue's own, else the broker's defaults.
     pub thresholds: Thresholds,
     pub passed: Passed,
+    pub rate: Option<Rate>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -421,6 +442,16 @@ pub struct LimitInfo {
     pub tag: Name,
     pub limit: Option<u32>,
     pub in_use: u32,
+    pub rate: Option<Rate>,
+}
+
+/// A share key that has tasks or a weight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShareInfo {
+    pub share: Name,
+    pub weight: u32,
+    /// How many of its tasks are ready.
+    pub ready: u64,
 }
 
 /// Counts that the engine keeps up to date with every change.

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::classes::ClassKey;
 use crate::name::Name;
+use crate::offer_rank::OfferRank;
 use crate::queues::QueueKey;
-use crate::ranked_list::TaskRank;
 use crate::ready_queues::ReadyQueueKey;
 use crate::slab::Slab;
 
@@ -22,7 +22,7 @@ pub(crate) struct DispatchGroup {
     pub(crate) needs: Vec<Name>,
     pub(crate) ready_queues: BTreeSet<ReadyQueueKey>,
     /// Ready queues with unblocked tasks, the most urgent first.
-    pub(crate) open: BTreeSet<(TaskRank, ReadyQueueKey)>,
+    pub(crate) open: BTreeSet<(OfferRank, ReadyQueueKey)>,
     /// The worker classes that can take these tasks.
     pub(crate) classes: Vec<ClassKey>,
 }

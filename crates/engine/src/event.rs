@@ -7,6 +7,7 @@ use crate::backlog::Threshold;
 use crate::blob::Blob;
 use crate::id::TaskId;
 use crate::name::Name;
+use crate::rate::Rate;
 use crate::state::Wanted;
 use crate::terms::Terms;
 use crate::time::Timestamp;
@@ -27,6 +28,7 @@ pub enum EventSubject {
     Worker { namespace: Name, worker: Name },
     Queue { namespace: Name, queue: Name },
     Tag { namespace: Name, tag: Name },
+    Share { namespace: Name, share: Name },
 }
 
 /// What happened.
@@ -163,9 +165,21 @@ pub enum EventData {
         age: Option<Duration>,
     },
 
+    QueueRateSet {
+        rate: Option<Rate>,
+    },
+
     // About a tag.
     LimitSet {
         limit: Option<u32>,
+    },
+    RateSet {
+        rate: Option<Rate>,
+    },
+
+    // About a share key.
+    ShareSet {
+        weight: Option<u32>,
     },
 }
 
@@ -269,7 +283,10 @@ impl EventData {
             EventData::QueueBacklog { .. } => "queue-backlog",
             EventData::QueueBacklogCleared { .. } => "queue-backlog-cleared",
             EventData::QueueThresholdsSet { .. } => "queue-thresholds-set",
+            EventData::QueueRateSet { .. } => "queue-rate-set",
             EventData::LimitSet { .. } => "limit-set",
+            EventData::RateSet { .. } => "rate-set",
+            EventData::ShareSet { .. } => "share-set",
         }
     }
 
@@ -290,7 +307,8 @@ impl Event {
             EventSubject::Task { terms, .. } => &terms.namespace,
             EventSubject::Worker { namespace, .. }
             | EventSubject::Queue { namespace, .. }
-            | EventSubject::Tag { namespace, .. } => namespace,
+            | EventSubject::Tag { namespace, .. }
+            | EventSubject::Share { namespace, .. } => namespace,
         }
     }
 

@@ -11,6 +11,7 @@ use crate::event::{Event, EventData};
 use crate::id::SessionId;
 use crate::name::Name;
 use crate::notice::Notice;
+use crate::rate::Rate;
 use crate::state::TaskState;
 use crate::task::Task;
 use crate::terms::Terms;
@@ -27,6 +28,7 @@ pub enum Change<'a> {
     Worker(&'a WorkerHealth),
     Queue(&'a QueueSetting),
     Limit(&'a LimitSetting),
+    Share(&'a ShareSetting),
     /// An event without a change of state.
     Nothing,
 }
@@ -59,6 +61,7 @@ pub struct QueueSetting {
     pub thresholds: Option<Thresholds>,
     /// The backlogs that were announced and are not cleared yet.
     pub passed: Passed,
+    pub rate: Option<Rate>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +69,15 @@ pub struct LimitSetting {
     pub namespace: Name,
     pub tag: Name,
     pub limit: Option<u32>,
+    pub rate: Option<Rate>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShareSetting {
+    pub namespace: Name,
+    pub share: Name,
+    /// `None`: the default weight.
+    pub weight: Option<u32>,
 }
 
 /// A change of a task's state, for statistics.

@@ -16,7 +16,7 @@ use crate::event::LostReason;
 use crate::id::{Slot, TaskId, WorkerKey};
 use crate::name::Name;
 use crate::ranked_list::TaskRank;
-use crate::record::{LimitSetting, Output, QueueSetting, WorkerHealth};
+use crate::record::{LimitSetting, Output, QueueSetting, ShareSetting, WorkerHealth};
 use crate::settings::Settings;
 use crate::state::{PauseCause, PauseInfo, StateName, TaskState};
 use crate::state_index::order;
@@ -152,8 +152,14 @@ impl Restore {
 
     pub fn limit(&mut self, setting: &LimitSetting) {
         let key = self.engine.tags.open(&setting.namespace, &setting.tag);
-        self.engine.tags.at_mut(key).limit = setting.limit;
+        let tag = self.engine.tags.at_mut(key);
+        (tag.limit, tag.rate) = (setting.limit, setting.rate);
         self.engine.tags.close_if_unused(key);
+    }
+
+    pub fn share(&mut self, setting: &ShareSetting) {
+        let key = self.engine.shares.open(&setting.namespace, &setting.share);
+        self.engine.shares.set_weight(key, setting.weight);
     }
 
     /// Notes the number of a stored event. The next event gets a number higher than all of them.
@@ -197,6 +203,7 @@ impl Restore {
             engine.terms.retain(key);
             engine.release_terms(key);
         }
+        engine.restore_buckets(now);
         engine.close_service(now);
         engine.remove_unused_entries();
         engine.settle(now, &mut DiscardOutput);

@@ -29,6 +29,7 @@ impl Answer {
             }
             Answer::Queues(queues) => queues.iter().map(|queue| NUMBERS + text(&queue.queue)).sum(),
             Answer::Limits(limits) => limits.iter().map(|limit| TEXT + text(&limit.tag)).sum(),
+            Answer::Shares(shares) => shares.iter().map(|share| 3 * TEXT + text(&share.share)).sum(),
             Answer::Counts(_) => NUMBERS,
         }
     }
@@ -106,6 +107,7 @@ impl Terms {
             + text(&self.submitter)
             + names(&self.needs)
             + names(&self.tags)
+            + optional(self.share.as_deref())
     }
 }
 
@@ -129,7 +131,8 @@ impl Event {
             EventSubject::Task { terms, .. } => terms.size(),
             EventSubject::Worker { namespace, worker: name }
             | EventSubject::Queue { namespace, queue: name }
-            | EventSubject::Tag { namespace, tag: name } => text(namespace) + text(name),
+            | EventSubject::Tag { namespace, tag: name }
+            | EventSubject::Share { namespace, share: name } => text(namespace) + text(name),
         };
         let kind = match &self.kind {
             EventData::Submitted { unserved } => unserved.as_ref().map_or(0, Why::size),
@@ -170,7 +173,10 @@ impl Event {
             | EventData::QueueBacklog { .. }
             | EventData::QueueBacklogCleared { .. }
             | EventData::QueueThresholdsSet { .. }
-            | EventData::LimitSet { .. } => 0,
+            | EventData::QueueRateSet { .. }
+            | EventData::LimitSet { .. }
+            | EventData::RateSet { .. }
+            | EventData::ShareSet { .. } => 0,
         };
         NUMBERS + about + kind
     }

@@ -83,6 +83,9 @@ pub struct Terms {
     pub abandon_after: Option<Duration>,
     /// What happens if a dependency ends otherwise than it should.
     pub on_broken: OnBroken,
+    /// With whom the tasks take turns in their queue: a user, a project. Tasks without a key take turns as if
+    /// they had one of their own.
+    pub share: Option<Name>,
 }
 
 impl Terms {
@@ -104,6 +107,7 @@ impl Terms {
             cancel_timeout: None,
             abandon_after: None,
             on_broken: OnBroken::default(),
+            share: None,
         }
     }
 
@@ -124,6 +128,7 @@ impl Terms {
             return Err(Refusal::TooMany { what: "tags", limit: TAGS_MAX });
         }
         self.needs.iter().try_for_each(|need| name::check("capability", need))?;
-        self.tags.iter().try_for_each(|tag| name::check("tag", tag))
+        self.tags.iter().try_for_each(|tag| name::check("tag", tag))?;
+        self.share.iter().try_for_each(|share| name::check("share", share))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use crate::buckets::BucketKey;
 use crate::id::{Slot, WorkerKey};
 use crate::queues::QueueKey;
 use crate::time::Timestamp;
@@ -20,6 +21,8 @@ pub(crate) enum Timer {
     Quarantine(WorkerKey),
     /// A task of a queue may have been ready for too long.
     Backlog(QueueKey),
+    /// A rate has a token again.
+    Token(BucketKey),
 }
 
 /// Most timers wait for a confirmation that comes soon: they are armed in the order in which they fire, and
@@ -95,7 +98,8 @@ impl Timers {
             | Timer::Held(_)
             | Timer::Worker(_)
             | Timer::Quarantine(_)
-            | Timer::Backlog(_) => None,
+            | Timer::Backlog(_)
+            | Timer::Token(_) => None,
         };
         self.set.iter().filter_map(due).collect()
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::dependency::Condition;
 use crate::id::TaskId;
 use crate::name::Name;
+use crate::rate::Rate;
 use crate::state::StateName;
 use crate::time::Timestamp;
 
@@ -56,6 +57,18 @@ pub enum Why {
         tag: Name,
         limit: u32,
         in_use: u32,
+    },
+    /// The rate of a tag has no token.
+    TagRate {
+        tag: Name,
+        rate: Rate,
+        next_at: Timestamp,
+    },
+    /// The rate of the queue has no token.
+    QueueRate {
+        queue: Name,
+        rate: Rate,
+        next_at: Timestamp,
     },
     /// All workers that could take it have no free slot.
     AllFull {
@@ -114,6 +127,8 @@ impl Why {
             Why::Quarantined { .. } => "quarantined",
             Why::Draining { .. } => "draining",
             Why::TagLimit { .. } => "tag-limit",
+            Why::TagRate { .. } => "tag-rate",
+            Why::QueueRate { .. } => "queue-rate",
             Why::AllFull { .. } => "all-full",
             Why::NoWorkerAsks { .. } => "nobody-asks",
             Why::AwaitingAcceptance { .. } => "awaiting-acceptance",
@@ -166,6 +181,12 @@ impl fmt::Display for Why {
             Why::Draining { workers } => write!(f, "all {workers} workers that could take it are draining"),
             Why::TagLimit { tag, limit, in_use } => {
                 write!(f, "tag {tag} is at its limit: {in_use} of {limit} in use")
+            }
+            Why::TagRate { tag, rate, next_at } => {
+                write!(f, "rate limit of tag {tag} ({rate}): next at {}", next_at.rfc3339())
+            }
+            Why::QueueRate { queue, rate, next_at } => {
+                write!(f, "rate limit of queue {queue} ({rate}): next at {}", next_at.rfc3339())
             }
             Why::AllFull { workers, slots } => {
                 write!(f, "all {workers} workers are full: {slots} slots in use")

@@ -67,8 +67,8 @@ pub use task_logs::{KeptPiece, LogPiece, OutputStream, PrintedPage, TaskLogSaver
 pub mod words {
     pub use tenure_engine::command::{
         Accepted, Answer, AttemptFailure, Command, Completion, Counts, Cursor, Gauges, Held, LimitInfo,
-        ListQuery, Move, NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, TaskInfo, Unnamed,
-        WorkerAbout, WorkerInfo, WorkerSpec, WorkerStats,
+        ListQuery, Move, NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, ShareInfo, TaskInfo,
+        Unnamed, WorkerAbout, WorkerInfo, WorkerSpec, WorkerStats,
     };
     pub use tenure_engine::dependency::{
         After, AfterTask, Condition, DependencyInfo, DependencyProgress, OnBroken,
@@ -82,8 +82,8 @@ pub mod words {
     };
     pub use tenure_engine::terms::{Backoff, OnLost, Terms};
     pub use tenure_engine::{
-        Blob, Checkpoint, DEFAULT_NAMESPACE, Name, NotAnId, Passed, Refusal, SessionId, Settings, TaskId,
-        Threshold, Thresholds, Timestamp, UNSAID, WaitedFor, Why, is_invisible,
+        Blob, Checkpoint, DEFAULT_NAMESPACE, Name, NotAnId, Passed, Rate, Refusal, SessionId, Settings,
+        TaskId, Threshold, Thresholds, Timestamp, UNSAID, WaitedFor, Why, is_invisible,
     };
 }
 

@@ -172,6 +172,9 @@ fn command_needs(command: &Command) -> Needs {
         | Command::Move { .. }
         | Command::Abandon(_) => Needs::Right(Right::Submit),
         Command::SetLimit { .. }
+        | Command::SetTagRate { .. }
+        | Command::SetQueueRate { .. }
+        | Command::SetShare { .. }
         | Command::PauseQueue { .. }
         | Command::ResumeQueue { .. }
         | Command::SetThresholds { .. }

@@ -13,6 +13,7 @@ mod order;
 mod plan;
 mod promises;
 mod random;
+mod rates;
 mod running_attempts;
 pub mod topics;
 mod worker;

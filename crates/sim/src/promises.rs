@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use tenure_hub::core::Core;
 use tenure_hub::words::{
     Answer, Event, Held, ListQuery, Name, Peer, PresenceName, Query, SessionId, StateName, TaskId, TaskInfo,
+    Why,
 };
 
 use crate::order::OrderChecker;
+use crate::rates::RateChecker;
 use crate::running_attempts::RunningAttempts;
 
 #[derive(Debug, Default)]
@@ -24,6 +26,7 @@ pub(crate) struct PromiseChecker {
     events: BTreeMap<u64, String>,
     pub(crate) begun: RunningAttempts,
     pub(crate) order: OrderChecker,
+    rates: RateChecker,
     broken: Vec<String>,
     pub(crate) restarts: u64,
 }
@@ -118,6 +121,7 @@ impl PromiseChecker {
             Some(_) => {}
             None => {
                 self.events.insert(event.seq, told);
+                self.rates.heard(event);
                 let wrong = self.order.heard(event);
                 self.check(wrong.is_none(), || wrong.unwrap_or_default());
             }
@@ -228,10 +232,20 @@ impl PromiseChecker {
             });
             !paused && !blocked && able
         };
-        let forgotten = tasks.iter().find(could_run).map(|task| task.id);
+        let waits_for_token = |task: &&TaskInfo| {
+            let why = engine.ask(&observer(), &Query::Explain { task: task.id });
+            matches!(why, Ok(Answer::Why(Why::TagRate { .. } | Why::QueueRate { .. })))
+        };
+        let forgotten =
+            tasks.iter().filter(could_run).find(|task| !waits_for_token(task)).map(|task| task.id);
         self.check(forgotten.is_none(), || {
             format!("task {forgotten:?} waits although a worker is free for it")
         });
+    }
+
+    /// At the end: no rate was exceeded at any time.
+    pub(crate) fn inspect_rates(&mut self) {
+        self.broken.extend(self.rates.exceeded());
     }
 
     /// At the end, in the calm phase, everything that was acknowledged has ended.

@@ -137,6 +137,7 @@ fn event_line(event: &Event) -> String {
         EventSubject::Worker { namespace, worker } => format!("worker {worker} of {namespace}"),
         EventSubject::Queue { namespace, queue } => format!("queue {queue} of {namespace}"),
         EventSubject::Tag { namespace, tag } => format!("tag {tag} of {namespace}"),
+        EventSubject::Share { namespace, share } => format!("share {share} of {namespace}"),
     };
     format!("event {} at {} {} {about}", event.seq, event.at, event.kind.as_str())
 }
@@ -164,10 +165,14 @@ fn change_line(change: &ChangeView, terms: &[Arc<Terms>]) -> Option<String> {
                 queue.queue,
                 queue.namespace,
                 if queue.paused { "paused" } else { "open" }
-            )
+            ) + &queue.rate.map_or(String::new(), |rate| format!(" rate {rate}"))
         }
         ChangeView::Setting(Setting::Limit(limit)) => {
-            format!("limit of tag {} of {} {:?}", limit.tag, limit.namespace, limit.limit)
+            let rate = limit.rate.map_or(String::new(), |rate| format!(" rate {rate}"));
+            format!("limit of tag {} of {} {:?}{rate}", limit.tag, limit.namespace, limit.limit)
+        }
+        ChangeView::Setting(Setting::Share(share)) => {
+            format!("share {} of {} weight {:?}", share.share, share.namespace, share.weight)
         }
     })
 }

@@ -2,6 +2,7 @@
 
 use crate::Name;
 use crate::id::TaskId;
+use crate::rate::Rate;
 use crate::schema::{message, row, words};
 use crate::time::Timestamp;
 use crate::why::Why;
@@ -53,9 +54,12 @@ words! {
         QueueBacklog = "queue-backlog",
         QueueBacklogCleared = "queue-backlog-cleared",
         QueueThresholdsSet = "queue-thresholds-set",
+        QueueRateSet = "queue-rate-set",
 
         // About a tag.
         LimitSet = "limit-set",
+        RateSet = "rate-set",
+        ShareSet = "share-set",
     }
 }
 
@@ -131,5 +135,10 @@ message! {
         depth: Option<u64>,
         /// How long one task has been ready, or the threshold.
         age_ms: Option<u64>,
+        /// The new rate of a tag or queue; absent if it has none now.
+        rate: Option<Rate>,
+        share: Option<Name>,
+        /// The new weight of a share key; absent if it has the default now.
+        weight: Option<u32>,
     }
 }

@@ -6,7 +6,7 @@ use crate::Name;
 use crate::address::Answered;
 use crate::hello::Welcome;
 use crate::id::TaskId;
-use crate::queue::{Counts, LimitInfo, QueueInfo};
+use crate::queue::{Counts, LimitInfo, QueueInfo, ShareInfo};
 use crate::refusal::Refusal;
 use crate::schema::{kinds, message, row};
 use crate::task::{Accepted, Ended, TaskInfo};
@@ -34,6 +34,7 @@ kinds! {
         Queues(QueueList) = "queues",
         Workers(WorkerList) = "workers",
         Limits(LimitList) = "limits",
+        Shares(ShareList) = "shares",
         Counts(Box<Counts>) = "counts",
         /// A body or a result.
         Bytes(BytesReply) = "bytes",
@@ -149,6 +150,13 @@ message! {
     #[derive(Default)]
     pub struct LimitList {
         limits: Vec<LimitInfo>,
+    }
+}
+
+message! {
+    #[derive(Default)]
+    pub struct ShareList {
+        shares: Vec<ShareInfo>,
     }
 }
 

@@ -8,6 +8,7 @@ use crate::event::EventKind;
 use crate::hello::Hello;
 use crate::id::TaskId;
 use crate::queue::Thresholds;
+use crate::rate::Rate;
 use crate::schema::{kinds, message};
 use crate::task::{Completion, Held, NewTask, Terms};
 use crate::time::Timestamp;
@@ -31,6 +32,8 @@ kinds! {
         Retry(OneTask) = "retry",
         Move(Move) = "move",
         SetLimit(SetLimit) = "set-limit",
+        SetRate(SetRate) = "set-rate",
+        SetShare(SetShare) = "set-share",
         PauseQueue(OneQueue) = "pause-queue",
         ResumeQueue(OneQueue) = "resume-queue",
         SetThresholds(SetThresholds) = "set-thresholds",
@@ -46,6 +49,7 @@ kinds! {
         Queues = "queues",
         Workers = "workers",
         Limits = "limits",
+        Shares = "shares",
         Counts = "counts",
         Stats = "stats",
         Body(OneTask) = "body",
@@ -167,6 +171,24 @@ message! {
         tag: Name,
         /// Absent: removes the limit.
         limit: Option<u32>,
+    }
+}
+
+message! {
+    /// The rate of a tag or of a queue: exactly one of the two is named.
+    pub struct SetRate {
+        tag: Option<Name>,
+        queue: Option<Name>,
+        /// Absent: removes the rate.
+        rate: Option<Rate>,
+    }
+}
+
+message! {
+    pub struct SetShare {
+        share: Name,
+        /// Absent: the default weight, 1.
+        weight: Option<u32>,
     }
 }
 

@@ -34,6 +34,8 @@ message! {
         cancel_timeout_ms: Option<u64>,
         /// What happens if a dependency ends otherwise than it should.
         on_broken: OnBroken = OnBroken::Cancel,
+        /// The share key: with whom the tasks take turns in their queue.
+        share: Option<Name>,
         /// The submitter, who can watch the task. The broker sets it and ignores a client's value.
         submitter: Option<Name>,
     }
@@ -54,6 +56,7 @@ impl Terms {
             run_limit_ms: None,
             cancel_timeout_ms: None,
             on_broken: OnBroken::Cancel,
+            share: None,
             submitter: None,
         }
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::Name;
 use crate::id::TaskId;
+use crate::rate::Rate;
 use crate::schema::{message, row, words};
 use crate::time::Timestamp;
 use crate::words::{Condition, StateName};
@@ -23,6 +24,8 @@ words! {
         Quarantined = "quarantined",
         Draining = "draining",
         TagLimit = "tag-limit",
+        TagRate = "tag-rate",
+        QueueRate = "queue-rate",
         AllFull = "all-full",
         NoWorkerAsks = "nobody-asks",
         AwaitingAcceptance = "awaiting-acceptance",
@@ -48,6 +51,9 @@ message! {
         slots: Option<u32>,
         limit: Option<u32>,
         in_use: Option<u32>,
+        rate: Option<Rate>,
+        /// When the rate has a token.
+        next_at: Option<Timestamp>,
         /// How many tasks it waits for, and some of them.
         open: Option<u32>,
         some: Vec<WaitedFor>,
@@ -80,6 +86,8 @@ impl Why {
             slots: None,
             limit: None,
             in_use: None,
+            rate: None,
+            next_at: None,
             open: None,
             some: Vec::new(),
         }

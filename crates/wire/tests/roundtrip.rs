@@ -59,7 +59,8 @@ fn state() -> impl Strategy<Value = StateName> {
 
 fn terms() -> impl Strategy<Value = Terms> {
     let on_broken = word(OnBroken::KNOWN, |text| OnBroken::from(text));
-    let policy = (word(OnLost::KNOWN, |text| OnLost::from(text)), 0_u16..5, any::<u16>(), on_broken);
+    let on_lost = word(OnLost::KNOWN, |text| OnLost::from(text));
+    let policy = (on_lost, 0_u16..5, any::<u16>(), on_broken, option::of(name()));
     let span = || option::of(any::<u64>());
     let spans = (any::<u64>(), any::<u64>(), span(), span(), span());
     (name(), vec(name(), 0..3), vec(name(), 0..3), policy, spans, option::of(name())).prop_map(
@@ -76,6 +77,7 @@ fn terms() -> impl Strategy<Value = Terms> {
             run_limit_ms: spans.3,
             cancel_timeout_ms: spans.4,
             on_broken: policy.3,
+            share: policy.4,
             submitter,
         },
     )

@@ -28,6 +28,7 @@ pub(crate) fn read(said: &Bound<'_, PyDict>) -> PyResult<Submission> {
             "priority" => submission.priority(value.extract()?),
             "needs" => submission.needs(value.extract::<Vec<String>>()?),
             "tags" => submission.tags(value.extract::<Vec<String>>()?),
+            "share" => submission.share(value.extract::<String>()?),
             "parent" => submission.parent(task_id(&value.extract::<String>()?)?),
             "hold" => submission.hold(value.extract()?),
             "not_before_ms" => submission.not_before(Timestamp(value.extract()?)),

@@ -1,7 +1,7 @@
 //! Queries: they change nothing, so the client repeats them after a lost connection.
 
 use bytes::Bytes;
-use tenure_wire::queue::{Counts, LimitInfo, QueueInfo};
+use tenure_wire::queue::{Counts, LimitInfo, QueueInfo, ShareInfo};
 use tenure_wire::reply::Figure;
 use tenure_wire::request::{LogsQuery, OneName, OneTask};
 use tenure_wire::task::TaskInfo;
@@ -92,6 +92,14 @@ impl Client {
         match self.query("limits", Request::Limits).await? {
             Reply::Limits(reply) => Ok(reply.limits),
             other => Err(unexpected("limits", &other)),
+        }
+    }
+
+    /// Returns the share keys that have tasks or a weight.
+    pub async fn shares(&self) -> Result<Vec<ShareInfo>, Error> {
+        match self.query("shares", Request::Shares).await? {
+            Reply::Shares(reply) => Ok(reply.shares),
+            other => Err(unexpected("shares", &other)),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use tenure_hub::words::{Event, EventData, EventSubject, LostReason, Next};
 
-use super::answer::why;
+use super::answer::{rate, why};
 use super::word::{span, text, texts, wanted_word};
 use crate::proto::tenure::v1 as pb;
 use crate::proto::tenure::v1::watch_response::News;
@@ -11,7 +11,7 @@ use crate::proto::tenure::v1::watch_response::News;
 pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
 
 /// All kinds of events there are.
-pub(super) const KINDS: [&str; 39] = [
+pub(super) const KINDS: &[&str] = &[
     "submitted",
     "released",
     "dependencies-met",
@@ -50,19 +50,26 @@ pub(super) const KINDS: [&str; 39] = [
     "queue-backlog",
     "queue-backlog-cleared",
     "queue-thresholds-set",
+    "queue-rate-set",
     "limit-set",
+    "rate-set",
+    "share-set",
 ];
 
 pub(crate) fn event(event: &Event) -> News {
     let (task, attempt) = match &event.about {
         EventSubject::Task { id, attempt, terms: _ } => (id.to_string(), *attempt),
-        EventSubject::Worker { .. } | EventSubject::Queue { .. } | EventSubject::Tag { .. } => {
-            (String::new(), 0)
-        }
+        EventSubject::Worker { .. }
+        | EventSubject::Queue { .. }
+        | EventSubject::Tag { .. }
+        | EventSubject::Share { .. } => (String::new(), 0),
     };
     let mut detail = detail(&event.kind);
     if let EventSubject::Tag { tag, .. } = &event.about {
         detail.get_or_insert_default().tag = tag.to_string();
+    }
+    if let EventSubject::Share { share, .. } = &event.about {
+        detail.get_or_insert_default().share = share.to_string();
     }
     News::Event(pb::Event {
         seq: event.seq,
@@ -140,6 +147,10 @@ fn detail(kind: &EventData) -> Option<pb::EventDetail> {
         EventData::QueueThresholdsSet { depth, age } => {
             pb::EventDetail { depth: depth.map(u64::from), age_ms: age.map(span), ..blank() }
         }
+        EventData::QueueRateSet { rate: set } | EventData::RateSet { rate: set } => {
+            pb::EventDetail { rate: set.map(rate), ..blank() }
+        }
+        EventData::ShareSet { weight } => pb::EventDetail { weight: *weight, ..blank() },
         EventData::LimitSet { limit } => pb::EventDetail { limit: *limit, ..blank() },
         EventData::Released
         | EventData::DependenciesMet

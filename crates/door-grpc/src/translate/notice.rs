@@ -22,6 +22,7 @@ pub(super) fn terms(terms: &Terms) -> pb::Terms {
         cancel_timeout_ms: terms.cancel_timeout.map(span),
         submitter: terms.submitter.to_string(),
         on_broken: terms.on_broken.as_str().to_owned(),
+        share: text(terms.share.as_deref()),
     }
 }
 

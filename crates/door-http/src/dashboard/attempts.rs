@@ -29,7 +29,10 @@ pub(super) fn from_events(submitted_at: Timestamp, events: &[Arc<Event>]) -> Vec
     for event in events {
         let number = match &event.about {
             EventSubject::Task { attempt, .. } => *attempt,
-            EventSubject::Worker { .. } | EventSubject::Queue { .. } | EventSubject::Tag { .. } => continue,
+            EventSubject::Worker { .. }
+            | EventSubject::Queue { .. }
+            | EventSubject::Tag { .. }
+            | EventSubject::Share { .. } => continue,
         };
         if let EventData::Assigned { worker } = &event.kind {
             attempts.push(AttemptSpan {

@@ -45,6 +45,7 @@ fn subject(event: &Event) -> Markup {
         EventSubject::Queue { queue, .. } => {
             html! { "queue " a href={ "/queues/" (escaped(queue)) } { (queue) } }
         }
+        EventSubject::Share { share, .. } => html! { "share " (share) },
         EventSubject::Tag { tag, .. } => html! { "tag " a href={ "/tasks?tag=" (escaped(tag)) } { (tag) } },
     }
 }
@@ -90,7 +91,10 @@ pub(super) fn level(kind: &EventData) -> &'static str {
         | EventData::QueuePaused
         | EventData::QueueResumed
         | EventData::QueueThresholdsSet { .. }
-        | EventData::LimitSet { .. } => "plain",
+        | EventData::QueueRateSet { .. }
+        | EventData::LimitSet { .. }
+        | EventData::RateSet { .. }
+        | EventData::ShareSet { .. } => "plain",
     }
 }
 
@@ -158,6 +162,12 @@ fn sentence(event: &Event) -> String {
             let depth = depth.map(|depth| counted(u64::from(depth), "task", "tasks"));
             let parts: Vec<String> = depth.into_iter().chain(age.map(span)).collect();
             if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+        }
+        EventData::QueueRateSet { rate } | EventData::RateSet { rate } => {
+            rate.map_or("removed".to_owned(), |rate| rate.to_string())
+        }
+        EventData::ShareSet { weight } => {
+            weight.map_or("the default weight".to_owned(), |weight| format!("weight {weight}"))
         }
         EventData::LimitSet { limit } => {
             limit.map_or("removed".to_owned(), |limit| format!("at most {limit} at once"))

@@ -9,6 +9,7 @@ use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{Answer, Command, Name, Query, QueueInfo, Refusal, Thresholds};
 
 use super::acts::Nothing;
+use super::limits::RateInput;
 use super::tasks::{idempotent, submitted};
 use crate::call::HttpCall;
 use crate::problem::ProblemDetails;
@@ -67,6 +68,18 @@ pub(crate) async fn set_thresholds(mut call: HttpCall) -> HttpResult {
     Ok(reply::no_content())
 }
 
+pub(crate) async fn set_rate(mut call: HttpCall) -> HttpResult {
+    call.query.only(&[])?;
+    let rate: RateInput = call.json().await?;
+    let queue = call.name("queue")?;
+    call.hub()?.command(Command::SetQueueRate { queue, rate: Some(rate.rate()) }).await?;
+    Ok(reply::no_content())
+}
+
+pub(crate) async fn remove_rate(call: HttpCall) -> HttpResult {
+    manage(call, |queue| Command::SetQueueRate { queue, rate: None }).await
+}
+
 async fn manage(mut call: HttpCall, command: impl FnOnce(Name) -> Command) -> HttpResult {
     call.query.only(&[])?;
     let _: Nothing = call.json_or_default().await?;
@@ -87,12 +100,13 @@ pub(crate) async fn submit(mut call: HttpCall) -> HttpResult {
 }
 
 fn task_input(call: &HttpCall) -> Result<TaskInput, ProblemDetails> {
-    const KNOWN: [&str; 19] = [
+    const KNOWN: [&str; 20] = [
         "id",
         "name",
         "priority",
         "need",
         "tag",
+        "share",
         "parent",
         "after",
         "on_broken",
@@ -121,6 +135,7 @@ fn task_input(call: &HttpCall) -> Result<TaskInput, ProblemDetails> {
         priority: query.number("priority")?,
         needs: texts("need"),
         tags: texts("tag"),
+        share: text("share")?,
         parent: text("parent")?,
         after: texts("after").into_iter().map(translate::AfterInput::Task).collect(),
         on_broken: text("on_broken")?,

@@ -1,8 +1,10 @@
-//! Queues, workers, limits and counts as JSON.
+//! Queues, workers, limits, shares and counts as JSON.
 
 use serde_json::{Map, Value, json};
 use tenure_hub::Stats;
-use tenure_hub::words::{Counts, Held, LimitInfo, QueueInfo, StateName, WorkerInfo, WorkerStats};
+use tenure_hub::words::{
+    Counts, Held, LimitInfo, QueueInfo, Rate, ShareInfo, StateName, WorkerInfo, WorkerStats,
+};
 
 use super::word::{millis, some_millis, some_time, texts, time};
 
@@ -19,6 +21,7 @@ pub(crate) fn queue(queue: &QueueInfo) -> Value {
         "oldest_ready": some_time(queue.oldest_ready),
         "thresholds": { "depth": queue.thresholds.depth, "age_ms": some_millis(queue.thresholds.age) },
         "backlog": backlog,
+        "rate": queue.rate.as_ref().map(rate),
     })
 }
 
@@ -65,7 +68,20 @@ pub(crate) fn held(held: &Held) -> Value {
 }
 
 pub(crate) fn limit(limit: &LimitInfo) -> Value {
-    json!({ "tag": &*limit.tag, "limit": limit.limit, "in_use": limit.in_use })
+    json!({
+        "tag": &*limit.tag,
+        "limit": limit.limit,
+        "in_use": limit.in_use,
+        "rate": limit.rate.as_ref().map(rate),
+    })
+}
+
+pub(crate) fn rate(rate: &Rate) -> Value {
+    json!({ "count": rate.count, "period_ms": millis(rate.period), "burst": rate.burst })
+}
+
+pub(crate) fn share(share: &ShareInfo) -> Value {
+    json!({ "share": &*share.share, "weight": share.weight, "ready": share.ready })
 }
 
 pub(crate) fn counts(counts: &Counts) -> Value {

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use tenure_hub::HubRefusal;
 use tenure_hub::words::{Event, EventData, EventFilter, EventSubject, LostReason, Next, Refusal};
 
+use super::broker::rate;
 use super::why::why;
 use super::word::{millis, some_millis, texts, time, wanted};
 
@@ -11,9 +12,10 @@ use super::word::{millis, some_millis, texts, time, wanted};
 pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
 
 /// All kinds of events there are.
-pub(super) const KINDS: [&str; 38] = [
+pub(super) const KINDS: &[&str] = &[
     "submitted",
     "released",
+    "dependencies-met",
     "due",
     "assigned",
     "started",
@@ -49,7 +51,10 @@ pub(super) const KINDS: [&str; 38] = [
     "queue-backlog",
     "queue-backlog-cleared",
     "queue-thresholds-set",
+    "queue-rate-set",
     "limit-set",
+    "rate-set",
+    "share-set",
 ];
 
 /// Refuses kinds of events that this broker does not have: the client would wait without end.
@@ -63,10 +68,16 @@ pub(crate) fn check_kinds(filter: &EventFilter) -> Result<(), HubRefusal> {
 pub(crate) fn event(event: &Event) -> Value {
     let (task, attempt, tag) = match &event.about {
         EventSubject::Task { id, attempt, terms: _ } => (Some(id.to_string()), Some(*attempt), None),
-        EventSubject::Worker { .. } | EventSubject::Queue { .. } => (None, None, None),
+        EventSubject::Worker { .. } | EventSubject::Queue { .. } | EventSubject::Share { .. } => {
+            (None, None, None)
+        }
         EventSubject::Tag { tag, .. } => (None, None, Some(&**tag)),
     };
-    json!({
+    let share = match &event.about {
+        EventSubject::Share { share, .. } => Some(&**share),
+        _ => None,
+    };
+    let mut told = json!({
         "seq": event.seq,
         "at": time(event.at),
         "kind": event.kind.as_str(),
@@ -77,7 +88,11 @@ pub(crate) fn event(event: &Event) -> Value {
         "worker": event.worker().map(|worker| &**worker),
         "tag": tag,
         "more": more(&event.kind),
-    })
+    });
+    if let (Some(share), Some(fields)) = (share, told.as_object_mut()) {
+        fields.insert("share".into(), share.into());
+    }
+    told
 }
 
 /// Events from `from` on are gone; `oldest` is the first that is kept.
@@ -128,6 +143,10 @@ fn more(kind: &EventData) -> Value {
         EventData::QueueThresholdsSet { depth, age } => {
             json!({ "depth": depth, "age_ms": some_millis(*age) })
         }
+        EventData::QueueRateSet { rate: set } | EventData::RateSet { rate: set } => {
+            json!({ "rate": set.as_ref().map(rate) })
+        }
+        EventData::ShareSet { weight } => json!({ "weight": weight }),
         EventData::LimitSet { limit } => json!({ "limit": limit }),
         EventData::Released
         | EventData::DependenciesMet

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use tenure_hub::words::{WaitedFor, Why};
 
+use super::broker::rate;
 use super::word::{texts, time};
 
 pub(crate) fn why(why: &Why) -> Value {
@@ -24,6 +25,12 @@ fn facts(why: &Why) -> Value {
         Why::Quarantined { worker, until } => json!({ "worker": &**worker, "until": time(*until) }),
         Why::Draining { workers } | Why::NoWorkerAsks { workers } => json!({ "workers": workers }),
         Why::TagLimit { tag, limit, in_use } => json!({ "tag": &**tag, "limit": limit, "in_use": in_use }),
+        Why::TagRate { tag, rate: of, next_at } => {
+            json!({ "tag": &**tag, "rate": rate(of), "next_at": time(*next_at) })
+        }
+        Why::QueueRate { queue, rate: of, next_at } => {
+            json!({ "queue": &**queue, "rate": rate(of), "next_at": time(*next_at) })
+        }
         Why::AllFull { workers, slots } => json!({ "workers": workers, "slots": slots }),
         Why::AwaitingAcceptance { worker, since } => json!({ "worker": &**worker, "since": time(*since) }),
     }

@@ -37,6 +37,7 @@ pub(super) fn check(
         | Request::Queues
         | Request::Workers
         | Request::Limits
+        | Request::Shares
         | Request::Counts
         | Request::Stats
         | Request::Body(_)
@@ -54,6 +55,8 @@ pub(super) fn check(
         | Request::Retry(_)
         | Request::Move(_)
         | Request::SetLimit(_)
+        | Request::SetRate(_)
+        | Request::SetShare(_)
         | Request::PauseQueue(_)
         | Request::ResumeQueue(_)
         | Request::SetThresholds(_)

@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Accepted, Answer, Blob, Counts, Holding, LimitInfo, QueueInfo, Refusal, Reply, StateName, TaskInfo,
-    TaskState, WaitedFor, Why, WorkerInfo, WorkerStats,
+    Accepted, Answer, Blob, Counts, Holding, LimitInfo, QueueInfo, Refusal, Reply, ShareInfo, StateName,
+    TaskInfo, TaskState, WaitedFor, Why, WorkerInfo, WorkerStats,
 };
 use tenure_hub::{Response, Stats};
 use tenure_wire::queue::StateCounts;
 use tenure_wire::reply::{
-    BackedUp, BytesReply, Figure, HeldReply, LimitList, QueueList, RefusedEntry, Registered, Sent,
+    BackedUp, BytesReply, Figure, HeldReply, LimitList, QueueList, RefusedEntry, Registered, Sent, ShareList,
     StatsReply, Tasks, WorkerList,
 };
 use tenure_wire::verdict::Verdict;
@@ -17,7 +17,7 @@ use tenure_wire::{queue, reply, task as wire_task, why, worker};
 
 use super::notice::{dependency, terms};
 use super::refusal::refusal;
-use super::word::{condition, name, pause_cause, presence, span, task, threshold, time, wanted_word};
+use super::word::{condition, name, pause_cause, presence, rate, span, task, threshold, time, wanted_word};
 
 /// Converts a reply that needs no further context.
 pub(crate) fn response(response: Response) -> tenure_wire::Reply {
@@ -124,6 +124,18 @@ pub(super) fn reason(reason: &Why) -> why::Why {
             in_use: Some(*in_use),
             ..blank(WhyCode::TagLimit)
         },
+        Why::TagRate { tag, rate: of, next_at } => why::Why {
+            tag: Some(tag.clone()),
+            rate: Some(rate(*of)),
+            next_at: Some(time(*next_at)),
+            ..blank(WhyCode::TagRate)
+        },
+        Why::QueueRate { queue, rate: of, next_at } => why::Why {
+            queue: Some(queue.clone()),
+            rate: Some(rate(*of)),
+            next_at: Some(time(*next_at)),
+            ..blank(WhyCode::QueueRate)
+        },
         Why::AllFull { workers, slots } => {
             why::Why { workers: Some(*workers), slots: Some(*slots), ..blank(WhyCode::AllFull) }
         }
@@ -169,6 +181,9 @@ fn answered(answer: Answer) -> tenure_wire::Reply {
         }),
         Answer::Limits(limits) => {
             tenure_wire::Reply::Limits(LimitList { limits: limits.into_iter().map(limit_info).collect() })
+        }
+        Answer::Shares(shares) => {
+            tenure_wire::Reply::Shares(ShareList { shares: shares.into_iter().map(share_info).collect() })
         }
         Answer::Counts(counts) => tenure_wire::Reply::Counts(Box::new(counts_info(&counts))),
     }
@@ -269,6 +284,7 @@ fn queue_info(info: QueueInfo) -> queue::QueueInfo {
             age_ms: info.thresholds.age.map(span),
         }),
         backlog: info.passed.all().map(threshold).collect(),
+        rate: info.rate.map(rate),
     }
 }
 
@@ -312,7 +328,11 @@ fn worker_stats(stats: WorkerStats) -> worker::WorkerStats {
 }
 
 fn limit_info(info: LimitInfo) -> queue::LimitInfo {
-    queue::LimitInfo { tag: info.tag, limit: info.limit, in_use: info.in_use }
+    queue::LimitInfo { tag: info.tag, limit: info.limit, in_use: info.in_use, rate: info.rate.map(rate) }
+}
+
+fn share_info(info: ShareInfo) -> queue::ShareInfo {
+    queue::ShareInfo { share: info.share, weight: info.weight, ready: info.ready }
 }
 
 fn counts_info(counts: &Counts) -> queue::Counts {

@@ -8,7 +8,7 @@ use tenure_wire::task::Ended;
 use tenure_wire::words::StateName;
 
 use super::answer::reason;
-use super::word::{lost_reason, next, span, task, threshold, time, wanted_word};
+use super::word::{lost_reason, next, rate, span, task, threshold, time, wanted_word};
 
 /// The kinds of events with which a task may end.
 pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
@@ -34,6 +34,9 @@ pub(crate) fn event(event: &Event) -> tenure_wire::event::Event {
         // The accessors above cover these.
         EventSubject::Worker { .. } | EventSubject::Queue { .. } => {}
         EventSubject::Tag { namespace: _, tag } => told.more.get_or_insert_default().tag = Some(tag.clone()),
+        EventSubject::Share { namespace: _, share } => {
+            told.more.get_or_insert_default().share = Some(share.clone());
+        }
     }
     told
 }
@@ -146,6 +149,13 @@ fn kind(kind: &EventData) -> (EventKind, Option<Detail>) {
             let detail = Detail { depth: depth.map(u64::from), age_ms: age.map(span), ..blank() };
             (EventKind::QueueThresholdsSet, Some(detail))
         }
+        EventData::QueueRateSet { rate: set } => {
+            (EventKind::QueueRateSet, Some(Detail { rate: set.map(rate), ..blank() }))
+        }
+        EventData::RateSet { rate: set } => {
+            (EventKind::RateSet, Some(Detail { rate: set.map(rate), ..blank() }))
+        }
+        EventData::ShareSet { weight } => (EventKind::ShareSet, Some(Detail { weight: *weight, ..blank() })),
         EventData::LimitSet { limit } => (EventKind::LimitSet, Some(Detail { limit: *limit, ..blank() })),
     }
 }

@@ -26,6 +26,7 @@ pub(crate) fn terms(terms: &Terms) -> wire_task::Terms {
         run_limit_ms: terms.run_limit.map(span),
         cancel_timeout_ms: terms.cancel_timeout.map(span),
         on_broken: on_broken(terms.on_broken),
+        share: terms.share.clone(),
         submitter: Some(terms.submitter.clone()),
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct TaskOptions {
     /// The capability that was found by that description.
     pub needs_matched: Option<String>,
     pub tags: Vec<String>,
+    /// The share key: with whom the task takes turns in its queue.
+    pub share: Option<String>,
     /// The jobs that have to end before it may run.
     pub after: Vec<AfterJob>,
     pub after_broken: OnBroken,
@@ -61,6 +63,7 @@ impl Default for TaskOptions {
             needs_described: None,
             needs_matched: None,
             tags: Vec::new(),
+            share: None,
             after: Vec::new(),
             after_broken: OnBroken::default(),
             on_lost_worker: None,
@@ -132,6 +135,7 @@ impl TaskOptions {
             needs_described: object.text("needs_described", WORDS_BYTES_MAX)?,
             needs_matched: None,
             tags: object.names("tags", NAMES_MAX, NAME_BYTES_MAX)?.unwrap_or_default(),
+            share: object.text("share", NAME_BYTES_MAX)?,
             after: after(object)?,
             after_broken: after_broken(object)?,
             on_lost_worker: lost_policy(object)?,

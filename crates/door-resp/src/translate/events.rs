@@ -125,6 +125,9 @@ fn event_fields(event: &Event, job: Option<&str>) -> Map<String, Value> {
         EventSubject::Tag { tag, .. } => {
             fields.insert("tag".into(), (**tag).into());
         }
+        EventSubject::Share { share, .. } => {
+            fields.insert("share".into(), (**share).into());
+        }
     }
     if let Some(status) = status_after(&event.kind) {
         fields.insert("status".into(), status.into());
@@ -175,7 +178,10 @@ fn status_after(kind: &EventData) -> Option<&'static str> {
         | EventData::QueueBacklog { .. }
         | EventData::QueueBacklogCleared { .. }
         | EventData::QueueThresholdsSet { .. }
-        | EventData::LimitSet { .. } => None,
+        | EventData::QueueRateSet { .. }
+        | EventData::LimitSet { .. }
+        | EventData::RateSet { .. }
+        | EventData::ShareSet { .. } => None,
     }
 }
 
@@ -254,6 +260,10 @@ fn add_details(kind: &EventData, fields: &mut Map<String, Value>) {
             add("depth", (*depth).into());
             add("age_seconds", age.map(|age| age.as_secs_f64()).into());
         }
+        EventData::QueueRateSet { rate } | EventData::RateSet { rate } => {
+            add("rate", rate.map(|rate| rate.to_string()).into());
+        }
+        EventData::ShareSet { weight } => add("weight", (*weight).into()),
         EventData::LimitSet { limit } => add("limit", (*limit).into()),
         EventData::Released
         | EventData::DependenciesMet

@@ -180,6 +180,7 @@ impl Inquiry {
             | Answer::ScannedTasks { .. }
             | Answer::ScannedWorkers { .. }
             | Answer::Limits(_)
+            | Answer::Shares(_)
             | Answer::Counts(_) => code("500"),
         }
     }

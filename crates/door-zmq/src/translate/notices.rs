@@ -125,7 +125,10 @@ pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) 
         | EventData::QueueBacklog { .. }
         | EventData::QueueBacklogCleared { .. }
         | EventData::QueueThresholdsSet { .. }
-        | EventData::LimitSet { .. } => Vec::new(),
+        | EventData::QueueRateSet { .. }
+        | EventData::LimitSet { .. }
+        | EventData::RateSet { .. }
+        | EventData::ShareSet { .. } => Vec::new(),
     }
 }
 

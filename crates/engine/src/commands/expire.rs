@@ -21,6 +21,7 @@ impl Engine {
             Timer::Worker(worker) => self.check_worker(now, worker, out),
             Timer::Quarantine(worker) => self.lift_quarantine(now, worker, out),
             Timer::Backlog(queue) => self.backlog_due(queue),
+            Timer::Token(bucket) => self.token_due(bucket),
         }
     }
 

@@ -262,6 +262,7 @@ fn terms_of(peer: &Peer, new: NewTask) -> Terms {
         cancel_timeout: new.cancel_timeout,
         abandon_after: new.abandon_after,
         on_broken: new.on_broken,
+        share: new.share,
     };
     terms.settle();
     terms
@@ -287,6 +288,7 @@ fn asks_for(terms: &Terms, peer: &Peer, new: &NewTask) -> bool {
         && terms.cancel_timeout == new.cancel_timeout
         && terms.abandon_after == new.abandon_after
         && terms.on_broken == new.on_broken
+        && terms.share == new.share
 }
 
 /// Identifies a named request. It is stored, so it must be the same in every version: FNV-1a over a plain
@@ -340,6 +342,10 @@ fn fingerprint(new: &NewTask) -> u64 {
     }
     if new.on_broken != OnBroken::default() {
         hash.text(new.on_broken.as_str());
+    }
+    if let Some(share) = &new.share {
+        hash.text("share");
+        hash.text(share);
     }
     hash.0
 }

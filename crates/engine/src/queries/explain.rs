@@ -60,6 +60,9 @@ impl Engine {
             let limit = tag.limit.expect("only a limit makes a tag full");
             return Why::TagLimit { tag: tag.name.clone(), limit, in_use: tag.in_use };
         }
+        if let Some(why) = self.why_throttled(key) {
+            return why;
+        }
         let serving = self.workers.iter().map(|(_, worker)| worker).filter(|worker| {
             worker.may_work()
                 && worker

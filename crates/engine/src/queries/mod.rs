@@ -25,6 +25,7 @@ impl Engine {
             Query::Workers => Ok(self.list_workers(peer)),
             Query::Worker { worker } => Ok(self.one_worker(peer, worker)),
             Query::Limits => Ok(self.list_limits(peer)),
+            Query::Shares => Ok(self.list_shares(peer)),
             Query::Counts => Ok(self.counts(peer)),
         }
     }

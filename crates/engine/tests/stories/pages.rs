@@ -8,7 +8,7 @@ use tenure_engine::limits;
 use tenure_engine::notice::StopWhy;
 use tenure_engine::state::{EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, Wanted};
 use tenure_engine::{
-    Blob, NewTask, Refusal, Settings, StateName, TaskId, Threshold, Timestamp, Why, WorkerSpec,
+    Blob, NewTask, Rate, Refusal, Settings, StateName, TaskId, Threshold, Timestamp, Why, WorkerSpec,
 };
 
 fn page(name: &str) -> String {
@@ -101,6 +101,7 @@ fn number_of_refusal(refusal: &Refusal) -> usize {
 
 fn whys() -> Vec<Why> {
     let at = Timestamp(1);
+    let rate = Rate::new(1, Duration::from_secs(1));
     vec![
         Why::NotWaiting { state: StateName::Running },
         Why::Held,
@@ -114,6 +115,8 @@ fn whys() -> Vec<Why> {
         Why::Quarantined { worker: "w".into(), until: at },
         Why::Draining { workers: 1 },
         Why::TagLimit { tag: "t".into(), limit: 1, in_use: 1 },
+        Why::TagRate { tag: "t".into(), rate, next_at: at },
+        Why::QueueRate { queue: "q".into(), rate, next_at: at },
         Why::AllFull { workers: 1, slots: 1 },
         Why::NoWorkerAsks { workers: 1 },
         Why::AwaitingAcceptance { worker: "w".into(), since: at },
@@ -135,10 +138,12 @@ fn number_of_why(why: &Why) -> usize {
         Why::Quarantined { .. } => 9,
         Why::Draining { .. } => 10,
         Why::TagLimit { .. } => 11,
-        Why::AllFull { .. } => 12,
-        Why::NoWorkerAsks { .. } => 13,
-        Why::AwaitingAcceptance { .. } => 14,
-        Why::AwaitingDisk => 15,
+        Why::TagRate { .. } => 12,
+        Why::QueueRate { .. } => 13,
+        Why::AllFull { .. } => 14,
+        Why::NoWorkerAsks { .. } => 15,
+        Why::AwaitingAcceptance { .. } => 16,
+        Why::AwaitingDisk => 17,
     }
 }
 
@@ -190,7 +195,10 @@ fn kinds() -> Vec<EventData> {
         EventData::QueueBacklog { threshold: Threshold::Depth, depth: 1, age: Duration::ZERO },
         EventData::QueueBacklogCleared { threshold: Threshold::Age, depth: 0, age: Duration::ZERO },
         EventData::QueueThresholdsSet { depth: None, age: None },
+        EventData::QueueRateSet { rate: None },
         EventData::LimitSet { limit: None },
+        EventData::RateSet { rate: None },
+        EventData::ShareSet { weight: None },
     ]
 }
 
@@ -224,6 +232,8 @@ fn fields(kind: &EventData) -> &'static [&'static str] {
         | EventData::QueueBacklogCleared { threshold: _, depth: _, age: _ } => &["threshold", "depth", "age"],
         EventData::QueueThresholdsSet { depth: _, age: _ } => &["depth", "age"],
         EventData::LimitSet { limit: _ } => &["limit"],
+        EventData::QueueRateSet { rate: _ } | EventData::RateSet { rate: _ } => &["rate"],
+        EventData::ShareSet { weight: _ } => &["weight"],
         EventData::Released
         | EventData::DependenciesMet
         | EventData::Due
@@ -343,6 +353,10 @@ fn numbers_on_the_page_are_those_of_the_engine() {
         limits::MESSAGE_BYTES_MAX,
         limits::ABOUT_BYTES_MAX,
         limits::LIMITED_TAGS_MAX,
+        limits::RATE_COUNT_MAX as usize,
+        limits::BURST_MAX as usize,
+        limits::SHARES_MAX,
+        limits::WEIGHT_MAX as usize,
         limits::NAMESPACES_MAX,
         limits::PAGE_MAX,
     ];

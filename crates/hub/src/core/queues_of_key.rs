@@ -88,7 +88,11 @@ fn queues(request: &Request) -> Vec<&Name> {
         Request::Command(Command::Register(spec)) => spec.queues.iter().collect(),
         Request::Command(Command::Ask { queues }) => queues.iter().collect(),
         Request::Command(Command::Move { to, .. }) => to.queue.iter().collect(),
-        Request::Command(Command::PauseQueue { queue } | Command::SetThresholds { queue, .. }) => vec![queue],
+        Request::Command(
+            Command::PauseQueue { queue }
+            | Command::SetThresholds { queue, .. }
+            | Command::SetQueueRate { queue, .. },
+        ) => vec![queue],
         _ => Vec::new(),
     }
 }

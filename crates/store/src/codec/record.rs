@@ -90,7 +90,11 @@ pub(crate) fn encode_record(
         }
         Change::Limit(limit) => {
             put::measured(out, |out| settings::encode_limit(out, book, limit));
-            settings::LIMIT
+            settings::limit_code(limit)
+        }
+        Change::Share(share) => {
+            put::measured(out, |out| settings::encode_share(out, book, share));
+            settings::SHARE
         }
     };
     out[head] = about_code(event) | code << CHANGE_SHIFT;
@@ -154,6 +158,7 @@ fn about_code(event: Option<&Event>) -> u8 {
         Some(EventSubject::Task { .. }) => 1,
         Some(EventSubject::Worker { .. }) => 2,
         Some(EventSubject::Queue { .. }) => 3,
-        Some(EventSubject::Tag { .. }) => 4,
+        // The kind of the event tells the two apart.
+        Some(EventSubject::Tag { .. } | EventSubject::Share { .. }) => 4,
     }
 }

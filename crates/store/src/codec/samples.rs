@@ -8,12 +8,12 @@ use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tenure_engine::event::{Event, EventData, EventSubject, LostReason, Next};
-use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
+use tenure_engine::record::{LimitSetting, QueueSetting, ShareSetting, WorkerHealth};
 use tenure_engine::state::{End, Holding, Intent, PauseCause, PauseInfo, Progress, StateName, Wanted};
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
     Blob, Checkpoint, Condition, Dependency, DependencyProgress, EdgeList, Extras, Name, OnBroken, Passed,
-    Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, Why,
+    Rate, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, Why,
 };
 
 use super::settings::Setting;
@@ -53,8 +53,8 @@ pub(crate) fn terms() -> BoxedStrategy<Terms> {
     let numbers = (policy, any::<u16>(), any::<u16>(), span(), span(), of(span()), of(span()), of(span()));
     let backoff = (span(), span()).prop_map(|(first, max)| Backoff { first, max });
     let on_broken = select(OnBroken::ALL.to_vec());
-    (names, numbers, any::<bool>(), of(backoff), of(span()), on_broken)
-        .prop_map(|(names, numbers, overrun_fails, crash_backoff, abandon_after, on_broken)| {
+    (names, numbers, any::<bool>(), of(backoff), of(span()), on_broken, of(name()))
+        .prop_map(|(names, numbers, overrun_fails, crash_backoff, abandon_after, on_broken, share)| {
             let (namespace, queue, submitter, needs, tags) = names;
             let (on_lost, crash_budget, retries, first, max, accept_timeout, run_limit, cancel_timeout) =
                 numbers;
@@ -73,6 +73,7 @@ pub(crate) fn terms() -> BoxedStrategy<Terms> {
                 cancel_timeout,
                 abandon_after,
                 on_broken,
+                share,
                 ..Terms::new(namespace, queue, submitter)
             }
         })
@@ -212,6 +213,8 @@ fn why() -> BoxedStrategy<Why> {
             in_use
         }),
         (any::<u32>(), any::<u32>()).prop_map(|(workers, slots)| Why::AllFull { workers, slots }),
+        (name(), rate(), time()).prop_map(|(tag, rate, next_at)| Why::TagRate { tag, rate, next_at }),
+        (name(), rate(), time()).prop_map(|(queue, rate, next_at)| Why::QueueRate { queue, rate, next_at }),
         any::<u32>().prop_map(|workers| Why::NoWorkerAsks { workers }),
         (name(), time()).prop_map(|(worker, since)| Why::AwaitingAcceptance { worker, since }),
     ]
@@ -274,6 +277,8 @@ pub(crate) fn kind() -> BoxedStrategy<EventData> {
         others,
         vec(name(), 0..3).prop_map(|needs| EventData::QueueServed { needs }),
         of(any::<u32>()).prop_map(|limit| EventData::LimitSet { limit }),
+        of(rate()).prop_map(|rate| EventData::RateSet { rate }),
+        of(rate()).prop_map(|rate| EventData::QueueRateSet { rate }),
         backlog().prop_map(|(threshold, depth, age)| EventData::QueueBacklog { threshold, depth, age }),
         backlog().prop_map(|(threshold, depth, age)| EventData::QueueBacklogCleared {
             threshold,
@@ -283,6 +288,10 @@ pub(crate) fn kind() -> BoxedStrategy<EventData> {
         (of(any::<u32>()), of(span())).prop_map(|(depth, age)| EventData::QueueThresholdsSet { depth, age }),
     ]
     .boxed()
+}
+
+fn rate() -> impl Strategy<Value = Rate> {
+    (any::<u32>(), span(), any::<u32>()).prop_map(|(count, period, burst)| Rate { count, period, burst })
 }
 
 fn backlog() -> impl Strategy<Value = (Threshold, u64, Duration)> {
@@ -298,7 +307,11 @@ pub(crate) fn event() -> BoxedStrategy<Event> {
         1 => (name(), name()).prop_map(|(namespace, queue)| EventSubject::Queue { namespace, queue }),
         1 => (name(), name()).prop_map(|(namespace, tag)| EventSubject::Tag { namespace, tag }),
     ];
-    (time(), about, kind()).prop_map(|(at, about, kind)| Event { seq: 0, at, about, kind }).boxed()
+    let of_share = (name(), name(), of(any::<u32>())).prop_map(|(namespace, share, weight)| {
+        (EventSubject::Share { namespace, share }, EventData::ShareSet { weight })
+    });
+    let what = prop_oneof![20 => (about, kind()), 1 => of_share];
+    (time(), what).prop_map(|(at, (about, kind))| Event { seq: 0, at, about, kind }).boxed()
 }
 
 pub(crate) fn setting() -> BoxedStrategy<Setting> {
@@ -317,8 +330,9 @@ pub(crate) fn setting() -> BoxedStrategy<Setting> {
     );
     let thresholds = (of(any::<u32>()), of(span())).prop_map(|(depth, age)| Thresholds { depth, age });
     let passed = (any::<bool>(), any::<bool>()).prop_map(|(depth, age)| Passed { depth, age });
-    let queue = (name(), name(), any::<bool>(), any::<bool>(), of(time()), of(thresholds), passed).prop_map(
-        |(namespace, queue, paused, ever_served, unserved_since, thresholds, passed)| {
+    let flags = (any::<bool>(), any::<bool>());
+    let queue = (name(), name(), flags, of(time()), of(thresholds), passed, of(rate())).prop_map(
+        |(namespace, queue, (paused, ever_served), unserved_since, thresholds, passed, rate)| {
             Setting::Queue(QueueSetting {
                 namespace,
                 queue,
@@ -327,10 +341,14 @@ pub(crate) fn setting() -> BoxedStrategy<Setting> {
                 unserved_since,
                 thresholds,
                 passed,
+                rate,
             })
         },
     );
-    let limit = (name(), name(), of(any::<u32>()))
-        .prop_map(|(namespace, tag, limit)| Setting::Limit(LimitSetting { namespace, tag, limit }));
-    prop_oneof![worker, queue, limit].boxed()
+    let limit = (name(), name(), of(any::<u32>()), of(rate())).prop_map(|(namespace, tag, limit, rate)| {
+        Setting::Limit(LimitSetting { namespace, tag, limit, rate })
+    });
+    let share = (name(), name(), of(any::<u32>()))
+        .prop_map(|(namespace, share, weight)| Setting::Share(ShareSetting { namespace, share, weight }));
+    prop_oneof![worker, queue, limit, share].boxed()
 }

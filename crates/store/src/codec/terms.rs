@@ -53,6 +53,7 @@ fn encode_later_terms(out: &mut Vec<u8>, terms: &Terms) {
 }
 
 const ON_BROKEN: u8 = 1;
+const SHARE: u8 = 10;
 
 /// Behind the later terms. Terms of version 1 have none of these.
 fn encode_optional_terms(out: &mut Vec<u8>, terms: &Terms) {
@@ -64,6 +65,9 @@ fn encode_optional_terms(out: &mut Vec<u8>, terms: &Terms) {
                 OnBroken::Hold => 2,
             });
         });
+    }
+    if let Some(share) = &terms.share {
+        encode_field(out, SHARE, |out| put::text(out, share));
     }
 }
 
@@ -77,6 +81,7 @@ fn decode_optional_term(tag: u8, take: &mut Take<'_>, terms: &mut Terms) -> Resu
                 _ => return Err(Malformed("an unknown policy for a broken dependency")),
             };
         }
+        SHARE => terms.share = Some(take.text()?.into()),
         _ => return Err(Malformed("an unknown field of a task's terms")),
     }
     Ok(())

@@ -28,6 +28,7 @@ impl Fact {
             Fact::Setting(Setting::Worker(worker)) => Change::Worker(worker),
             Fact::Setting(Setting::Queue(queue)) => Change::Queue(queue),
             Fact::Setting(Setting::Limit(limit)) => Change::Limit(limit),
+            Fact::Setting(Setting::Share(share)) => Change::Share(share),
             Fact::Nothing => Change::Nothing,
         }
     }

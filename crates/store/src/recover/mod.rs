@@ -125,6 +125,7 @@ fn apply(mut restore: Restore, pieces: impl IntoIterator<Item = Piece>) -> (Rest
                 Fact::Setting(Setting::Worker(worker)) => restore.worker(worker),
                 Fact::Setting(Setting::Queue(queue)) => restore.queue(queue),
                 Fact::Setting(Setting::Limit(limit)) => restore.limit(&limit),
+                Fact::Setting(Setting::Share(share)) => restore.share(&share),
             }
         }
     }

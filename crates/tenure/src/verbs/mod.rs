@@ -22,12 +22,14 @@ mod pause;
 mod progress;
 mod publish;
 mod queues;
+mod rate;
 mod release;
 mod report;
 mod resume;
 mod retry;
 mod select;
 pub(crate) mod serve;
+mod shares;
 mod show;
 mod stats;
 pub(crate) mod submit;
@@ -70,6 +72,7 @@ pub(crate) enum Verb {
     Workers(workers::Workers),
     Drain(workers::Drain),
     Limits(limits::Limits),
+    Shares(shares::Shares),
     Pub(Box<publish::Pub>),
     Sub(Box<subscribe::Sub>),
     Topics(topics::Topics),
@@ -131,6 +134,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Verb::Workers(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Drain(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Limits(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Shares(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Pub(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Sub(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Topics(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),

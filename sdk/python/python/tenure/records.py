@@ -130,6 +130,7 @@ class Terms:
     accept_timeout_ms: Optional[int] = None
     run_limit_ms: Optional[int] = None
     cancel_timeout_ms: Optional[int] = None
+    share: Optional[str] = None
     submitter: Optional[str] = None
 
 
@@ -256,6 +257,8 @@ class QueueInfo:
     thresholds: Optional[dict[str, int]] = None
     #: The thresholds that it has passed: ``depth``, ``age``.
     backlog: list[str] = field(default_factory=list)
+    #: How often a task is handed out: ``count``, ``period_ms`` and ``burst``.
+    rate: Optional[dict[str, int]] = None
 
 
 @dataclass(frozen=True)
@@ -265,6 +268,18 @@ class LimitInfo:
     tag: str
     limit: Optional[int] = None
     in_use: int = 0
+    #: How often a task with the tag is handed out: ``count``, ``period_ms`` and ``burst``.
+    rate: Optional[dict[str, int]] = None
+
+
+@dataclass(frozen=True)
+class ShareInfo:
+    """A share key that has tasks or a weight."""
+
+    share: str
+    weight: int = 1
+    #: How many of its tasks are ready.
+    ready: int = 0
 
 
 @dataclass(frozen=True)

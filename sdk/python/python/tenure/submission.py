@@ -40,6 +40,8 @@ class Submission:
     needs: Iterable[str] = ()
     #: Tags to be limited under.
     tags: Iterable[str] = ()
+    #: The share key, a user or project: in a queue, the tasks of different keys take turns.
+    share: Optional[str] = None
     #: The task is cancelled with its parent.
     parent: Optional[str] = None
     #: Whether it waits until it is released.
@@ -68,7 +70,7 @@ class Submission:
     def said(self) -> dict[str, Any]:
         """What goes to the native client: an entry for everything that is said."""
         said: dict[str, Any] = {"queue": self.queue, "body": to_bytes(self.body)}
-        for key in ("name", "id", "priority", "parent", "on_lost", "crash_budget", "retries"):
+        for key in ("name", "id", "priority", "share", "parent", "on_lost", "crash_budget", "retries"):
             value = getattr(self, key)
             if value is not None:
                 said[key] = value

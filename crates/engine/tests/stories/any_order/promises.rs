@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tenure_engine::command::{PresenceName, WorkerInfo};
-use tenure_engine::{Answer, Event, Name, Query, StateName, Task, Terms, Threshold};
+use tenure_engine::{Answer, Event, Name, Query, StateName, Task, Terms, Threshold, Why};
 
 use super::world::{WorkerSide, World};
 
@@ -31,7 +31,15 @@ impl World {
         };
         let urgency = (order(terms), self.mirror.rank(task));
         for (other, its) in self.mirror.of_state(StateName::Ready) {
-            if (order(its), self.mirror.rank(other)) < urgency && self.mirror.is_free_to_go(its) {
+            // Within one level it may be the turn of another share key.
+            let same_key = its.queue == terms.queue && its.share == terms.share;
+            let turns = self.mirror.takes_turns(its) || self.mirror.takes_turns(terms);
+            let same_level = self.mirror.level(other) == self.mirror.level(task);
+            if turns && same_level && !same_key && order(its) == order(terms) {
+                continue;
+            }
+            let is_free = self.mirror.is_free_to_go(its) && !self.mirror.is_rated(its);
+            if (order(its), self.mirror.rank(other)) < urgency && is_free {
                 assert!(!can_take(side, &info, its), "{} is more urgent than {id}", other.id);
             }
         }
@@ -65,6 +73,16 @@ impl World {
                 // An attempt that is over but still listed occupies its slot.
                 let has_room = info.held.len() + info.stopping.len() < info.slots as usize;
                 let idle = may_work(info) && has_room && can_take(side, info, terms);
+                if idle && self.mirror.is_rated(terms) {
+                    let why = self.broker.ask_in(&terms.namespace, &Query::Explain { task: task.id });
+                    match why {
+                        Ok(Answer::Why(Why::TagRate { next_at, .. } | Why::QueueRate { next_at, .. })) => {
+                            assert!(next_at > self.broker.now, "{} could go since {next_at}", task.id);
+                        }
+                        other => panic!("{} waits for no token: {other:?}", task.id),
+                    }
+                    continue;
+                }
                 assert!(!idle, "{} waits while {} is free", task.id, info.worker);
             }
         }

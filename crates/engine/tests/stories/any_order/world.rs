@@ -9,8 +9,8 @@ use tenure_engine::event::EventData;
 use tenure_engine::state::Wanted;
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
-    After, AfterTask, Blob, Command, Condition, Event, Held, Name, NewTask, Notice, OnBroken, Peer, Refusal,
-    Reply, SessionId, Settings, TaskId, Thresholds, Which, WorkerSpec,
+    After, AfterTask, Blob, Command, Condition, Event, Held, Name, NewTask, Notice, OnBroken, Peer, Rate,
+    Refusal, Reply, SessionId, Settings, TaskId, Thresholds, Which, WorkerSpec,
 };
 
 use super::act::{Act, Report, Shape, Verb, Wish};
@@ -91,6 +91,22 @@ impl World {
             Act::OnTask { client, task, verb } => self.on_task(*client, *task, verb),
             Act::Limit { client, tag, limit } => {
                 self.client_does(*client, &Command::SetLimit { tag: tag_name(*tag), limit: *limit });
+            }
+            Act::Rate { client, of_queue, index, rate } => {
+                let rate = rate.map(|(count, period, burst)| Rate {
+                    count,
+                    period: Duration::from_millis(period),
+                    burst,
+                });
+                let command = if *of_queue {
+                    Command::SetQueueRate { queue: queue_name(*index), rate }
+                } else {
+                    Command::SetTagRate { tag: tag_name(*index), rate }
+                };
+                self.client_does(*client, &command);
+            }
+            Act::Share { client, share, weight } => {
+                self.client_does(*client, &Command::SetShare { share: share_name(*share), weight: *weight });
             }
             Act::PauseQueue { client, queue } => {
                 self.client_does(*client, &Command::PauseQueue { queue: queue_name(*queue) });
@@ -223,6 +239,7 @@ impl World {
             priority: wish.priority,
             needs: chosen(wish.needs, "c"),
             tags: chosen(wish.tags, "t"),
+            share: wish.share.map(share_name),
             parent,
             after,
             on_broken: OnBroken::ALL[usize::from(wish.on_broken)],
@@ -504,4 +521,8 @@ pub(crate) fn queue_name(index: usize) -> Name {
 
 pub(crate) fn tag_name(index: usize) -> Name {
     format!("t{index}").into()
+}
+
+fn share_name(index: u8) -> Name {
+    format!("s{index}").into()
 }

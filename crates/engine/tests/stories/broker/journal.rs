@@ -1,6 +1,6 @@
 //! What a store would keep: every record, in order, and the engine that comes back from them.
 
-use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
+use tenure_engine::record::{LimitSetting, QueueSetting, ShareSetting, WorkerHealth};
 use tenure_engine::{
     Change, Dependency, Engine, Event, Restore, Settings, Task, TaskState, Terms, Timestamp,
 };
@@ -17,6 +17,7 @@ pub(crate) enum Kept {
     Worker(WorkerHealth),
     Queue(QueueSetting),
     Limit(LimitSetting),
+    Share(ShareSetting),
     Nothing,
 }
 
@@ -60,6 +61,7 @@ pub(crate) fn keep(change: Change<'_>) -> Kept {
         Change::Worker(health) => Kept::Worker(health.clone()),
         Change::Queue(setting) => Kept::Queue(setting.clone()),
         Change::Limit(setting) => Kept::Limit(setting.clone()),
+        Change::Share(setting) => Kept::Share(setting.clone()),
         Change::Nothing => Kept::Nothing,
     }
 }
@@ -73,6 +75,7 @@ pub(crate) fn apply(restore: &mut Restore, kept: Kept) {
         Kept::Worker(health) => restore.worker(health),
         Kept::Queue(setting) => restore.queue(setting),
         Kept::Limit(setting) => restore.limit(&setting),
+        Kept::Share(setting) => restore.share(&setting),
         Kept::Nothing => {}
     }
 }
@@ -86,10 +89,18 @@ fn view(engine: &Engine) -> Vec<String> {
     });
     engine.settings_records(&mut |change| match change {
         Change::Queue(setting) => {
-            let QueueSetting { namespace, queue, paused, ever_served, unserved_since: _, thresholds, passed } =
-                setting;
+            let QueueSetting {
+                namespace,
+                queue,
+                paused,
+                ever_served,
+                unserved_since: _,
+                thresholds,
+                passed,
+                rate,
+            } = setting;
             lines.push(format!(
-                "queue {namespace}/{queue} paused {paused} served {ever_served} {thresholds:?} {passed:?}"
+                "queue {namespace}/{queue} paused {paused} served {ever_served} {thresholds:?} {passed:?} {rate:?}"
             ));
         }
         change => lines.push(format!("{change:?}")),

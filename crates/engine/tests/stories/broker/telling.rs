@@ -34,6 +34,7 @@ fn tell_event(event: &Event) -> String {
         EventSubject::Worker { worker, .. } => worker.to_string(),
         EventSubject::Queue { queue, .. } => format!("queue {queue}"),
         EventSubject::Tag { tag, .. } => format!("tag {tag}"),
+        EventSubject::Share { share, .. } => format!("share {share}"),
     };
     format!("{about} {}", tell_kind(&event.kind))
 }
@@ -110,6 +111,12 @@ fn tell_kind(kind: &EventData) -> String {
             let age = age.map_or("none".into(), |age| format!("{} ms", age.as_millis()));
             format!("thresholds: depth {depth}, age {age}")
         }
+        EventData::QueueRateSet { rate: Some(rate) } | EventData::RateSet { rate: Some(rate) } => {
+            format!("at a rate of {rate}")
+        }
+        EventData::QueueRateSet { rate: None } | EventData::RateSet { rate: None } => "at any rate".into(),
+        EventData::ShareSet { weight: Some(weight) } => format!("has weight {weight}"),
+        EventData::ShareSet { weight: None } => "has the default weight".into(),
         EventData::LimitSet { limit: Some(limit) } => format!("limited to {limit}"),
         EventData::LimitSet { limit: None } => "unlimited".into(),
     }

@@ -25,7 +25,7 @@ use crate::verbs::input::BYTES_MAX;
 const CHUNK: usize = 1_000;
 /// The longest line that is read.
 const LINE_BYTES_MAX: u64 = 2 * BYTES_MAX;
-const FIELDS: [&str; 28] = [
+const FIELDS: [&str; 29] = [
     "body",
     "command",
     "env",
@@ -40,6 +40,7 @@ const FIELDS: [&str; 28] = [
     "priority",
     "needs",
     "tags",
+    "share",
     "parent",
     "after",
     "after_broken",
@@ -256,6 +257,7 @@ fn task(fields: &Map<String, Value>, defaults: &Defaults<'_>, now: u64) -> Resul
             }
             "needs" => task.needs(names()?),
             "tags" => task.tags(names()?),
+            "share" => task.share(text()?),
             "hold" => task.hold(value.as_bool().ok_or_else(|| wrong("true or false"))?),
             "not_before" => task.not_before(time()?),
             "expires" => task.expires_at(time()?),

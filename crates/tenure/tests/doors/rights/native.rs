@@ -70,6 +70,19 @@ fn rows() -> Vec<(&'static str, &'static str, What)> {
             steer(|| Command::Move { task: TASK, to: Move::default() }),
         ),
         (
+            "set-rate",
+            r#"{"tag": "t", "rate": {"count": 1, "period_ms": 1000}}"#,
+            What::both(
+                steer(|| Command::SetTagRate { tag: "t".into(), rate: None }),
+                steer(|| Command::SetQueueRate { queue: "q".into(), rate: None }),
+            ),
+        ),
+        (
+            "set-share",
+            r#"{"share": "s", "weight": 2}"#,
+            steer(|| Command::SetShare { share: "s".into(), weight: None }),
+        ),
+        (
             "set-limit",
             r#"{"tag": "t", "limit": 1}"#,
             steer(|| Command::SetLimit { tag: "t".into(), limit: None }),
@@ -91,6 +104,7 @@ fn rows() -> Vec<(&'static str, &'static str, What)> {
         ("queues", "{}", What::read()),
         ("workers", "{}", What::read()),
         ("limits", "{}", What::read()),
+        ("shares", "{}", What::read()),
         ("counts", "{}", What::read()),
         ("stats", "{}", What::Hub(Request::Stats)),
         ("body", r#"{"task": TASK}"#, What::read()),
