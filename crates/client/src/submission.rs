@@ -107,6 +107,13 @@ impl Submission {
         self
     }
 
+    /// Sets the share key: a user, a project. In a queue, the tasks of different keys take turns.
+    #[must_use]
+    pub fn share(mut self, share: impl Into<Name>) -> Submission {
+        self.terms.share = Some(share.into());
+        self
+    }
+
     /// Sets the parent. The broker cancels the task together with its parent.
     #[must_use]
     pub fn parent(mut self, parent: TaskId) -> Submission {

@@ -32,7 +32,7 @@ pub(crate) use keyspace::{KeyListing, KeyspaceCommand, keys::STORED_CURSOR};
 pub(crate) use lists::{ClaimCommand, PopReply, RespListCommand, Wait};
 pub(crate) use options::PageOptions;
 pub(crate) use plans::{PlanAnswer, PlanCommand};
-pub(crate) use queues::{MetricsFormat, OwnThresholds, QueueCommand};
+pub(crate) use queues::{MetricsFormat, OwnThresholds, QueueCommand, RateArgument};
 pub(crate) use table::{Entry, TABLE};
 pub(crate) use views::{AskedKey, HashPart, ScanOptions, ViewCommand};
 pub(crate) use workers::{WORDS_BYTES_MAX, WorkerCommand};

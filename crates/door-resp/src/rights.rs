@@ -72,8 +72,13 @@ impl Need {
                 QueueCommand::Stats { .. }
                 | QueueCommand::Peek { .. }
                 | QueueCommand::Metrics(_)
-                | QueueCommand::Limits => READ,
-                QueueCommand::Threshold { .. } | QueueCommand::Limit { .. } => MANAGE,
+                | QueueCommand::Limits
+                | QueueCommand::Shares => READ,
+                QueueCommand::Threshold { .. }
+                | QueueCommand::Limit { .. }
+                | QueueCommand::TagRate { .. }
+                | QueueCommand::QueueRate { .. }
+                | QueueCommand::Share { .. } => MANAGE,
             },
             Command::Events(command) => match command {
                 EventsCommand::Read(_) | EventsCommand::Range { .. } => READ,
@@ -238,6 +243,11 @@ mod tests {
             ("LIMIT.SET gpu 2", MANAGE),
             ("LIMIT.DELETE gpu", MANAGE),
             ("LIMIT.LIST", READ),
+            ("LIMIT.RATE gpu 10/m", MANAGE),
+            ("QUEUE.RATE default NONE", MANAGE),
+            ("SHARE.SET alice 3", MANAGE),
+            ("SHARE.DELETE alice", MANAGE),
+            ("SHARE.LIST", READ),
             ("JOB.LIST", READ),
             ("JOBS.LIST", READ),
             ("JOBS.SEARCH pending", READ),

@@ -7,11 +7,11 @@
 
 use std::collections::VecDeque;
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tenure_engine::command::Completion;
 use tenure_engine::{
-    After, AfterTask, Blob, Change, Command, Condition, Demand, Engine, Event, Held, NewTask, Notice, Output, Peer, Quantity, Resource, SessionId, Settings, TaskId, Timestamp, WorkerSpec, NewArray,
+    After, AfterTask, Blob, Change, Command, Condition, Demand, Engine, Event, Held, NewTask, Notice, Output, Peer, Quantity, Resource, SessionId, Settings, TaskId, Timestamp, WorkerSpec, NewArray, Name, Rate,
 };
 
 const CYCLES: u64 = 200_000;
@@ -49,6 +49,17 @@ fn main() {
         println!(
             "{size:>12}  {submit:>14.0}  {each:>14.0}  {bytes:>16.0}  ({:.2}x the plain cycle)",
             each / plain
+        );
+    }
+
+    println!("{:>12}  {:>14}  {:>14}  {:>14}", "waiting", "plain ns/task", "shares ns/task", "rates ns/task");
+    for backlog in [10_000, 1_000_000, 10_000_000u64].into_iter().filter(|backlog| *backlog <= largest) {
+        let plain = fair(backlog, 0, false);
+        let (shares, rates) = (fair(backlog, 100, false), fair(backlog, 0, true));
+        println!(
+            "{backlog:>12}  {plain:>14.0}  {shares:>14.0}  {rates:>14.0}  ({:.2}x, {:.2}x)",
+            shares / plain,
+            rates / plain
         );
     }
     println!();
@@ -214,6 +225,52 @@ fn submit_array(engine: &mut Engine, client: &Peer, out: &mut Sink, number: u64,
     engine
         .handle(Timestamp(1), client, Command::SubmitArray(Box::new(array)), out)
         .expect("an array is accepted");
+}
+
+/// A cycle with a backlog behind it, of tasks that carry one of so many share keys, or whose queue and tag have rates.
+/// The rates are never used up: what is measured is the tokens, not the wait for them.
+fn fair(backlog: u64, shares: u64, rated: bool) -> f64 {
+    let mut engine = Engine::new(Settings { ended_kept: 1_000, ..Settings::default() });
+    let mut out = Sink::default();
+    let (client, worker) = (peer(1), peer(2));
+    let keys: Vec<Name> = (0..shares).map(|key| format!("user {key}").into()).collect();
+    let tags: Vec<Name> = if rated { vec!["t".into()] } else { Vec::new() };
+    // A user submits a batch at a time.
+    let batch_of = |first: u64, count: u64| -> Command {
+        let share = keys.get((first / 128 % shares.max(1)) as usize);
+        let one = |number| NewTask { share: share.cloned(), tags: tags.clone(), ..new_task(number) };
+        Command::Submit((first..first + count).map(one).collect())
+    };
+    if rated {
+        let rate = Some(Rate { count: 1_000_000, period: Duration::from_millis(1), burst: 1_000_000 });
+        let of_queue = Command::SetQueueRate { queue: "q".into(), rate };
+        let of_tag = Command::SetTagRate { tag: "t".into(), rate };
+        for set in [of_queue, of_tag] {
+            engine.handle(Timestamp(1), &client, set, &mut out).expect("a rate is set");
+        }
+    }
+    for first in (0..backlog).step_by(128) {
+        let batch = batch_of(first, 128.min(backlog - first));
+        engine.handle(Timestamp(first), &client, batch, &mut out).expect("a submission is answered");
+    }
+    let spec = WorkerSpec::new("w", vec!["q".into()], 256);
+    let now = Timestamp(backlog);
+    engine.handle(now, &worker, Command::Register(Box::new(spec)), &mut out).expect("registered");
+    let start = spent();
+    let mut done = 0;
+    while done < CYCLES {
+        let now = Timestamp(backlog + done);
+        out.sessions.clear();
+        let held: Vec<Held> = out.assigned.drain(..).collect();
+        assert!(!held.is_empty(), "the worker has tasks");
+        let fresh = batch_of(backlog + done, held.len() as u64);
+        done += held.len() as u64;
+        engine.handle(now, &client, fresh, &mut out).expect("a submission is answered");
+        engine.handle(now, &worker, Command::Start(held.clone()), &mut out).expect("started");
+        let completions = held.into_iter().map(|held| Completion { held, result: Blob::EMPTY }).collect();
+        engine.handle(now, &worker, Command::Complete(completions), &mut out).expect("completed");
+    }
+    (spent() - start) as f64 / done as f64
 }
 
 /// One cycle at a time, with many workers of one slot; if they are unlike, each offers something that no other does.

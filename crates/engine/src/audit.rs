@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::arrays::ArrayKey;
+use crate::buckets::BucketOwner;
 use crate::classes::{ClassKey, WorkerRank, offers};
 use crate::demand::Resource;
 use crate::demands::DemandKey;
@@ -16,6 +17,7 @@ use crate::namespaces::NamespaceKey;
 use crate::queues::QueueKey;
 use crate::ranked_list::TaskRank;
 use crate::ready_queues::{ReadyOffer, ReadyQueueKey};
+use crate::shares::ShareKey;
 use crate::state::{StateName, TaskState};
 use crate::state_index::order;
 use crate::stock::Stock;
@@ -74,6 +76,8 @@ impl Engine {
         self.audit_groups();
         self.audit_classes(&expected);
         self.audit_tags(&expected);
+        self.audit_buckets(&mut expected);
+        self.audit_turns();
         self.audit_counts(&expected);
         self.audit_arrays(&expected);
         for (key, worker) in self.workers.iter() {
@@ -113,6 +117,7 @@ impl Engine {
             dirty.ready_queues.is_empty()
                 && dirty.workers.is_empty()
                 && dirty.tags.is_empty()
+                && dirty.buckets.is_empty()
                 && dirty.queues.is_empty(),
             "unsettled"
         );
@@ -341,17 +346,24 @@ impl Engine {
             assert_eq!(expected.terms.get(&key), Some(&count), "users of {key:?}");
             *users.entry(self.terms.ready_queue(key)).or_default() += 1;
         }
+        for parent in self.ready_queues.iter().filter_map(|(_, child)| child.parent) {
+            *users.entry(parent).or_default() += 1;
+        }
         for (key, ready_queue) in self.ready_queues.iter() {
             assert_eq!(Some(&ready_queue.users()), users.get(&key), "sets of terms that lead to {key:?}");
             let waiting: Vec<Slot> = ready_queue.ranked.iter_after(None, |slot| self.rank_of(slot)).collect();
             let ready = expected.waiting.get(&key).into_iter().flatten().map(|(_, slot)| *slot);
             assert_eq!(waiting, ready.collect::<Vec<_>>(), "the ranked list of {key:?}");
-            let first =
-                ready_queue.ranked.first().filter(|_| !self.queues.at(ready_queue.queue).setting.paused);
+            let is_offered =
+                ready_queue.parent.is_some() || !self.queues.at(ready_queue.queue).setting.paused;
+            let first = self.first_of(key).filter(|_| is_offered);
             match (first, ready_queue.offer) {
                 (None, offer) => assert_eq!(offer, ReadyOffer::Hidden, "{key:?}"),
-                (Some(first), ReadyOffer::Listed(rank) | ReadyOffer::Parked(_, rank)) => {
-                    assert_eq!(rank, self.rank_of(first), "{key:?}");
+                (
+                    Some((first, _)),
+                    ReadyOffer::Listed(rank) | ReadyOffer::Parked(_, rank) | ReadyOffer::Throttled(_, rank),
+                ) => {
+                    assert_eq!(rank, first, "{key:?}");
                 }
                 (Some(_), ReadyOffer::Hidden) => panic!("{key:?} has work and hides it"),
             }
@@ -370,13 +382,27 @@ impl Engine {
         for (key, group) in self.groups.iter() {
             assert!(!group.ready_queues.is_empty(), "{key:?} is not empty");
             assert!(self.queues.at(group.queue).groups.contains(&key), "{key:?} is one of its queue");
-            let listed = group.ready_queues.iter().filter_map(|ready_queue| {
-                match self.ready_queues.at(*ready_queue).offer {
-                    ReadyOffer::Listed(rank) => Some((rank, *ready_queue)),
-                    ReadyOffer::Hidden | ReadyOffer::Parked(..) => None,
+            let listed = group.ready_queues.iter().filter_map(|key| {
+                let ready_queue = self.ready_queues.at(*key);
+                match ready_queue.offer {
+                    ReadyOffer::Listed(rank) => Some((ready_queue.parent, (rank, *key))),
+                    ReadyOffer::Hidden | ReadyOffer::Parked(..) | ReadyOffer::Throttled(..) => None,
                 }
             });
-            assert_eq!(group.open, listed.collect::<BTreeSet<_>>(), "open on {key:?}");
+            let mut by_parent: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+            for (parent, entry) in listed {
+                by_parent.entry(parent).or_default().insert(entry);
+            }
+            assert_eq!(group.open, by_parent.remove(&None).unwrap_or_default(), "open on {key:?}");
+            for ready_queue in &group.ready_queues {
+                let children = by_parent.remove(&Some(*ready_queue)).unwrap_or_default();
+                assert_eq!(
+                    self.ready_queues.at(*ready_queue).children,
+                    children,
+                    "children of {ready_queue:?}"
+                );
+            }
+            assert!(by_parent.is_empty(), "the parents of {key:?} are there");
             for class in &self.queues.at(group.queue).classes {
                 let can = offers(&self.classes.at(*class).spec.capabilities, &group.needs);
                 assert_eq!(can, group.classes.contains(class), "{key:?} and {class:?}");
@@ -425,7 +451,7 @@ impl Engine {
             let ready_queues =
                 self.ready_queues.iter().filter(|(_, ready_queue)| ready_queue.tags.contains(&key)).count();
             assert_eq!(tag.ready_queues() as usize, ready_queues, "ready queues of {}", tag.name);
-            assert!(ready_queues > 0 || tag.limit.is_some(), "no queue uses {}", tag.name);
+            assert!(ready_queues > 0 || tag.is_set(), "no queue uses {}", tag.name);
         }
     }
 
@@ -448,6 +474,66 @@ impl Engine {
             assert_eq!(self.edges.dependents(awaited).count(), waiting, "tasks that wait for array {id}");
         }
         assert_eq!(expected.arrays.len(), self.arrays.len(), "arrays of elements");
+    }
+
+    fn audit_buckets(&self, expected: &mut Expected) {
+        for (key, bucket) in self.buckets.iter() {
+            let (rate, of_owner) = match bucket.owner {
+                BucketOwner::Tag(tag) => (self.tags.at(tag).rate, self.tags.at(tag).bucket),
+                BucketOwner::Queue(queue) => {
+                    (self.queues.at(queue).setting.rate, self.queues.at(queue).bucket)
+                }
+            };
+            assert!(rate.is_some(), "{key:?} has a rate");
+            assert_eq!(of_owner, Some(key), "the owner of {key:?}");
+            let parked = self.ready_queues.iter().filter_map(|(ready_queue, entry)| match entry.offer {
+                ReadyOffer::Throttled(parked, rank) if parked == key => Some((rank, ready_queue)),
+                _ => None,
+            });
+            assert_eq!(bucket.parked, parked.collect::<BTreeSet<_>>(), "parked at {key:?}");
+            assert!(
+                bucket.parked.is_empty() || bucket.wakes_at != Timestamp::NEVER,
+                "ready queues that wait at {key:?} are woken"
+            );
+            expected.arm(bucket.wakes_at, Timer::Token(key));
+        }
+        let rates = self.tags.iter().filter(|tag| tag.rate.is_some()).count()
+            + self.queues.iter().filter(|queue| queue.setting.rate.is_some()).count();
+        assert_eq!(self.buckets.iter().count(), rates, "a bucket for each rate");
+    }
+
+    fn audit_turns(&self) {
+        let mut users: BTreeMap<ShareKey, u32> = BTreeMap::new();
+        for key in self.queues.keys() {
+            let queue = self.queues.at(key);
+            let mut flows: BTreeMap<Option<ShareKey>, (u64, BTreeSet<ReadyQueueKey>)> = BTreeMap::new();
+            for group in &queue.groups {
+                for ready_queue in &self.groups.at(*group).ready_queues {
+                    let entry = self.ready_queues.at(*ready_queue);
+                    let (ready, ready_queues) = flows.entry(entry.share).or_default();
+                    *ready += entry.ranked.len() as u64;
+                    ready_queues.insert(*ready_queue);
+                }
+            }
+            let Some(turns) = &queue.turns else {
+                assert!(flows.keys().all(Option::is_none), "{} has no turns", queue.setting.queue);
+                continue;
+            };
+            assert!(flows.keys().any(Option::is_some), "{} needs no turns", queue.setting.queue);
+            for (share, flow) in turns.flows() {
+                let (ready, ready_queues) = flows.remove(&share).unwrap_or_default();
+                assert_eq!((flow.ready, &flow.ready_queues), (ready, &ready_queues), "the flow of {share:?}");
+                if let Some(share) = share {
+                    *users.entry(share).or_default() += 1;
+                }
+            }
+            assert!(flows.is_empty(), "every key takes turns");
+        }
+        for (key, share) in self.shares.iter() {
+            assert_eq!(share.users(), users.remove(&key).unwrap_or_default(), "queues of {}", share.name);
+            assert!(share.users() > 0 || share.weight.is_some(), "no queue uses {}", share.name);
+        }
+        assert!(users.is_empty(), "every key is known");
     }
 
     fn audit_counts(&self, expected: &Expected) {

@@ -12,6 +12,7 @@ use crate::dependency::{After, DependencyInfo, OnBroken, WaitOn};
 pub use crate::gauges::{Gauges, QueueGauge};
 use crate::id::{SessionId, TaskId};
 use crate::name::Name;
+use crate::rate::Rate;
 pub use crate::registration::{OnClose, Unnamed, WorkerAbout, WorkerSpec, WorkerStats};
 use crate::schedule::{NewSchedule, ScheduleInfo};
 use crate::state::{StateName, TaskState, Wanted};
@@ -68,6 +69,20 @@ pub enum Command {
     SetLimit {
         tag: Name,
         limit: Option<u32>,
+    },
+    /// `None` removes the rate.
+    SetTagRate {
+        tag: Name,
+        rate: Option<Rate>,
+    },
+    SetQueueRate {
+        queue: Name,
+        rate: Option<Rate>,
+    },
+    /// `None` resets the key to the default weight.
+    SetShare {
+        share: Name,
+        weight: Option<u32>,
     },
     PauseQueue {
         queue: Name,
@@ -170,6 +185,8 @@ pub struct NewTask {
     pub needs: Vec<Name>,
     pub tags: Vec<Name>,
     pub demand: Demand,
+    /// With whom the task takes turns: a user, a project.
+    pub share: Option<Name>,
     pub parent: Option<TaskId>,
     /// The tasks that have to end before this one may run.
     pub after: Vec<After>,
@@ -207,6 +224,7 @@ impl NewTask {
             needs: Vec::new(),
             tags: Vec::new(),
             demand: Demand::default(),
+            share: None,
             parent: None,
             after: Vec::new(),
             on_broken: OnBroken::default(),
@@ -326,6 +344,7 @@ pub enum Query {
     Schedule {
         schedule: Name,
     },
+    Shares,
     Counts,
     Array {
         array: TaskId,
@@ -389,6 +408,7 @@ pub enum Answer {
     Workers(Vec<WorkerInfo>),
     Limits(Vec<LimitInfo>),
     Schedules(Vec<ScheduleInfo>),
+    Shares(Vec<ShareInfo>),
     Counts(Box<Counts>),
     Array(Box<ArrayInfo>),
     Arrays {
@@ -436,6 +456,7 @@ pub struct QueueInfo {
     /// The thresholds in force: the queue's own, else the broker's defaults.
     pub thresholds: Thresholds,
     pub passed: Passed,
+    pub rate: Option<Rate>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -503,6 +524,16 @@ pub struct LimitInfo {
     pub tag: Name,
     pub limit: Option<u32>,
     pub in_use: u32,
+    pub rate: Option<Rate>,
+}
+
+/// A share key that has tasks or a weight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShareInfo {
+    pub share: Name,
+    pub weight: u32,
+    /// How many of its tasks are ready.
+    pub ready: u64,
 }
 
 /// Counts that the engine keeps up to date with every change.

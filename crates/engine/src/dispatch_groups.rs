@@ -9,8 +9,8 @@ use crate::classes::ClassKey;
 use crate::demands::DemandKey;
 use crate::id::WorkerKey;
 use crate::name::Name;
+use crate::offer_rank::OfferRank;
 use crate::queues::QueueKey;
-use crate::ranked_list::TaskRank;
 use crate::ready_queues::ReadyQueueKey;
 use crate::slab::Slab;
 
@@ -26,7 +26,7 @@ pub(crate) struct DispatchGroup {
     pub(crate) demand: Option<DemandKey>,
     pub(crate) ready_queues: BTreeSet<ReadyQueueKey>,
     /// Ready queues with unblocked tasks, the most urgent first.
-    pub(crate) open: BTreeSet<(TaskRank, ReadyQueueKey)>,
+    pub(crate) open: BTreeSet<(OfferRank, ReadyQueueKey)>,
     /// The worker classes that can take these tasks.
     pub(crate) classes: Vec<ClassKey>,
     /// The worker that makes room for its first task.

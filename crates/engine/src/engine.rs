@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::array::ArrayRecord;
 use crate::arrays::{ArrayKey, Arrays};
 use crate::blob::{Blob, Which};
+use crate::buckets::{BucketKey, Buckets};
 use crate::classes::Classes;
 use crate::command::{Command, Held, Peer, Reply};
 use crate::demands::Demands;
@@ -20,10 +21,11 @@ use crate::namespaces::Namespaces;
 use crate::queues::{QueueKey, Queues};
 use crate::ranked_list::TaskRank;
 use crate::ready_queues::{ReadyQueueKey, ReadyQueues};
-use crate::record::{Change, LimitSetting, Output, QueueSetting, StateChange, WorkerHealth};
+use crate::record::{Change, LimitSetting, Output, QueueSetting, ShareSetting, StateChange, WorkerHealth};
 use crate::refusal::Refusal;
 use crate::schedules::Schedules;
 use crate::settings::Settings;
+use crate::shares::Shares;
 use crate::state::{StateName, TaskState, Wanted};
 use crate::state_index::StateIndex;
 use crate::tags::{TagKey, Tags};
@@ -47,6 +49,8 @@ pub struct Engine {
     pub(crate) ready_queues: ReadyQueues,
     pub(crate) classes: Classes,
     pub(crate) tags: Tags,
+    pub(crate) buckets: Buckets,
+    pub(crate) shares: Shares,
     pub(crate) workers: Workers,
     pub(crate) state_index: StateIndex,
     pub(crate) timers: Timers,
@@ -77,6 +81,7 @@ pub(crate) struct Dirty {
     pub(crate) ready_queues: Vec<ReadyQueueKey>,
     pub(crate) workers: Vec<WorkerKey>,
     pub(crate) tags: Vec<TagKey>,
+    pub(crate) buckets: Vec<BucketKey>,
     /// Queues whose backlog may have changed, for `check_backlogs`.
     pub(crate) queues: Vec<QueueKey>,
 }
@@ -95,6 +100,8 @@ impl Engine {
             ready_queues: ReadyQueues::default(),
             classes: Classes::default(),
             tags: Tags::default(),
+            buckets: Buckets::default(),
+            shares: Shares::default(),
             workers: Workers::default(),
             state_index: StateIndex::default(),
             timers: Timers::default(),
@@ -209,15 +216,31 @@ impl Engine {
             see(Change::Worker(&worker.health));
         }
         let is_remembered = |setting: &QueueSetting| {
-            setting.paused || setting.ever_served || setting.thresholds.is_some() || setting.passed.any()
+            setting.paused
+                || setting.ever_served
+                || setting.thresholds.is_some()
+                || setting.passed.any()
+                || setting.rate.is_some()
         };
         for queue in self.queues.iter().filter(|queue| is_remembered(&queue.setting)) {
             see(Change::Queue(&queue.setting));
         }
-        for tag in self.tags.iter().filter(|tag| tag.limit.is_some()) {
-            let setting =
-                LimitSetting { namespace: tag.namespace.clone(), tag: tag.name.clone(), limit: tag.limit };
+        for tag in self.tags.iter().filter(|tag| tag.is_set()) {
+            let setting = LimitSetting {
+                namespace: tag.namespace.clone(),
+                tag: tag.name.clone(),
+                limit: tag.limit,
+                rate: tag.rate,
+            };
             see(Change::Limit(&setting));
+        }
+        for (_, share) in self.shares.iter().filter(|(_, share)| share.weight.is_some()) {
+            let setting = ShareSetting {
+                namespace: share.namespace.clone(),
+                share: share.name.clone(),
+                weight: share.weight,
+            };
+            see(Change::Share(&setting));
         }
         for (_, entry) in self.schedules.iter() {
             see(Change::Schedule { schedule: &entry.schedule, progress: &entry.progress });
@@ -325,7 +348,10 @@ impl Engine {
                 let tasks = &self.tasks;
                 let ready_queue = self.ready_queues.at_mut(key);
                 ready_queue.ranked.remove(slot, |other| rank(tasks.at(other), aging));
-                let queue = ready_queue.queue;
+                let (queue, share) = (ready_queue.queue, ready_queue.share);
+                if let Some(turns) = &mut self.queues.at_mut(queue).turns {
+                    turns.note_not_ready(share);
+                }
                 self.reindex_ready_queue(key);
                 self.note_not_waiting(queue, slot);
             }
@@ -368,7 +394,10 @@ impl Engine {
                 let tasks = &self.tasks;
                 let ready_queue = self.ready_queues.at_mut(key);
                 ready_queue.ranked.insert(slot, |other| rank(tasks.at(other), aging));
-                let queue = ready_queue.queue;
+                let (queue, share) = (ready_queue.queue, ready_queue.share);
+                if let Some(turns) = &mut self.queues.at_mut(queue).turns {
+                    turns.note_ready(share);
+                }
                 self.note_waiting(queue, slot);
                 if self.dirty.ready_queues.last() != Some(&key) {
                     self.dirty.ready_queues.push(key);
@@ -610,6 +639,8 @@ impl Engine {
             tags.push(self.tags.open_array(&terms.namespace, array.id));
         }
         let ready_queue = self.open_ready_queue(queue, &terms.needs, tags);
+        let share = terms.share.as_ref().map(|share| self.shares.open(&terms.namespace, share));
+        let ready_queue = self.open_ready_queue(queue, &terms.needs, tags, share);
         self.ready_queues.retain(ready_queue);
         self.terms.insert(terms, queue, ready_queue, array)
     }
@@ -638,6 +669,7 @@ pub(crate) fn still_holds(tasks: &Tasks, at: Timestamp, timer: Timer) -> bool {
         | Timer::Quarantine(_)
         | Timer::Backlog(_)
         | Timer::Schedule(_) => true,
+        | Timer::Token(_) => true,
     }
 }
 

@@ -8,6 +8,7 @@ use crate::blob::Blob;
 use crate::id::TaskId;
 use crate::name::Name;
 use crate::schedule::SkipReason;
+use crate::rate::Rate;
 use crate::state::Wanted;
 use crate::terms::Terms;
 use crate::time::Timestamp;
@@ -30,6 +31,7 @@ pub enum EventSubject {
     Tag { namespace: Name, tag: Name },
     Schedule { namespace: Name, schedule: Name },
     Array { id: TaskId, namespace: Name, queue: Name, submitter: Name, name: Option<Name> },
+    Share { namespace: Name, share: Name },
 }
 
 /// What happened.
@@ -175,6 +177,10 @@ pub enum EventData {
         age: Option<Duration>,
     },
 
+    QueueRateSet {
+        rate: Option<Rate>,
+    },
+
     // About a tag.
     LimitSet {
         limit: Option<u32>,
@@ -210,6 +216,14 @@ pub enum EventData {
     },
     ArrayLimitSet {
         limit: Option<u32>,
+    },
+    RateSet {
+        rate: Option<Rate>,
+    },
+
+    // About a share key.
+    ShareSet {
+        weight: Option<u32>,
     },
 }
 
@@ -315,6 +329,7 @@ impl EventData {
             EventData::QueueBacklog { .. } => "queue-backlog",
             EventData::QueueBacklogCleared { .. } => "queue-backlog-cleared",
             EventData::QueueThresholdsSet { .. } => "queue-thresholds-set",
+            EventData::QueueRateSet { .. } => "queue-rate-set",
             EventData::LimitSet { .. } => "limit-set",
             EventData::ScheduleSet => "schedule-set",
             EventData::ScheduleFired { .. } => "schedule-fired",
@@ -325,6 +340,8 @@ impl EventData {
             EventData::ArraySubmitted { .. } => "array-submitted",
             EventData::ArrayEnded { .. } => "array-ended",
             EventData::ArrayLimitSet { .. } => "array-limit-set",
+            EventData::RateSet { .. } => "rate-set",
+            EventData::ShareSet { .. } => "share-set",
         }
     }
 
@@ -348,6 +365,7 @@ impl Event {
             | EventSubject::Tag { namespace, .. }
             | EventSubject::Schedule { namespace, .. } => namespace,
             | EventSubject::Array { namespace, .. } => namespace,
+            | EventSubject::Share { namespace, .. } => namespace,
         }
     }
 

@@ -31,6 +31,13 @@ pub const CRASHED_ON_MAX: usize = 8;
 pub const LIMITED_TAGS_MAX: usize = 100_000;
 /// The longest `tracestate`.
 pub const TRACESTATE_BYTES_MAX: usize = 512;
+/// How many share keys may have a weight, and the largest weight.
+pub const SHARES_MAX: usize = 100_000;
+pub const WEIGHT_MAX: u32 = 1_000;
+/// The most tasks that a rate may name for one period, the longest period, and the largest burst.
+pub const RATE_COUNT_MAX: u32 = 1_000_000;
+pub const RATE_PERIOD_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+pub const BURST_MAX: u32 = 1_000_000;
 /// The longest reason that goes with a cancellation, a pause or a task given back.
 pub const REASON_BYTES_MAX: usize = 4 * 1024;
 /// The largest description of a worker, in its registration and in each heartbeat.

@@ -13,30 +13,38 @@ use crate::name::Name;
 use crate::queues::QueueKey;
 use crate::ready_queues::{ReadyOffer, ReadyQueueKey};
 use crate::record::{Change, Output};
+use crate::shares::ShareKey;
 use crate::tags::TagKey;
 use crate::time::Timestamp;
 
 impl Engine {
     /// The ready queue for tasks of this queue with these needs, this demand and these tags.
+    /// The ready queue for tasks of this queue with these needs, tags and share key.
     pub(crate) fn open_ready_queue(
         &mut self,
         queue: QueueKey,
         needs: &[Name],
         demand: &Demand,
         tags: Vec<TagKey>,
+        share: Option<ShareKey>,
     ) -> ReadyQueueKey {
         let group = match self.find_group(queue, needs, demand) {
             Some(group) => group,
             None => self.open_group(queue, needs, demand),
         };
-        if let Some(ready_queue) = self.ready_queues.find(group, &tags) {
+        if let Some(ready_queue) = self.ready_queues.find(group, &tags, share) {
             return ready_queue;
+        }
+        let of_share = share.map(|share| (share, self.open_ready_queue(queue, needs, tags.clone(), None)));
+        if let Some((_, parent)) = of_share {
+            self.ready_queues.retain(parent);
         }
         for tag in &tags {
             self.tags.retain(*tag);
         }
-        let key = self.ready_queues.insert(group, queue, tags);
+        let key = self.ready_queues.insert(group, queue, tags, of_share);
         self.groups.at_mut(group).ready_queues.insert(key);
+        self.join_turns(queue, key);
         key
     }
 
@@ -65,20 +73,25 @@ impl Engine {
         key
     }
 
-    /// Drops one set of terms that uses this ready queue.
+    /// Drops one set of terms, or one child, that uses this ready queue.
     pub(crate) fn release_ready_queue(&mut self, key: ReadyQueueKey) {
         // A ready queue is empty when it loses its last user, and an empty one is hidden, so there is no
         // offer to remove.
         let Some(ready_queue) = self.ready_queues.release(key) else { return };
         assert_eq!(
-            (ready_queue.ranked.len(), ready_queue.offer),
-            (0, ReadyOffer::Hidden),
+            (ready_queue.ranked.len(), ready_queue.children.len(), ready_queue.offer),
+            (0, 0, ReadyOffer::Hidden),
             "a ready queue with tasks has terms that lead to it"
         );
         for tag in ready_queue.tags {
             self.tags.release(tag);
         }
         self.groups.at_mut(ready_queue.group).ready_queues.remove(&key);
+        self.leave_turns(ready_queue.queue, ready_queue.share, key);
+        if let Some(parent) = ready_queue.parent {
+            self.release_ready_queue(parent);
+            return;
+        }
         if self.groups.at(ready_queue.group).ready_queues.is_empty() {
             self.close_group(ready_queue.group);
         }

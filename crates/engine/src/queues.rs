@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::backlog::Passed;
+use crate::buckets::BucketKey;
 use crate::classes::ClassKey;
 use crate::dispatch_groups::GroupKey;
 use crate::name::Name;
@@ -12,6 +13,7 @@ use crate::record::QueueSetting;
 use crate::slab::Slab;
 use crate::state::StateName;
 use crate::time::Timestamp;
+use crate::turns::Turns;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct QueueKey(pub(crate) u32);
@@ -32,6 +34,10 @@ pub(crate) struct Queue {
     pub(crate) look_at: Timestamp,
     /// Marked for a backlog check before the command ends.
     pub(crate) is_dirty: bool,
+    /// The tokens of the queue's rate.
+    pub(crate) bucket: Option<BucketKey>,
+    /// Whose turn it is. `None` while no task of the queue has a share key.
+    pub(crate) turns: Option<Box<Turns>>,
 }
 
 impl Queue {
@@ -76,6 +82,7 @@ impl Queues {
             unserved_since: None,
             thresholds: None,
             passed: Passed::default(),
+            rate: None,
         };
         let key = QueueKey(self.slab.insert(Queue {
             setting,
@@ -87,6 +94,8 @@ impl Queues {
             waiting: RankedList::default(),
             look_at: Timestamp::NEVER,
             is_dirty: false,
+            bucket: None,
+            turns: None,
         }));
         self.by_name.insert((namespace.clone(), queue.clone()), key);
         if self.of_namespace.len() <= namespace_key.place() {
@@ -96,7 +105,8 @@ impl Queues {
         key
     }
 
-    /// Removes a queue that no task uses, no worker serves and no client has paused or given thresholds.
+    /// Removes a queue that no task uses, no worker serves and no client has paused or given
+    /// thresholds or a rate.
     /// Returns whether it did. A queue that was once served is kept while there is room, to remember that it
     /// was.
     pub(crate) fn close_if_unused(&mut self, key: QueueKey, queues_max: usize) -> bool {
@@ -106,6 +116,7 @@ impl Queues {
             && queue.classes.is_empty()
             && !queue.setting.paused
             && queue.setting.thresholds.is_none()
+            && queue.setting.rate.is_none()
             && !queue.setting.passed.any()
             && (!queue.setting.ever_served || is_crowded)
         {

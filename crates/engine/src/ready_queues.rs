@@ -1,13 +1,20 @@
 //! Ready queues: ready tasks that the same workers can take and the same tags limit wait in one ready queue.
 //!
 //! All tasks of a ready queue have the same queue, needs and tags. So only its first task needs to be
-//! examined, and a ready queue that a tag blocks does not block another.
+//! examined, and a ready queue that a tag or a rate blocks does not block another.
+//!
+//! Tasks with a share key wait in a ready queue of their key, the child of the ready queue of the tasks
+//! without one. The parent is offered to workers, with the first task of whose turn it is. So a tag with a
+//! thousand users is no more work than a tag with one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::buckets::BucketKey;
 use crate::dispatch_groups::GroupKey;
+use crate::offer_rank::OfferRank;
 use crate::queues::QueueKey;
-use crate::ranked_list::{RankedList, TaskRank};
+use crate::ranked_list::RankedList;
+use crate::shares::ShareKey;
 use crate::slab::Slab;
 use crate::tags::TagKey;
 
@@ -19,9 +26,14 @@ pub(crate) struct ReadyQueue {
     pub(crate) group: GroupKey,
     pub(crate) queue: QueueKey,
     pub(crate) tags: Vec<TagKey>,
+    pub(crate) share: Option<ShareKey>,
+    /// The ready queue that offers these tasks, if they have a share key.
+    pub(crate) parent: Option<ReadyQueueKey>,
+    /// The children that have tasks, by whose turn it is.
+    pub(crate) children: BTreeSet<(OfferRank, ReadyQueueKey)>,
     pub(crate) ranked: RankedList,
     pub(crate) offer: ReadyOffer,
-    /// The sets of terms that use this ready queue.
+    /// The sets of terms and the children that use this ready queue.
     users: u32,
 }
 
@@ -30,16 +42,18 @@ pub(crate) struct ReadyQueue {
 pub(crate) enum ReadyOffer {
     /// Empty, or the queue is paused.
     Hidden,
-    /// Listed in its dispatch group under this rank.
-    Listed(TaskRank),
+    /// Listed in its dispatch group, or in its parent, under this rank.
+    Listed(OfferRank),
     /// Waits for a tag under this rank.
-    Parked(TagKey, TaskRank),
+    Parked(TagKey, OfferRank),
+    /// Waits for a token under this rank.
+    Throttled(BucketKey, OfferRank),
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct ReadyQueues {
     slab: Slab<ReadyQueue>,
-    by_spec: BTreeMap<(GroupKey, Vec<TagKey>), ReadyQueueKey>,
+    by_spec: BTreeMap<(GroupKey, Vec<TagKey>, Option<ShareKey>), ReadyQueueKey>,
 }
 
 impl ReadyQueue {
@@ -49,14 +63,36 @@ impl ReadyQueue {
 }
 
 impl ReadyQueues {
-    pub(crate) fn find(&self, group: GroupKey, tags: &[TagKey]) -> Option<ReadyQueueKey> {
-        self.by_spec.get(&(group, tags.to_vec())).copied()
+    pub(crate) fn find(
+        &self,
+        group: GroupKey,
+        tags: &[TagKey],
+        share: Option<ShareKey>,
+    ) -> Option<ReadyQueueKey> {
+        self.by_spec.get(&(group, tags.to_vec(), share)).copied()
     }
 
-    pub(crate) fn insert(&mut self, group: GroupKey, queue: QueueKey, tags: Vec<TagKey>) -> ReadyQueueKey {
-        let spec = (group, tags.clone());
-        let ranked = RankedList::default();
-        let ready_queue = ReadyQueue { group, queue, tags, ranked, offer: ReadyOffer::Hidden, users: 0 };
+    /// Adds a ready queue, with its parent if it is one of a share key.
+    pub(crate) fn insert(
+        &mut self,
+        group: GroupKey,
+        queue: QueueKey,
+        tags: Vec<TagKey>,
+        of_share: Option<(ShareKey, ReadyQueueKey)>,
+    ) -> ReadyQueueKey {
+        let share = of_share.map(|(share, _)| share);
+        let spec = (group, tags.clone(), share);
+        let ready_queue = ReadyQueue {
+            group,
+            queue,
+            tags,
+            share,
+            parent: of_share.map(|(_, parent)| parent),
+            children: BTreeSet::new(),
+            ranked: RankedList::default(),
+            offer: ReadyOffer::Hidden,
+            users: 0,
+        };
         let key = ReadyQueueKey(self.slab.insert(ready_queue));
         self.by_spec.insert(spec, key);
         key
@@ -74,7 +110,7 @@ impl ReadyQueues {
             return None;
         }
         let ready_queue = self.slab.remove(key.0);
-        self.by_spec.remove(&(ready_queue.group, ready_queue.tags.clone()));
+        self.by_spec.remove(&(ready_queue.group, ready_queue.tags.clone(), ready_queue.share));
         Some(ready_queue)
     }
 

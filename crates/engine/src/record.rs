@@ -13,6 +13,7 @@ use crate::id::{SessionId, TaskId};
 use crate::name::Name;
 use crate::notice::Notice;
 use crate::schedule::{ScheduleProgress, ScheduleSetting};
+use crate::rate::Rate;
 use crate::state::TaskState;
 use crate::task::Task;
 use crate::terms::Terms;
@@ -38,6 +39,7 @@ pub enum Change<'a> {
     /// A schedule has come further. Its body and terms are not written again.
     ScheduleProgress(&'a ScheduleProgress),
     Array(&'a ArrayRecord),
+    Share(&'a ShareSetting),
     /// An event without a change of state.
     Nothing,
 }
@@ -70,6 +72,7 @@ pub struct QueueSetting {
     pub thresholds: Option<Thresholds>,
     /// The backlogs that were announced and are not cleared yet.
     pub passed: Passed,
+    pub rate: Option<Rate>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +80,15 @@ pub struct LimitSetting {
     pub namespace: Name,
     pub tag: Name,
     pub limit: Option<u32>,
+    pub rate: Option<Rate>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShareSetting {
+    pub namespace: Name,
+    pub share: Name,
+    /// `None`: the default weight.
+    pub weight: Option<u32>,
 }
 
 /// A change of a task's state, for statistics.

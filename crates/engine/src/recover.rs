@@ -18,7 +18,7 @@ use crate::event::LostReason;
 use crate::id::{Slot, TaskId, WorkerKey};
 use crate::name::Name;
 use crate::ranked_list::TaskRank;
-use crate::record::{LimitSetting, Output, QueueSetting, WorkerHealth};
+use crate::record::{LimitSetting, Output, QueueSetting, WorkerHealth, ShareSetting};
 use crate::schedule::{ScheduleProgress, ScheduleSetting};
 use crate::schedules::ScheduleEntry;
 use crate::settings::Settings;
@@ -163,7 +163,8 @@ impl Restore {
 
     pub fn limit(&mut self, setting: &LimitSetting) {
         let key = self.engine.tags.open(&setting.namespace, &setting.tag);
-        self.engine.tags.at_mut(key).limit = setting.limit;
+        let tag = self.engine.tags.at_mut(key);
+        (tag.limit, tag.rate) = (setting.limit, setting.rate);
         self.engine.tags.close_if_unused(key);
     }
 
@@ -208,6 +209,11 @@ impl Restore {
         }
     }
 
+    pub fn share(&mut self, setting: &ShareSetting) {
+        let key = self.engine.shares.open(&setting.namespace, &setting.share);
+        self.engine.shares.set_weight(key, setting.weight);
+    }
+
     /// Notes the number of a stored event. The next event gets a number higher than all of them.
     pub fn event(&mut self, seq: u64) {
         self.engine.next_event = self.engine.next_event.max(seq + 1);
@@ -250,6 +256,7 @@ impl Restore {
             engine.terms.retain(key);
             engine.release_terms(key);
         }
+        engine.restore_buckets(now);
         engine.close_service(now);
         engine.remove_unused_entries();
         engine.settle(now, &mut DiscardOutput);

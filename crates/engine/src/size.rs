@@ -33,6 +33,7 @@ impl Answer {
             Answer::Queues(queues) => queues.iter().map(|queue| NUMBERS + text(&queue.queue)).sum(),
             Answer::Limits(limits) => limits.iter().map(|limit| TEXT + text(&limit.tag)).sum(),
             Answer::Schedules(schedules) => schedules.iter().map(ScheduleInfo::size).sum(),
+            Answer::Shares(shares) => shares.iter().map(|share| 3 * TEXT + text(&share.share)).sum(),
             Answer::Counts(_) => NUMBERS,
             Answer::Array(array) => array.size(),
             Answer::Arrays { arrays, .. } => arrays.iter().map(ArrayInfo::size).sum(),
@@ -126,6 +127,7 @@ impl Terms {
             + names(&self.needs)
             + names(&self.tags)
             + self.demand.resources.iter().map(|resource| TEXT + text(&resource.name)).sum::<usize>()
+            + optional(self.share.as_deref())
     }
 }
 
@@ -168,6 +170,7 @@ impl Event {
             EventSubject::Array { id: _, namespace, queue, submitter, name } => {
                 text(namespace) + text(queue) + text(submitter) + optional(name.as_deref())
             }
+            | EventSubject::Share { namespace, share: name } => text(namespace) + text(name),
         };
         let kind = match &self.kind {
             EventData::Submitted { unserved } => unserved.as_ref().map_or(0, Why::size),
@@ -216,10 +219,13 @@ impl Event {
             | EventData::ScheduleSkipped { .. }
             | EventData::SchedulePaused
             | EventData::ScheduleResumed
-            | EventData::ScheduleRemoved => 0,
+            | EventData::ScheduleRemoved
             | EventData::ArraySubmitted { .. }
             | EventData::ArrayEnded { .. }
-            | EventData::ArrayLimitSet { .. } => 0,
+            | EventData::ArrayLimitSet { .. }
+            | EventData::QueueRateSet { .. }
+            | EventData::RateSet { .. }
+            | EventData::ShareSet { .. } => 0,
         };
         NUMBERS + about + kind
     }

@@ -1,10 +1,13 @@
-//! Tags and their limits: how many tasks of a tag may be held at once, across the whole broker.
+//! Tags and their limits: how many tasks of a tag may be held at once, across the whole broker, and at which
+//! rate they are handed out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::id::{Slot, TaskId};
+use crate::buckets::BucketKey;
 use crate::name::Name;
-use crate::ranked_list::TaskRank;
+use crate::offer_rank::OfferRank;
+use crate::rate::Rate;
 use crate::ready_queues::ReadyQueueKey;
 use crate::slab::Slab;
 
@@ -19,17 +22,25 @@ pub(crate) struct Tag {
     pub(crate) array: Option<TaskId>,
     pub(crate) limit: Option<u32>,
     pub(crate) in_use: u32,
+    pub(crate) rate: Option<Rate>,
+    /// The tokens of the rate.
+    pub(crate) bucket: Option<BucketKey>,
     /// Ready queues that wait for this tag, by the rank of their first task. While there are any, the tag has
     /// no room.
     pub(crate) parked: BTreeSet<(TaskRank, ReadyQueueKey)>,
     /// Suspended tasks that could continue, but for this tag.
     pub(crate) continuing: BTreeSet<(TaskRank, Slot)>,
+    pub(crate) parked: BTreeSet<(OfferRank, ReadyQueueKey)>,
     ready_queues: u32,
 }
 
 impl Tag {
     pub(crate) fn has_room(&self) -> bool {
         self.limit.is_none_or(|limit| self.in_use < limit)
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.limit.is_some() || self.rate.is_some()
     }
 
     pub(crate) fn ready_queues(&self) -> u32 {
@@ -77,6 +88,8 @@ impl Tags {
             array,
             limit: None,
             in_use: 0,
+            rate: None,
+            bucket: None,
             parked: BTreeSet::new(),
             continuing: BTreeSet::new(),
             ready_queues: 0,
@@ -91,7 +104,7 @@ impl Tags {
         self.at_mut(key).ready_queues += 1;
     }
 
-    /// Drops one ready queue. A tag without ready queues and without a limit is removed.
+    /// Drops one ready queue. A tag without ready queues, limit and rate is removed.
     pub(crate) fn release(&mut self, key: TagKey) {
         self.at_mut(key).ready_queues -= 1;
         self.close_if_unused(key);
@@ -99,7 +112,7 @@ impl Tags {
 
     pub(crate) fn close_if_unused(&mut self, key: TagKey) {
         let tag = self.at(key);
-        if tag.ready_queues == 0 && tag.limit.is_none() && tag.in_use == 0 {
+        if tag.ready_queues == 0 && !tag.is_set() && tag.in_use == 0 {
             let tag = self.slab.remove(key.0);
             self.of_arrays -= usize::from(tag.array.is_some());
             self.by_name.remove(&(tag.namespace, tag.name));

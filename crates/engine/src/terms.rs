@@ -90,6 +90,9 @@ pub struct Terms {
     pub demand: Demand,
     /// The array of which the task is an element.
     pub array: Option<ArrayTerms>,
+    /// With whom the tasks take turns in their queue: a user, a project. Tasks without a key take turns as if
+    /// they had one of their own.
+    pub share: Option<Name>,
 }
 
 impl Terms {
@@ -113,6 +116,7 @@ impl Terms {
             on_broken: OnBroken::default(),
             demand: Demand::default(),
             array: None,
+            share: None,
         }
     }
 
@@ -140,6 +144,7 @@ impl Terms {
             return Err(Refusal::TooMany { what: "tags", limit: TAGS_MAX });
         }
         self.needs.iter().try_for_each(|need| name::check("capability", need))?;
-        self.tags.iter().try_for_each(|tag| name::check("tag", tag))
+        self.tags.iter().try_for_each(|tag| name::check("tag", tag))?;
+        self.share.iter().try_for_each(|share| name::check("share", share))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use crate::buckets::BucketKey;
 use crate::id::{Slot, WorkerKey};
 use crate::queues::QueueKey;
 use crate::schedules::ScheduleKey;
@@ -23,6 +24,8 @@ pub(crate) enum Timer {
     Backlog(QueueKey),
     /// A schedule is due.
     Schedule(ScheduleKey),
+    /// A rate has a token again.
+    Token(BucketKey),
 }
 
 /// Most timers wait for a confirmation that comes soon: they are armed in the order in which they fire, and
@@ -100,6 +103,7 @@ impl Timers {
             | Timer::Quarantine(_)
             | Timer::Backlog(_)
             | Timer::Schedule(_) => None,
+            | Timer::Token(_) => None,
         };
         self.set.iter().filter_map(due).collect()
     }

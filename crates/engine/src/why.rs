@@ -6,6 +6,7 @@ use crate::demand::{Amount, Quantity};
 use crate::dependency::Condition;
 use crate::id::TaskId;
 use crate::name::Name;
+use crate::rate::Rate;
 use crate::state::StateName;
 use crate::time::Timestamp;
 
@@ -63,6 +64,18 @@ pub enum Why {
         array: TaskId,
         limit: u32,
         in_use: u32,
+    },
+    /// The rate of a tag has no token.
+    TagRate {
+        tag: Name,
+        rate: Rate,
+        next_at: Timestamp,
+    },
+    /// The rate of the queue has no token.
+    QueueRate {
+        queue: Name,
+        rate: Rate,
+        next_at: Timestamp,
     },
     /// All workers that could take it have no free slot.
     AllFull {
@@ -151,6 +164,8 @@ impl Why {
             Why::Draining { .. } => "draining",
             Why::TagLimit { .. } => "tag-limit",
             Why::ArrayLimit { .. } => "array-limit",
+            Why::TagRate { .. } => "tag-rate",
+            Why::QueueRate { .. } => "queue-rate",
             Why::AllFull { .. } => "all-full",
             Why::Short { .. } => "resources-short",
             Why::TooLarge { .. } => "too-large",
@@ -213,6 +228,13 @@ impl fmt::Display for Why {
             }
             Why::ArrayLimit { array, limit, in_use } => {
                 write!(f, "array {array} is at its limit: {in_use} of {limit} elements in use")
+            }
+
+            Why::TagRate { tag, rate, next_at } => {
+                write!(f, "rate limit of tag {tag} ({rate}): next at {}", next_at.rfc3339())
+            }
+            Why::QueueRate { queue, rate, next_at } => {
+                write!(f, "rate limit of queue {queue} ({rate}): next at {}", next_at.rfc3339())
             }
             Why::AllFull { workers, slots } => {
                 write!(f, "all {workers} workers are full: {slots} slots in use")

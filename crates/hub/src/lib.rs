@@ -72,7 +72,7 @@ pub use topics::event_json::event_as_json;
 /// The engine's types, for doors.
 pub mod words {
     pub use tenure_engine::command::{
-        Accepted, Answer, AttemptFailure, Command, Completion, Counts, Cursor, Gauges, Held, LimitInfo, ListQuery, Move, NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, ResourceInfo, TaskInfo, Unnamed, WorkerAbout, WorkerInfo, WorkerSpec, WorkerStats, ArrayCursor,
+        Accepted, Answer, AttemptFailure, Command, Completion, Counts, Cursor, Gauges, Held, LimitInfo, ListQuery, Move, NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, ResourceInfo, TaskInfo, Unnamed, WorkerAbout, WorkerInfo, WorkerSpec, WorkerStats, ArrayCursor, ShareInfo,
     };
     pub use tenure_engine::demand::{Amount, CPUS, Demand, Devices, GPUS, MEM, Quantity, Resource};
     pub use tenure_engine::dependency::{
@@ -87,7 +87,7 @@ pub mod words {
     };
     pub use tenure_engine::terms::{Backoff, OnLost, Terms};
     pub use tenure_engine::{
-        Blob, Checkpoint, DEFAULT_NAMESPACE, Name, NotAnId, Passed, Refusal, SessionId, Settings, TaskId, Threshold, Thresholds, Timestamp, UNSAID, WaitEnd, WaitOn, WaitedFor, Why, is_invisible, CatchUp, NewSchedule, Overlap, ScheduleInfo, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason, TraceContext, ArrayAccepted, ArrayInfo, ArrayTerms, Element, NewArray,
+        Blob, Checkpoint, DEFAULT_NAMESPACE, Name, NotAnId, Passed, Refusal, SessionId, Settings, TaskId, Threshold, Thresholds, Timestamp, UNSAID, WaitEnd, WaitOn, WaitedFor, Why, is_invisible, CatchUp, NewSchedule, Overlap, ScheduleInfo, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason, TraceContext, ArrayAccepted, ArrayInfo, ArrayTerms, Element, NewArray, Rate,
     };
 }
 

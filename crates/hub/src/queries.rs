@@ -106,6 +106,7 @@ fn rows(request: &Request) -> usize {
         Query::Queues | Query::Workers | Query::Schedules => ROWS_OF_TABLE,
         Query::Queues | Query::Workers => ROWS_OF_TABLE,
         Query::Arrays { limit, .. } => (*limit).max(1),
+        Query::Queues | Query::Workers | Query::Shares => ROWS_OF_TABLE,
         Query::Show { .. }
         | Query::Find { .. }
         | Query::Array { .. }

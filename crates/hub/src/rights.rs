@@ -183,6 +183,9 @@ fn command_needs(command: &Command) -> Needs {
         | Command::RemoveSchedule { .. }
         | Command::RunSchedule { .. } => Needs::Right(Right::Submit),
         Command::SetLimit { .. }
+        | Command::SetTagRate { .. }
+        | Command::SetQueueRate { .. }
+        | Command::SetShare { .. }
         | Command::PauseQueue { .. }
         | Command::ResumeQueue { .. }
         | Command::SetThresholds { .. }

@@ -29,7 +29,9 @@ pub(crate) struct Client {
 
 const ARRAY_SIZE_MAX: u32 = 4;
 const QUEUES: [&str; 3] = ["red", "green", "blue"];
+pub(crate) const QUEUES: [&str; 3] = ["red", "green", "blue"];
 pub(crate) const TAGS: [&str; 2] = ["licence", "remote"];
+const SHARES: [&str; 3] = ["alice", "bob", "carol"];
 pub(crate) const CAPABILITIES: [&str; 2] = ["gpu", "big"];
 
 impl Client {
@@ -171,6 +173,9 @@ impl Client {
         if random.percent(30) {
             task.tags = vec![(*random.pick(&TAGS)).into()];
         }
+        if random.percent(40) {
+            task.share = Some((*random.pick(&SHARES)).into());
+        }
         if random.percent(20) {
             task.needs = vec![(*random.pick(&CAPABILITIES)).into()];
         }
@@ -263,7 +268,7 @@ fn steer_array(array: ArrayTerms, token: u64, random: &mut Random, promises: &mu
 
 /// A random command on a task or a queue.
 fn steering(task: TaskId, random: &mut Random) -> Command {
-    match random.between(0, 12) {
+    match random.between(0, 13) {
         0 => Command::Release { task },
         1 => Command::Resume { task },
         2 => Command::ResumeQueue { queue: (*random.pick(&QUEUES)).into() },
@@ -290,6 +295,10 @@ fn steering(task: TaskId, random: &mut Random) -> Command {
             };
             Command::SetThresholds { queue: (*random.pick(&QUEUES)).into(), thresholds }
         }
+        9 => Command::SetShare {
+            share: (*random.pick(&SHARES)).into(),
+            weight: random.percent(70).then(|| random.between(1, 6) as u32),
+        },
         _ => Command::ResumeQueue { queue: (*random.pick(&QUEUES)).into() },
     }
 }

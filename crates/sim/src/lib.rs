@@ -16,6 +16,7 @@ mod order;
 mod plan;
 mod promises;
 mod random;
+mod rates;
 mod running_attempts;
 mod schedules;
 pub mod topics;

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_hub::core::Core;
 use tenure_hub::words::{
-    Answer, Demand, Event, Held, ListQuery, Name, Peer, PresenceName, Query, Resource, SessionId, StateName,
-    TaskId, TaskInfo, Why, WorkerInfo,
+    Answer, Demand, Event, Held, ListQuery, Name, Peer, PresenceName, Query, Resource, SessionId, StateName, TaskId, TaskInfo, Why, WorkerInfo,
 };
 
 use crate::arrays::{self, ArrayChecker};
 use crate::order::OrderChecker;
 use crate::random::Random;
+use crate::rates::RateChecker;
 use crate::running_attempts::RunningAttempts;
 
 #[derive(Debug, Default)]
@@ -28,6 +28,7 @@ pub(crate) struct PromiseChecker {
     pub(crate) begun: RunningAttempts,
     pub(crate) order: OrderChecker,
     arrays: ArrayChecker,
+    rates: RateChecker,
     broken: Vec<String>,
     pub(crate) restarts: u64,
 }
@@ -131,6 +132,7 @@ impl PromiseChecker {
             Some(_) => {}
             None => {
                 self.events.insert(event.seq, told);
+                self.rates.heard(event);
                 for wrong in [self.order.heard(event), self.arrays.heard(event)] {
                     self.check(wrong.is_none(), || wrong.unwrap_or_default());
                 }
@@ -252,10 +254,20 @@ impl PromiseChecker {
             let is_reserved = || matches!(why(), Ok(Answer::Why(Why::Reserved { .. })));
             !paused && !blocked && able && !is_reserved()
         };
-        let forgotten = tasks.iter().find(could_run).map(|task| task.id);
+        let waits_for_token = |task: &&TaskInfo| {
+            let why = engine.ask(&observer(), &Query::Explain { task: task.id });
+            matches!(why, Ok(Answer::Why(Why::TagRate { .. } | Why::QueueRate { .. })))
+        };
+        let forgotten =
+            tasks.iter().filter(could_run).find(|task| !waits_for_token(task)).map(|task| task.id);
         self.check(forgotten.is_none(), || {
             format!("task {forgotten:?} waits although a worker is free for it")
         });
+    }
+
+    /// At the end: no rate was exceeded at any time.
+    pub(crate) fn inspect_rates(&mut self) {
+        self.broken.extend(self.rates.exceeded());
     }
 
     /// At the end, in the calm phase, everything that was acknowledged has ended.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_hub::store::MemoryDisk;
-use tenure_hub::words::{Command, SessionId, Timestamp};
+use tenure_hub::words::{Command, Rate, SessionId, Timestamp};
 use tenure_hub::{Ask, Delivery, Mailbox, Request};
 
 use crate::broker::{Broker, Step};
-use crate::client::{Client, TAGS};
+use crate::client::{Client, QUEUES, TAGS};
 use crate::plan::Plan;
 use crate::promises::{PromiseChecker, live_workers};
 use crate::random::Random;
@@ -128,6 +128,7 @@ pub fn live(plan: Plan) -> Outcome {
     let of_schedules = crate::schedules::live(plan.seed, plan.mutation);
     let mut world = World::new(plan);
     world.run();
+    world.promises.inspect_rates();
     Outcome {
         broken: world.promises.broken().iter().cloned().chain(of_keys).chain(of_schedules).collect(),
         tasks: world.promises.tasks(),
@@ -490,16 +491,25 @@ impl World {
         }
     }
 
-    /// Sets the limits once, on a connection that is not used any further.
+    /// Sets the limits and rates once, on a connection that is not used any further. A rate that is set again keeps its
+    /// tokens.
     fn set_limits(&mut self) {
         let limit = Some(self.plan.tag_limit);
         let asks = TAGS.map(|tag| Ask {
             token: 0,
             request: Request::Command(Command::SetLimit { tag: tag.into(), limit }),
         });
+        let (count, period, burst) = self.plan.rate;
+        let rate = Some(Rate { count, period: Duration::from_millis(period), burst });
+        let rates = [
+            Command::SetTagRate { tag: TAGS[0].into(), rate },
+            Command::SetQueueRate { queue: QUEUES[0].into(), rate },
+        ];
+        let rates = rates.map(|command| Ask { token: 0, request: Request::Command(command) });
+        let asks = asks.into_iter().chain(rates).collect();
         let Some(broker) = &mut self.broker else { return };
         let (session, _) = broker.open(&"operator".into());
-        self.broker_does(|broker, now| broker.take(now, session, asks.into()));
+        self.broker_does(|broker, now| broker.take(now, session, asks));
     }
 
     fn wake_broker(&mut self) {

@@ -139,6 +139,7 @@ fn event_line(event: &Event) -> String {
         EventSubject::Tag { namespace, tag } => format!("tag {tag} of {namespace}"),
         EventSubject::Schedule { namespace, schedule } => format!("schedule {schedule} of {namespace}"),
         EventSubject::Array { id, queue, .. } => format!("array {id} queue {queue}"),
+        EventSubject::Share { namespace, share } => format!("share {share} of {namespace}"),
     };
     format!("event {} at {} {} {about}", event.seq, event.at, event.kind.as_str())
 }
@@ -166,10 +167,14 @@ fn change_line(change: &ChangeView, terms: &[Arc<Terms>]) -> Option<String> {
                 queue.queue,
                 queue.namespace,
                 if queue.paused { "paused" } else { "open" }
-            )
+            ) + &queue.rate.map_or(String::new(), |rate| format!(" rate {rate}"))
         }
         ChangeView::Setting(Setting::Limit(limit)) => {
-            format!("limit of tag {} of {} {:?}", limit.tag, limit.namespace, limit.limit)
+            let rate = limit.rate.map_or(String::new(), |rate| format!(" rate {rate}"));
+            format!("limit of tag {} of {} {:?}{rate}", limit.tag, limit.namespace, limit.limit)
+        }
+        ChangeView::Setting(Setting::Share(share)) => {
+            format!("share {} of {} weight {:?}", share.share, share.namespace, share.weight)
         }
         ChangeView::Setting(Setting::Schedule(schedule, progress)) => {
             format!(

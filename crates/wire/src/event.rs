@@ -3,6 +3,7 @@
 use crate::Name;
 use crate::id::TaskId;
 use crate::schedule::SkipReason;
+use crate::rate::Rate;
 use crate::schema::{message, row, words};
 use crate::time::Timestamp;
 use crate::why::Why;
@@ -56,6 +57,7 @@ words! {
         QueueBacklog = "queue-backlog",
         QueueBacklogCleared = "queue-backlog-cleared",
         QueueThresholdsSet = "queue-thresholds-set",
+        QueueRateSet = "queue-rate-set",
 
         // About a tag.
         LimitSet = "limit-set",
@@ -71,6 +73,8 @@ words! {
         ArraySubmitted = "array-submitted",
         ArrayEnded = "array-ended",
         ArrayLimitSet = "array-limit-set",
+        RateSet = "rate-set",
+        ShareSet = "share-set",
     }
 }
 
@@ -166,5 +170,10 @@ message! {
         completed: Option<u32>,
         failed: Option<u32>,
         cancelled: Option<u32>,
+        /// The new rate of a tag or queue; absent if it has none now.
+        rate: Option<Rate>,
+        share: Option<Name>,
+        /// The new weight of a share key; absent if it has the default now.
+        weight: Option<u32>,
     }
 }

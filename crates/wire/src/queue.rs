@@ -1,6 +1,7 @@
-//! Queues, tag limits and summary counts.
+//! Queues, tag limits, share keys and summary counts.
 
 use crate::Name;
+use crate::rate::Rate;
 use crate::schema::message;
 use crate::time::Timestamp;
 use crate::words::Threshold;
@@ -37,6 +38,8 @@ message! {
         thresholds: Option<Thresholds>,
         /// The thresholds that the queue has crossed.
         backlog: Vec<Threshold>,
+        /// How often the broker hands out a task of this queue.
+        rate: Option<Rate>,
     }
 }
 
@@ -56,6 +59,19 @@ message! {
         tag: Name,
         limit: Option<u32>,
         in_use: u32,
+        /// How often the broker hands out a task with this tag.
+        rate: Option<Rate>,
+    }
+}
+
+message! {
+    /// A share key that has tasks or a weight.
+    #[derive(Eq)]
+    pub struct ShareInfo {
+        share: Name,
+        weight: u32 = 1,
+        /// How many of its tasks are ready.
+        ready: u64,
     }
 }
 

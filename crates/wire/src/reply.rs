@@ -8,7 +8,7 @@ use crate::array::{ArrayAccepted, ArrayInfo, Arrays};
 use crate::hello::Welcome;
 use crate::hook::{HookList, Redelivered, UndeliveredList};
 use crate::id::TaskId;
-use crate::queue::{Counts, LimitInfo, QueueInfo};
+use crate::queue::{Counts, LimitInfo, QueueInfo, ShareInfo};
 use crate::refusal::Refusal;
 use crate::schedule::ScheduleList;
 use crate::schema::{kinds, message, row};
@@ -44,6 +44,7 @@ kinds! {
         Hooks(HookList) = "hooks",
         Undelivered(UndeliveredList) = "undelivered",
         Redelivered(Redelivered) = "redelivered",
+        Shares(ShareList) = "shares",
         Counts(Box<Counts>) = "counts",
         /// A body or a result.
         Bytes(BytesReply) = "bytes",
@@ -159,6 +160,13 @@ message! {
     #[derive(Default)]
     pub struct LimitList {
         limits: Vec<LimitInfo>,
+    }
+}
+
+message! {
+    #[derive(Default)]
+    pub struct ShareList {
+        shares: Vec<ShareInfo>,
     }
 }
 

@@ -11,6 +11,7 @@ use crate::hook::{OneHook, Redeliver};
 use crate::id::TaskId;
 use crate::queue::Thresholds;
 use crate::schedule::{OneSchedule, SetSchedule};
+use crate::rate::Rate;
 use crate::schema::{kinds, message};
 use crate::task::{Completion, Held, NewTask, Terms};
 use crate::time::Timestamp;
@@ -36,6 +37,8 @@ kinds! {
         Retry(OneTask) = "retry",
         Move(Move) = "move",
         SetLimit(SetLimit) = "set-limit",
+        SetRate(SetRate) = "set-rate",
+        SetShare(SetShare) = "set-share",
         PauseQueue(OneQueue) = "pause-queue",
         ResumeQueue(OneQueue) = "resume-queue",
         SetThresholds(SetThresholds) = "set-thresholds",
@@ -64,6 +67,7 @@ kinds! {
         Schedule(OneSchedule) = "schedule",
         Hooks = "hooks",
         Undelivered(OneHook) = "undelivered",
+        Shares = "shares",
         Counts = "counts",
         Stats = "stats",
         Body(OneTask) = "body",
@@ -186,6 +190,24 @@ message! {
         tag: Name,
         /// Absent: removes the limit.
         limit: Option<u32>,
+    }
+}
+
+message! {
+    /// The rate of a tag or of a queue: exactly one of the two is named.
+    pub struct SetRate {
+        tag: Option<Name>,
+        queue: Option<Name>,
+        /// Absent: removes the rate.
+        rate: Option<Rate>,
+    }
+}
+
+message! {
+    pub struct SetShare {
+        share: Name,
+        /// Absent: the default weight, 1.
+        weight: Option<u32>,
     }
 }
 

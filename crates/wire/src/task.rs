@@ -38,6 +38,8 @@ message! {
         slots: u32 = 1,
         /// The quantities it needs.
         resources: Vec<Resource>,
+        /// The share key: with whom the tasks take turns in their queue.
+        share: Option<Name>,
         /// The submitter, who can watch the task. The broker sets it and ignores a client's value.
         submitter: Option<Name>,
     }
@@ -60,6 +62,7 @@ impl Terms {
             on_broken: OnBroken::Cancel,
             slots: 1,
             resources: Vec::new(),
+            share: None,
             submitter: None,
         }
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::Name;
 use crate::id::TaskId;
+use crate::rate::Rate;
 use crate::schema::{message, row, words};
 use crate::time::Timestamp;
 use crate::words::{Condition, StateName};
@@ -23,6 +24,8 @@ words! {
         Quarantined = "quarantined",
         Draining = "draining",
         TagLimit = "tag-limit",
+        TagRate = "tag-rate",
+        QueueRate = "queue-rate",
         AllFull = "all-full",
         ResourcesShort = "resources-short",
         TooLarge = "too-large",
@@ -61,6 +64,9 @@ message! {
         total: Option<u64>,
         /// The task for which a worker keeps room.
         task: Option<TaskId>,
+        rate: Option<Rate>,
+        /// When the rate has a token.
+        next_at: Option<Timestamp>,
         /// How many tasks it waits for, and some of them.
         open: Option<u32>,
         some: Vec<WaitedFor>,
@@ -100,6 +106,8 @@ impl Why {
             free: None,
             total: None,
             task: None,
+            rate: None,
+            next_at: None,
             open: None,
             some: Vec::new(),
             array: None,

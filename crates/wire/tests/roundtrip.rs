@@ -61,7 +61,8 @@ fn state() -> impl Strategy<Value = StateName> {
 
 fn terms() -> impl Strategy<Value = Terms> {
     let on_broken = word(OnBroken::KNOWN, |text| OnBroken::from(text));
-    let policy = (word(OnLost::KNOWN, |text| OnLost::from(text)), 0_u16..5, any::<u16>(), on_broken);
+    let on_lost = word(OnLost::KNOWN, |text| OnLost::from(text));
+    let policy = (on_lost, 0_u16..5, any::<u16>(), on_broken, option::of(name()));
     let span = || option::of(any::<u64>());
     let spans = (any::<u64>(), any::<u64>(), span(), span(), span());
     let resource = (name(), any::<u64>()).prop_map(|(name, quantity)| Resource { name, quantity });
@@ -82,6 +83,7 @@ fn terms() -> impl Strategy<Value = Terms> {
             on_broken: policy.3,
             slots,
             resources,
+            share: policy.4,
             submitter,
         },
     )

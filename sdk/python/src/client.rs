@@ -6,7 +6,7 @@ use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use tenure_client::{
-    Accepted, Broadcast, ConnectionState, Ended, Error, Hear, Move, NewMessage, Policy, Query,
+    Accepted, Broadcast, ConnectionState, Ended, Error, Hear, Move, NewMessage, Policy, Query, Rate,
     ReconnectionPolicy, Recovery, Refusal, StateName, Submission, Subscribe, TaskId, Thresholds, Timestamp,
     Watch,
 };
@@ -197,7 +197,7 @@ impl Client {
         }
     }
 
-    /// What people look at: `queues`, `workers`, `limits`, `counts`, `stats` or `subscriptions`.
+    /// What people look at: `queues`, `workers`, `limits`, `shares`, `counts`, `stats` or `subscriptions`.
     #[pyo3(signature = (what, via=None))]
     fn look(&self, py: Python<'_>, what: &str, via: Option<Via>) -> Answer {
         let client = self.get()?.clone();
@@ -205,6 +205,7 @@ impl Client {
             "queues" => run(py, via, async move { Ok(Value::json(&client.queues().await?)) }),
             "workers" => run(py, via, async move { Ok(Value::json(&client.workers().await?)) }),
             "limits" => run(py, via, async move { Ok(Value::json(&client.limits().await?)) }),
+            "shares" => run(py, via, async move { Ok(Value::json(&client.shares().await?)) }),
             "counts" => run(py, via, async move { Ok(Value::json(&client.counts().await?)) }),
             "stats" => run(py, via, async move { Ok(Value::json(&client.stats().await?)) }),
             "subscriptions" => run(py, via, async move { Ok(Value::json(&client.subscriptions().await?)) }),
@@ -274,6 +275,40 @@ impl Client {
     fn set_limit(&self, py: Python<'_>, tag: String, limit: Option<u32>, via: Option<Via>) -> Answer {
         let client = self.get()?.clone();
         run(py, via, async move { Ok(client.set_limit(tag, limit).await?.into()) })
+    }
+
+    /// Sets the rate of a `tag` or of a `queue`; with nothing, removes it.
+    #[pyo3(signature = (of, name, rate, burst, via=None))]
+    fn set_rate(
+        &self,
+        py: Python<'_>,
+        of: &str,
+        name: String,
+        rate: Option<&str>,
+        burst: Option<u32>,
+        via: Option<Via>,
+    ) -> Answer {
+        let client = self.get()?.clone();
+        let rate = match rate {
+            None => None,
+            Some(text) => {
+                let rate = Rate::parse(text).ok_or_else(|| {
+                    error::bad_setting("the rate", &format!("is {text:?}: write 10/m, 100/s or 5/30s"))
+                })?;
+                Some(Rate { burst, ..rate })
+            }
+        };
+        match of {
+            "tag" => run(py, via, async move { Ok(client.set_tag_rate(name, rate).await?.into()) }),
+            "queue" => run(py, via, async move { Ok(client.set_queue_rate(name, rate).await?.into()) }),
+            _ => Err(error::bad_setting("a rate", &format!("is for a tag or a queue, not for `{of}`"))),
+        }
+    }
+
+    #[pyo3(signature = (share, weight, via=None))]
+    fn set_share(&self, py: Python<'_>, share: String, weight: Option<u32>, via: Option<Via>) -> Answer {
+        let client = self.get()?.clone();
+        run(py, via, async move { Ok(client.set_share(share, weight).await?.into()) })
     }
 
     /// Sets from where on a queue has a backlog; with nothing, those of all queues hold.

@@ -36,6 +36,7 @@ pub(crate) fn read(said: &Bound<'_, PyDict>) -> PyResult<Submission> {
                 }
                 submission
             }
+            "share" => submission.share(value.extract::<String>()?),
             "parent" => submission.parent(task_id(&value.extract::<String>()?)?),
             "traceparent" => submission.traceparent(value.extract::<String>()?),
             "tracestate" => submission.tracestate(value.extract::<String>()?),

@@ -81,6 +81,27 @@ def test_a_task_is_held_released_paused_resumed_moved_and_cancelled(client: Sync
         task.result(timeout=LONG)
 
 
+def test_rates_and_shares_are_set_and_seen(client: SyncClient) -> None:
+    client.set_tag_rate("api", "10/m", burst=5)
+    limit = next(one for one in client.limits() if one.tag == "api")
+    assert limit.rate == {"count": 10, "period_ms": 60_000, "burst": 5}
+    client.set_tag_rate("api", None)
+    assert all(one.tag != "api" for one in client.limits())
+    client.set_queue_rate("paced", "100/s")
+    queue = next(one for one in client.queues() if one.queue == "paced")
+    assert queue.rate == {"count": 100, "period_ms": 1_000, "burst": 100}
+    client.set_queue_rate("paced", None)
+    with pytest.raises(tenure.BadSetting):
+        client.set_queue_rate("paced", "often")
+    client.set_share("alice", 3)
+    task = client.submit("shared", b"x", share="alice")
+    share = next(one for one in client.shares() if one.share == "alice")
+    assert (share.weight, share.ready) == (3, 1)
+    assert client.show(task.id).terms.share == "alice"
+    client.cancel(task.id)
+    client.set_share("alice", None)
+
+
 def test_limits_queues_and_workers_are_seen(shared_broker: Broker, client: SyncClient) -> None:
     client.set_limit("gpu-licence", 2)
     assert [(one.tag, one.limit) for one in client.limits() if one.tag == "gpu-licence"] == [("gpu-licence", 2)]

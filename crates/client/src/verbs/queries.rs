@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tenure_wire::hook::{HookInfo, OneHook, UndeliveredEvent};
-use tenure_wire::queue::{Counts, LimitInfo, QueueInfo};
+use tenure_wire::queue::{Counts, LimitInfo, QueueInfo, ShareInfo};
 use tenure_wire::reply::Figure;
 use tenure_wire::request::{LogsQuery, OneName, OneTask};
 use tenure_wire::task::TaskInfo;
@@ -109,6 +109,14 @@ impl Client {
         match self.query("undelivered", Request::Undelivered(OneHook { hook: hook.into() })).await? {
             Reply::Undelivered(reply) => Ok(reply.events),
             other => Err(unexpected("undelivered", &other)),
+        }
+    }
+
+    /// Returns the share keys that have tasks or a weight.
+    pub async fn shares(&self) -> Result<Vec<ShareInfo>, Error> {
+        match self.query("shares", Request::Shares).await? {
+            Reply::Shares(reply) => Ok(reply.shares),
+            other => Err(unexpected("shares", &other)),
         }
     }
 

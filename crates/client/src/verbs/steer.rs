@@ -2,8 +2,10 @@
 
 use tenure_wire::hook::Redeliver;
 use tenure_wire::queue::Thresholds;
+use tenure_wire::rate::Rate;
 use tenure_wire::request::{
-    Backup, Move as MoveRequest, OneQueue, OneTask, OneTaskWhy, OneWorker, SetLimit, SetThresholds,
+    Backup, Move as MoveRequest, OneQueue, OneTask, OneTaskWhy, OneWorker, SetLimit, SetRate, SetShare,
+    SetThresholds,
 };
 use tenure_wire::{Name, Reply, Request, TaskId};
 
@@ -77,6 +79,23 @@ impl Client {
     /// Sets how many tasks of a tag workers may hold at once; `None` removes the limit.
     pub async fn set_limit(&self, tag: impl Into<Name>, limit: Option<u32>) -> Result<(), Error> {
         self.command("set-limit", Request::SetLimit(SetLimit { tag: tag.into(), limit })).await
+    }
+
+    /// Sets how often the broker hands out a task with this tag; `None` removes the rate.
+    pub async fn set_tag_rate(&self, tag: impl Into<Name>, rate: Option<Rate>) -> Result<(), Error> {
+        let set = SetRate { tag: Some(tag.into()), queue: None, rate };
+        self.command("set-rate", Request::SetRate(set)).await
+    }
+
+    /// Sets how often the broker hands out a task of this queue; `None` removes the rate.
+    pub async fn set_queue_rate(&self, queue: impl Into<Name>, rate: Option<Rate>) -> Result<(), Error> {
+        let set = SetRate { tag: None, queue: Some(queue.into()), rate };
+        self.command("set-rate", Request::SetRate(set)).await
+    }
+
+    /// Sets the weight of a share key; `None` gives it the default weight, 1.
+    pub async fn set_share(&self, share: impl Into<Name>, weight: Option<u32>) -> Result<(), Error> {
+        self.command("set-share", Request::SetShare(SetShare { share: share.into(), weight })).await
     }
 
     /// Stops assigning tasks from this queue.

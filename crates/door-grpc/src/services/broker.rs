@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_hub::words::{Answer, Command, Query, Thresholds};
+use tenure_hub::words::{Answer, Command, Query, Refusal, Thresholds};
 use tonic::{Request, Response};
 
 use super::{GrpcService, Reply};
@@ -49,6 +49,39 @@ impl pb::broker_server::Broker for GrpcService {
         let call = self.manage(&mut request)?;
         let pb::SetLimitRequest { tag, limit } = request.into_inner();
         call.command(Command::SetLimit { tag: translate::name(tag), limit }).await
+    }
+
+    async fn set_rate(&self, mut request: Request<pb::SetRateRequest>) -> Reply<pb::Done> {
+        let call = self.manage(&mut request)?;
+        let pb::SetRateRequest { of, rate } = request.into_inner();
+        let rate = rate.as_ref().map(translate::rate);
+        let command = match of {
+            Some(pb::set_rate_request::Of::Tag(tag)) => {
+                Command::SetTagRate { tag: translate::name(tag), rate }
+            }
+            Some(pb::set_rate_request::Of::Queue(queue)) => {
+                Command::SetQueueRate { queue: translate::name(queue), rate }
+            }
+            None => {
+                let why = "is for a tag or a queue: name one of them";
+                return Err(translate::status(&Refusal::BadValue { what: "rate", why }));
+            }
+        };
+        call.command(command).await
+    }
+
+    async fn shares(&self, mut request: Request<pb::SharesRequest>) -> Reply<pb::SharesResponse> {
+        let call = self.look(&mut request)?;
+        match call.query(Query::Shares).await? {
+            Answer::Shares(shares) => Ok(Response::new(translate::shares(shares))),
+            _ => Err(translate::unexpected()),
+        }
+    }
+
+    async fn set_share(&self, mut request: Request<pb::SetShareRequest>) -> Reply<pb::Done> {
+        let call = self.manage(&mut request)?;
+        let pb::SetShareRequest { share, weight } = request.into_inner();
+        call.command(Command::SetShare { share: translate::name(share), weight }).await
     }
 
     async fn counts(&self, mut request: Request<pb::CountsRequest>) -> Reply<pb::CountsResponse> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tenure_hub::Stats;
 use tenure_hub::words::{
-    Accepted, Blob, Counts, Devices, Holding, LimitInfo, QueueInfo, Refusal, StateName, TaskInfo, TaskState, Why, WorkerInfo, WorkerStats, ArrayAccepted, ArrayInfo,
+    Accepted, Blob, Counts, Devices, Holding, LimitInfo, QueueInfo, Refusal, StateName, TaskInfo, TaskState, Why, WorkerInfo, WorkerStats, ArrayAccepted, ArrayInfo, Rate, ShareInfo,
 };
 
 use super::notice::{dependency, numbers, terms};
@@ -71,6 +71,12 @@ pub(crate) fn why(reason: &Why) -> pb::Why {
         }
         Why::TagLimit { tag, limit, in_use } => {
             vec![("tag", tag.to_string()), ("limit", limit.to_string()), ("in_use", in_use.to_string())]
+        }
+        Why::TagRate { tag, rate, next_at } => {
+            vec![("tag", tag.to_string()), ("rate", rate.to_string()), ("next_at", next_at.to_string())]
+        }
+        Why::QueueRate { queue, rate, next_at } => {
+            vec![("queue", queue.to_string()), ("rate", rate.to_string()), ("next_at", next_at.to_string())]
         }
         Why::AllFull { workers, slots } => {
             vec![("workers", workers.to_string()), ("slots", slots.to_string())]
@@ -209,6 +215,7 @@ pub(crate) fn queues(queues: Vec<QueueInfo>) -> pb::QueuesResponse {
             age_ms: info.thresholds.age.map(span),
         }),
         backlog: info.passed.all().map(|threshold| threshold.as_str().to_owned()).collect(),
+        rate: info.rate.map(rate),
     };
     pb::QueuesResponse { queues: queues.into_iter().map(queue).collect() }
 }
@@ -261,9 +268,23 @@ fn worker_stats(stats: WorkerStats) -> pb::WorkerStats {
 }
 
 pub(crate) fn limits(limits: Vec<LimitInfo>) -> pb::LimitsResponse {
-    let limit =
-        |info: LimitInfo| pb::Limit { tag: info.tag.to_string(), limit: info.limit, in_use: info.in_use };
+    let limit = |info: LimitInfo| pb::Limit {
+        tag: info.tag.to_string(),
+        limit: info.limit,
+        in_use: info.in_use,
+        rate: info.rate.map(rate),
+    };
     pb::LimitsResponse { limits: limits.into_iter().map(limit).collect() }
+}
+
+pub(crate) fn shares(shares: Vec<ShareInfo>) -> pb::SharesResponse {
+    let share =
+        |info: ShareInfo| pb::Share { share: info.share.to_string(), weight: info.weight, ready: info.ready };
+    pb::SharesResponse { shares: shares.into_iter().map(share).collect() }
+}
+
+pub(super) fn rate(rate: Rate) -> pb::Rate {
+    pb::Rate { count: rate.count, period_ms: span(rate.period), burst: Some(rate.burst) }
 }
 
 pub(crate) fn counts(counts: &Counts) -> pb::CountsResponse {

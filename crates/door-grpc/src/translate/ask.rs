@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{
-    After, AfterTask, AttemptFailure, Backoff, Blob, Command, Demand, EventFilter, Held, ListQuery, Move, NewTask, Quantity, Refusal, Resource, TaskId, Timestamp, WaitOn, Wanted, WorkerAbout, WorkerSpec, WorkerStats, TraceContext, NewArray, Query,
+    After, AfterTask, AttemptFailure, Backoff, Blob, Command, Demand, EventFilter, Held, ListQuery, Move, NewTask, Quantity, Refusal, Resource, TaskId, Timestamp, WaitOn, Wanted, WorkerAbout, WorkerSpec, WorkerStats, TraceContext, NewArray, Query, Rate,
 };
 use tenure_hub::{ArraySubmission, Done, LogPiece, OutputStream, Submission, fresh_id};
 
@@ -16,6 +16,12 @@ use super::word::{
     some_id, some_name, some_text,
 };
 use crate::proto::tenure::v1 as pb;
+
+/// A rate. Without a burst, it has the usual one.
+pub(crate) fn rate(rate: &pb::Rate) -> Rate {
+    let usual = Rate::new(rate.count, Duration::from_millis(rate.period_ms));
+    Rate { burst: rate.burst.unwrap_or(usual.burst), ..usual }
+}
 
 /// Default page size.
 const PAGE: usize = 100;
@@ -33,6 +39,7 @@ impl SubmitTemplate {
         Ok(NewTask {
             needs: names(terms.needs),
             tags: names(terms.tags),
+            share: some_name(terms.share),
             on_lost: from_on_lost(&terms.on_lost)?,
             crash_budget: terms.crash_budget.map_or(Ok(plain.crash_budget), |n| small("crash_budget", n))?,
             retries: small("retries", terms.retries)?,

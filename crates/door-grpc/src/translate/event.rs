@@ -2,7 +2,7 @@
 
 use tenure_hub::words::{Event, EventData, EventSubject, LostReason, Next};
 
-use super::answer::why;
+use super::answer::{rate, why};
 use super::word::{span, text, texts, wanted_word};
 use crate::proto::tenure::v1 as pb;
 use crate::proto::tenure::v1::watch_response::News;
@@ -11,7 +11,7 @@ use crate::proto::tenure::v1::watch_response::News;
 pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
 
 /// All kinds of events there are.
-pub(super) const KINDS: [&str; 48] = [
+pub(super) const KINDS: &[&str] = &[
     "submitted",
     "released",
     "dependencies-met",
@@ -50,6 +50,7 @@ pub(super) const KINDS: [&str; 48] = [
     "queue-backlog",
     "queue-backlog-cleared",
     "queue-thresholds-set",
+    "queue-rate-set",
     "limit-set",
     "schedule-set",
     "schedule-fired",
@@ -60,6 +61,8 @@ pub(super) const KINDS: [&str; 48] = [
     "array-submitted",
     "array-ended",
     "array-limit-set",
+    "rate-set",
+    "share-set",
 ];
 
 pub(crate) fn event(event: &Event) -> News {
@@ -70,6 +73,7 @@ pub(crate) fn event(event: &Event) -> News {
         | EventSubject::Tag { .. }
         | EventSubject::Schedule { .. } => (String::new(), 0),
         | EventSubject::Array { .. } => (String::new(), 0),
+        | EventSubject::Share { .. } => (String::new(), 0),
     };
     let mut detail = detail(&event.kind);
     if let EventSubject::Tag { tag, .. } = &event.about {
@@ -89,6 +93,10 @@ pub(crate) fn event(event: &Event) -> News {
         let detail = detail.get_or_insert_default();
         detail.array = element.array.to_string();
         detail.index = Some(element.index);
+    }
+
+    if let EventSubject::Share { share, .. } = &event.about {
+        detail.get_or_insert_default().share = share.to_string();
     }
     News::Event(pb::Event {
         seq: event.seq,
@@ -186,6 +194,11 @@ fn detail(kind: &EventData) -> Option<pb::EventDetail> {
             cancelled: Some(*cancelled),
             ..blank()
         },
+        EventData::QueueRateSet { rate: set } | EventData::RateSet { rate: set } => {
+            pb::EventDetail { rate: set.map(rate), ..blank() }
+        }
+        EventData::ShareSet { weight } => pb::EventDetail { weight: *weight, ..blank() },
+        EventData::LimitSet { limit } => pb::EventDetail { limit: *limit, ..blank() },
         EventData::Released
         | EventData::DependenciesMet
         | EventData::Due

@@ -24,6 +24,7 @@ pub(super) fn terms(terms: &Terms) -> pb::Terms {
         on_broken: terms.on_broken.as_str().to_owned(),
         slots: Some(terms.demand.slots),
         resources: terms.demand.resources.iter().map(|of| (of.name.to_string(), of.quantity.0)).collect(),
+        share: text(terms.share.as_deref()),
     }
 }
 

@@ -34,6 +34,7 @@ pub(super) fn from_events(submitted_at: Timestamp, events: &[Arc<Event>]) -> Vec
             | EventSubject::Tag { .. }
             | EventSubject::Schedule { .. } => continue,
             | EventSubject::Array { .. } => continue,
+            | EventSubject::Share { .. } => continue,
         };
         if let EventData::Assigned { worker } = &event.kind {
             attempts.push(AttemptSpan {

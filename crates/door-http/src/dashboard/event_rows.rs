@@ -52,6 +52,7 @@ fn subject(event: &Event) -> Markup {
             "array " span.mono { (short(*id)) } " "
             a.muted href={ "/tasks?queue=" (escaped(queue)) } { (queue) }
         },
+        EventSubject::Share { share, .. } => html! { "share " (share) },
         EventSubject::Tag { tag, .. } => html! { "tag " a href={ "/tasks?tag=" (escaped(tag)) } { (tag) } },
     }
 }
@@ -105,11 +106,13 @@ pub(super) fn level(kind: &EventData) -> &'static str {
         | EventData::SchedulePaused
         | EventData::ScheduleResumed
         | EventData::ScheduleRemoved
-        | EventData::LimitSet { .. } => "plain",
         | EventData::LimitSet { .. }
         | EventData::ArraySubmitted { .. }
         | EventData::ArrayEnded { .. }
-        | EventData::ArrayLimitSet { .. } => "plain",
+        | EventData::ArrayLimitSet { .. }
+        | EventData::QueueRateSet { .. }
+        | EventData::RateSet { .. }
+        | EventData::ShareSet { .. } => "plain",
     }
 }
 
@@ -192,6 +195,12 @@ fn sentence(event: &Event) -> String {
         EventData::ArraySubmitted { size } => counted(u64::from(*size), "task", "tasks"),
         EventData::ArrayEnded { completed, failed, cancelled } => {
             format!("{completed} completed, {failed} failed, {cancelled} cancelled")
+        }
+        EventData::QueueRateSet { rate } | EventData::RateSet { rate } => {
+            rate.map_or("removed".to_owned(), |rate| rate.to_string())
+        }
+        EventData::ShareSet { weight } => {
+            weight.map_or("the default weight".to_owned(), |weight| format!("weight {weight}"))
         }
         EventData::LimitSet { limit } | EventData::ArrayLimitSet { limit } => {
             limit.map_or("removed".to_owned(), |limit| format!("at most {limit} at once"))

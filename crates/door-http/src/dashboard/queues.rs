@@ -141,7 +141,7 @@ fn tags(limits: &[LimitInfo], allowed: Allowed) -> Markup {
                 table {
                     caption.sr { "Limits of tags" }
                     thead { tr {
-                        th scope="col" { "Tag" } th scope="col" { "In use" } th.n scope="col" { "Limit" }
+                        th scope="col" { "Tag" } th scope="col" { "In use" } th.n scope="col" { "Limit" } th scope="col" { "Rate" }
                         @if allowed.manage { th scope="col" { "Acts" } }
                     } }
                     tbody { @for limit in limits.iter().take(LIMITS_SHOWN) {
@@ -152,6 +152,7 @@ fn tags(limits: &[LimitInfo], allowed: Allowed) -> Markup {
                                 " " (limit.in_use)
                             }
                             td.n { @match limit.limit { Some(limit) => { (limit) } None => { "none" } } }
+                            td.nowrap { @match limit.rate { Some(rate) => { (rate) } None => { "none" } } }
                             @if allowed.manage { td { @if limit.limit.is_some() {
                                 button type="button" data-act="remove" data-method="DELETE"
                                     data-path={ "/v1/limits/" (escaped(&limit.tag)) }

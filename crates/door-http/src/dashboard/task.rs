@@ -187,6 +187,10 @@ fn facts(task: &TaskInfo, now: Timestamp) -> Markup {
             dt { "Submitted" } dd { (ago(task.submitted_at, now)) " by " (terms.submitter) }
             dt { "Priority" } dd { (task.priority) }
             @if !terms.needs.is_empty() { dt { "Needs" } dd { (names(&terms.needs)) } }
+            @if let Some(share) = &terms.share {
+                dt { "Share" }
+                dd { (share) }
+            }
             @if !terms.tags.is_empty() {
                 dt { "Tags" }
                 dd { @for tag in &terms.tags { a href={ "/tasks?tag=" (escaped(tag)) } { (tag) } " " } }

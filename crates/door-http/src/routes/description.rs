@@ -72,7 +72,7 @@ const OPERATIONS: &[Operation] = &[
     Operation(
         "POST /v1/queues/{queue}/tasks",
         "Submit bytes as they are",
-        "id name priority need tag parent hold not_before expires_at on_lost crash_budget retries backoff_first_ms \
+        "id name priority need tag share parent hold not_before expires_at on_lost crash_budget retries backoff_first_ms \
          backoff_max_ms accept_timeout_ms run_limit_ms cancel_timeout_ms",
         "bytes",
         "201 Accepted, 200 Accepted",
@@ -123,6 +123,13 @@ const OPERATIONS: &[Operation] = &[
         "RedeliverInput?",
         "200 Redelivered",
     ),
+    Operation("PUT /v1/queues/{queue}/rate", "Set the rate of a queue", "", "RateInput", "204"),
+    Operation("DELETE /v1/queues/{queue}/rate", "Remove the rate of a queue", "", "Nothing?", "204"),
+    Operation("PUT /v1/limits/{tag}/rate", "Set the rate of a tag", "", "RateInput", "204"),
+    Operation("DELETE /v1/limits/{tag}/rate", "Remove the rate of a tag", "", "", "204"),
+    Operation("GET /v1/shares", "List share keys", "", "", "200 ShareList"),
+    Operation("PUT /v1/shares/{share}", "Set the weight of a share key", "", "ShareInput", "204"),
+    Operation("DELETE /v1/shares/{share}", "Reset the weight of a share key", "", "", "204"),
     Operation("GET /v1/workers", "List workers", "", "", "200 WorkerList"),
     Operation("GET /v1/workers/{worker}", "Show a worker", "", "", "200 Worker"),
     Operation("POST /v1/workers/{worker}/drain", "Drain a worker", "", "Nothing?", "204"),

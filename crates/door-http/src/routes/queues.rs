@@ -10,6 +10,7 @@ use tenure_hub::words::{Answer, Command, Name, Query, QueueInfo, Refusal, Thresh
 
 use super::acts::Nothing;
 use super::tasks::{idempotent, submitted, traced};
+use super::limits::RateInput;
 use crate::call::HttpCall;
 use crate::problem::ProblemDetails;
 use crate::reply::{self, HttpResult};
@@ -67,6 +68,18 @@ pub(crate) async fn set_thresholds(mut call: HttpCall) -> HttpResult {
     Ok(reply::no_content())
 }
 
+pub(crate) async fn set_rate(mut call: HttpCall) -> HttpResult {
+    call.query.only(&[])?;
+    let rate: RateInput = call.json().await?;
+    let queue = call.name("queue")?;
+    call.hub()?.command(Command::SetQueueRate { queue, rate: Some(rate.rate()) }).await?;
+    Ok(reply::no_content())
+}
+
+pub(crate) async fn remove_rate(call: HttpCall) -> HttpResult {
+    manage(call, |queue| Command::SetQueueRate { queue, rate: None }).await
+}
+
 async fn manage(mut call: HttpCall, command: impl FnOnce(Name) -> Command) -> HttpResult {
     call.query.only(&[])?;
     let _: Nothing = call.json_or_default().await?;
@@ -106,6 +119,7 @@ fn task_input(call: &HttpCall) -> Result<TaskInput, ProblemDetails> {
         "tag",
         "slots",
         "resource",
+        "share",
         "parent",
         "after",
         "on_broken",
@@ -136,6 +150,7 @@ fn task_input(call: &HttpCall) -> Result<TaskInput, ProblemDetails> {
         tags: texts("tag"),
         slots: query.number("slots")?,
         resources: resources(query.many("resource"))?,
+        share: text("share")?,
         parent: text("parent")?,
         after: texts("after").into_iter().map(translate::AfterInput::Task).collect(),
         on_broken: text("on_broken")?,

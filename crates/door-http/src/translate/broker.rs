@@ -1,9 +1,9 @@
-//! Queues, workers, limits and counts as JSON.
+//! Queues, workers, limits, shares and counts as JSON.
 
 use serde_json::{Map, Value, json};
 use tenure_hub::Stats;
 use tenure_hub::words::{
-    ArrayAccepted, ArrayInfo, Counts, Held, LimitInfo, QueueInfo, StateName, WorkerInfo, WorkerStats,
+    ArrayAccepted, ArrayInfo, Counts, Held, LimitInfo, QueueInfo, StateName, WorkerInfo, WorkerStats, Rate, ShareInfo,
 };
 
 use super::resources::quantities;
@@ -50,6 +50,7 @@ pub(crate) fn queue(queue: &QueueInfo) -> Value {
         "oldest_ready": some_time(queue.oldest_ready),
         "thresholds": { "depth": queue.thresholds.depth, "age_ms": some_millis(queue.thresholds.age) },
         "backlog": backlog,
+        "rate": queue.rate.as_ref().map(rate),
     })
 }
 
@@ -102,7 +103,20 @@ pub(crate) fn held(held: &Held) -> Value {
 }
 
 pub(crate) fn limit(limit: &LimitInfo) -> Value {
-    json!({ "tag": &*limit.tag, "limit": limit.limit, "in_use": limit.in_use })
+    json!({
+        "tag": &*limit.tag,
+        "limit": limit.limit,
+        "in_use": limit.in_use,
+        "rate": limit.rate.as_ref().map(rate),
+    })
+}
+
+pub(crate) fn rate(rate: &Rate) -> Value {
+    json!({ "count": rate.count, "period_ms": millis(rate.period), "burst": rate.burst })
+}
+
+pub(crate) fn share(share: &ShareInfo) -> Value {
+    json!({ "share": &*share.share, "weight": share.weight, "ready": share.ready })
 }
 
 pub(crate) fn counts(counts: &Counts) -> Value {

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use tenure_hub::HubRefusal;
 use tenure_hub::words::{Event, EventData, EventFilter, EventSubject, LostReason, Next, Refusal};
 
+use super::broker::rate;
 use super::why::why;
 use super::word::{millis, some_millis, texts, time, wanted};
 
@@ -11,7 +12,7 @@ use super::word::{millis, some_millis, texts, time, wanted};
 pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
 
 /// All kinds of events there are.
-pub(super) const KINDS: [&str; 48] = [
+pub(super) const KINDS: &[&str] = &[
     "submitted",
     "released",
     "dependencies-met",
@@ -50,6 +51,7 @@ pub(super) const KINDS: [&str; 48] = [
     "queue-backlog",
     "queue-backlog-cleared",
     "queue-thresholds-set",
+    "queue-rate-set",
     "limit-set",
     "schedule-set",
     "schedule-fired",
@@ -60,6 +62,8 @@ pub(super) const KINDS: [&str; 48] = [
     "array-submitted",
     "array-ended",
     "array-limit-set",
+    "rate-set",
+    "share-set",
 ];
 
 /// Refuses kinds of events that this broker does not have: the client would wait without end.
@@ -83,7 +87,8 @@ pub(crate) fn event(event: &Event) -> Value {
         EventSubject::Worker { .. }
         | EventSubject::Queue { .. }
         | EventSubject::Schedule { .. }
-        | EventSubject::Array { .. } => {
+        | EventSubject::Array { .. }
+        | EventSubject::Share { .. } => {
             (None, None, None)
         }
         EventSubject::Tag { tag, .. } => (None, None, Some(&**tag)),
@@ -92,7 +97,11 @@ pub(crate) fn event(event: &Event) -> Value {
         EventSubject::Task { id, terms, .. } => terms.element(*id).map(|element| element.index),
         _ => None,
     };
-    json!({
+    let share = match &event.about {
+        EventSubject::Share { share, .. } => Some(&**share),
+        _ => None,
+    };
+    let mut told = json!({
         "seq": event.seq,
         "at": time(event.at),
         "kind": event.kind.as_str(),
@@ -106,7 +115,11 @@ pub(crate) fn event(event: &Event) -> Value {
         "array": event.array().map(|array| array.to_string()),
         "index": index,
         "more": more(&event.kind),
-    })
+    });
+    if let (Some(share), Some(fields)) = (share, told.as_object_mut()) {
+        fields.insert("share".into(), share.into());
+    }
+    told
 }
 
 /// Events from `from` on are gone; `oldest` is the first that is kept.
@@ -158,6 +171,10 @@ fn more(kind: &EventData) -> Value {
         EventData::QueueThresholdsSet { depth, age } => {
             json!({ "depth": depth, "age_ms": some_millis(*age) })
         }
+        EventData::QueueRateSet { rate: set } | EventData::RateSet { rate: set } => {
+            json!({ "rate": set.as_ref().map(rate) })
+        }
+        EventData::ShareSet { weight } => json!({ "weight": weight }),
         EventData::LimitSet { limit } => json!({ "limit": limit }),
         EventData::ScheduleFired { due, task } => json!({ "due": time(*due), "task": task.to_string() }),
         EventData::ScheduleSkipped { reason, from, to } => {

@@ -33,6 +33,7 @@ pub(crate) struct TaskInput {
     pub(crate) slots: Option<u32>,
     /// Numbers, or texts with a unit.
     pub(crate) resources: Map<String, Value>,
+    pub(crate) share: Option<String>,
     pub(crate) parent: Option<String>,
     pub(crate) after: Vec<AfterInput>,
     pub(crate) on_broken: Option<String>,
@@ -147,6 +148,7 @@ impl TaskInput {
             needs: names(self.needs),
             tags: names(self.tags),
             demand: Demand { slots: self.slots.unwrap_or(1), resources: resources(&self.resources)? },
+            share: self.share.map(Into::into),
             parent: self.parent.map(|parent| task_id("parent", &parent)).transpose()?,
             after: self.after.into_iter().map(AfterInput::after).collect::<Result<_, _>>()?,
             on_broken: self.on_broken.as_deref().map(from_on_broken).transpose()?.unwrap_or_default(),

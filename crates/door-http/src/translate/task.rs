@@ -58,6 +58,7 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
         "queue": &*terms.queue,
         "needs": texts(&terms.needs),
         "tags": texts(&terms.tags),
+        "share": terms.share.as_deref(),
         "submitter": &*terms.submitter,
         "on_lost": on_lost(terms.on_lost),
         "crash_budget": terms.crash_budget,

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use tenure_hub::words::{WaitedFor, Why};
 
 use super::resources::quantity;
+use super::broker::rate;
 use super::word::{texts, time};
 
 pub(crate) fn why(why: &Why) -> Value {
@@ -28,6 +29,12 @@ fn facts(why: &Why) -> Value {
             json!({ "array": array.to_string(), "limit": limit, "in_use": in_use })
         }
         Why::TagLimit { tag, limit, in_use } => json!({ "tag": &**tag, "limit": limit, "in_use": in_use }),
+        Why::TagRate { tag, rate: of, next_at } => {
+            json!({ "tag": &**tag, "rate": rate(of), "next_at": time(*next_at) })
+        }
+        Why::QueueRate { queue, rate: of, next_at } => {
+            json!({ "queue": &**queue, "rate": rate(of), "next_at": time(*next_at) })
+        }
         Why::AllFull { workers, slots } => json!({ "workers": workers, "slots": slots }),
         Why::Short { resource, needed, free, worker } => json!({
             "resource": &**resource, "needed": quantity(*needed), "free": quantity(*free), "worker": &**worker,

@@ -174,6 +174,7 @@ pub(crate) fn assignment(assignment: &Assignment, body: &Bytes, checkpoint: &Byt
         "priority": assignment.priority,
         "needs": texts(&terms.needs),
         "tags": texts(&terms.tags),
+        "share": terms.share.as_deref(),
         "submitter": &*terms.submitter,
         "parent": assignment.parent.map(|parent| parent.to_string()),
         "submitted_at": time(assignment.submitted_at),

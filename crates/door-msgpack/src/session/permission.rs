@@ -43,6 +43,7 @@ pub(super) fn check(
         | Request::Hooks
         | Request::Undelivered(_)
         | Request::Redeliver(_)
+        | Request::Shares
         | Request::Counts
         | Request::Stats
         | Request::Body(_)
@@ -62,6 +63,8 @@ pub(super) fn check(
         | Request::Retry(_)
         | Request::Move(_)
         | Request::SetLimit(_)
+        | Request::SetRate(_)
+        | Request::SetShare(_)
         | Request::PauseQueue(_)
         | Request::ResumeQueue(_)
         | Request::SetThresholds(_)

@@ -79,6 +79,8 @@ impl Session {
             Request::Retry(OneTask { task }) => Command::Retry { task: translate::id(task) },
             Request::Move(to) => Command::Move { task: translate::id(to.task), to: translate::moved(to) },
             Request::SetLimit(set) => Command::SetLimit { tag: set.tag, limit: set.limit },
+            Request::SetRate(set) => translate::set_rate(set)?,
+            Request::SetShare(set) => Command::SetShare { share: set.share, weight: set.weight },
             Request::PauseQueue(one) => Command::PauseQueue { queue: one.queue },
             Request::ResumeQueue(one) => Command::ResumeQueue { queue: one.queue },
             Request::SetThresholds(set) => translate::set_thresholds(set),
@@ -189,6 +191,7 @@ impl Session {
             Request::Hooks => HubRequest::Hooks,
             Request::Undelivered(one) => HubRequest::Undelivered { hook: one.hook },
             Request::Redeliver(again) => HubRequest::Redeliver { hook: again.hook, seq: again.event },
+            Request::Shares => HubRequest::Query(Query::Shares),
             Request::Counts => HubRequest::Query(Query::Counts),
             Request::Stats => HubRequest::Stats,
             Request::Body(OneTask { task }) => {

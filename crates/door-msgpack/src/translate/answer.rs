@@ -2,13 +2,12 @@
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Accepted, Answer, Blob, Counts, Devices, Holding, LimitInfo, QueueInfo, Refusal, Reply, ResourceInfo, ArrayAccepted, ArrayInfo,
-    StateName, TaskInfo, TaskState, WaitedFor, Why, WorkerInfo, WorkerStats,
+    Accepted, Answer, Blob, Counts, Devices, Holding, LimitInfo, QueueInfo, Refusal, Reply, ResourceInfo, ArrayAccepted, ArrayInfo, StateName, TaskInfo, TaskState, WaitedFor, Why, WorkerInfo, WorkerStats, ShareInfo,
 };
 use tenure_hub::{Response, Stats};
 use tenure_wire::queue::StateCounts;
 use tenure_wire::reply::{
-    BackedUp, BytesReply, Figure, HeldReply, LimitList, QueueList, RefusedEntry, Registered, Sent,
+    BackedUp, BytesReply, Figure, HeldReply, LimitList, QueueList, RefusedEntry, Registered, Sent, ShareList,
     StatsReply, Tasks, WorkerList,
 };
 use tenure_wire::schedule::ScheduleList;
@@ -20,7 +19,7 @@ use super::hook;
 use super::notice::{dependency, terms};
 use super::refusal::refusal;
 use super::schedule::schedule_info;
-use super::word::{condition, name, pause_cause, presence, span, task, threshold, time, wanted_word};
+use super::word::{condition, name, pause_cause, presence, span, task, threshold, time, wanted_word, rate};
 
 /// Converts a reply that needs no further context.
 pub(crate) fn response(response: Response) -> tenure_wire::Reply {
@@ -158,6 +157,18 @@ pub(super) fn reason(reason: &Why) -> why::Why {
             in_use: Some(*in_use),
             ..blank(WhyCode::TagLimit)
         },
+        Why::TagRate { tag, rate: of, next_at } => why::Why {
+            tag: Some(tag.clone()),
+            rate: Some(rate(*of)),
+            next_at: Some(time(*next_at)),
+            ..blank(WhyCode::TagRate)
+        },
+        Why::QueueRate { queue, rate: of, next_at } => why::Why {
+            queue: Some(queue.clone()),
+            rate: Some(rate(*of)),
+            next_at: Some(time(*next_at)),
+            ..blank(WhyCode::QueueRate)
+        },
         Why::AllFull { workers, slots } => {
             why::Why { workers: Some(*workers), slots: Some(*slots), ..blank(WhyCode::AllFull) }
         }
@@ -265,6 +276,9 @@ fn answered(answer: Answer) -> tenure_wire::Reply {
         Answer::Schedules(schedules) => tenure_wire::Reply::Schedules(ScheduleList {
             schedules: schedules.iter().map(schedule_info).collect(),
         }),
+        Answer::Shares(shares) => {
+            tenure_wire::Reply::Shares(ShareList { shares: shares.into_iter().map(share_info).collect() })
+        }
         Answer::Counts(counts) => tenure_wire::Reply::Counts(Box::new(counts_info(&counts))),
         Answer::Array(info) => tenure_wire::Reply::Array(Box::new(array_info(*info))),
         Answer::Arrays { arrays, next } => tenure_wire::Reply::Arrays(array::Arrays {
@@ -384,6 +398,7 @@ fn queue_info(info: QueueInfo) -> queue::QueueInfo {
             age_ms: info.thresholds.age.map(span),
         }),
         backlog: info.passed.all().map(threshold).collect(),
+        rate: info.rate.map(rate),
     }
 }
 
@@ -436,7 +451,11 @@ fn worker_stats(stats: WorkerStats) -> worker::WorkerStats {
 }
 
 fn limit_info(info: LimitInfo) -> queue::LimitInfo {
-    queue::LimitInfo { tag: info.tag, limit: info.limit, in_use: info.in_use }
+    queue::LimitInfo { tag: info.tag, limit: info.limit, in_use: info.in_use, rate: info.rate.map(rate) }
+}
+
+fn share_info(info: ShareInfo) -> queue::ShareInfo {
+    queue::ShareInfo { share: info.share, weight: info.weight, ready: info.ready }
 }
 
 fn counts_info(counts: &Counts) -> queue::Counts {

@@ -12,7 +12,7 @@ use tenure_wire::words::Outcome;
 use tenure_wire::{Code, array, request, task, worker};
 
 use super::word::{
-    from_condition, from_name, from_on_broken, from_on_close, from_on_lost, from_span, from_time,
+    from_condition, from_name, from_on_broken, from_on_close, from_on_lost, from_rate, from_span, from_time,
     from_wanted, id,
 };
 
@@ -37,6 +37,7 @@ impl Template {
             },
             needs: terms.needs,
             tags: terms.tags,
+            share: terms.share,
             on_lost,
             crash_budget: terms.crash_budget,
             retries: terms.retries,
@@ -189,6 +190,15 @@ pub(crate) fn set_thresholds(set: request::SetThresholds) -> Command {
     let thresholds =
         set.thresholds.map(|own| Thresholds { depth: own.depth, age: own.age_ms.map(from_span) });
     Command::SetThresholds { queue: set.queue, thresholds }
+}
+
+pub(crate) fn set_rate(set: request::SetRate) -> Result<Command, Refusal> {
+    let rate = set.rate.map(from_rate);
+    match (set.tag, set.queue) {
+        (Some(tag), None) => Ok(Command::SetTagRate { tag, rate }),
+        (None, Some(queue)) => Ok(Command::SetQueueRate { queue, rate }),
+        _ => Err(Refusal::BadValue { what: "rate", why: "is for a tag or a queue: name one of them" }),
+    }
 }
 
 pub(crate) fn moved(to: request::Move) -> Move {

@@ -9,7 +9,7 @@ use tenure_wire::words::StateName;
 
 use super::answer::reason;
 use super::schedule::skip_reason;
-use super::word::{lost_reason, next, span, task, threshold, time, wanted_word};
+use super::word::{lost_reason, next, span, task, threshold, time, wanted_word, rate};
 
 /// The kinds of events with which a task may end.
 pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
@@ -48,6 +48,9 @@ pub(crate) fn event(event: &Event) -> tenure_wire::event::Event {
             told.more.get_or_insert_default().schedule = Some(schedule.clone());
         }
         EventSubject::Tag { namespace: _, tag } => told.more.get_or_insert_default().tag = Some(tag.clone()),
+        EventSubject::Share { namespace: _, share } => {
+            told.more.get_or_insert_default().share = Some(share.clone());
+        }
     }
     told
 }
@@ -176,6 +179,13 @@ fn kind(kind: &EventData) -> (EventKind, Option<Detail>) {
         EventData::SchedulePaused => (EventKind::SchedulePaused, None),
         EventData::ScheduleResumed => (EventKind::ScheduleResumed, None),
         EventData::ScheduleRemoved => (EventKind::ScheduleRemoved, None),
+        EventData::QueueRateSet { rate: set } => {
+            (EventKind::QueueRateSet, Some(Detail { rate: set.map(rate), ..blank() }))
+        }
+        EventData::RateSet { rate: set } => {
+            (EventKind::RateSet, Some(Detail { rate: set.map(rate), ..blank() }))
+        }
+        EventData::ShareSet { weight } => (EventKind::ShareSet, Some(Detail { weight: *weight, ..blank() })),
         EventData::LimitSet { limit } => (EventKind::LimitSet, Some(Detail { limit: *limit, ..blank() })),
         EventData::ArraySubmitted { size } => {
             (EventKind::ArraySubmitted, Some(Detail { size: Some(*size), ..blank() }))

@@ -28,6 +28,7 @@ pub(crate) fn terms(terms: &Terms) -> wire_task::Terms {
         on_broken: on_broken(terms.on_broken),
         slots: terms.demand.slots,
         resources: terms.demand.resources.iter().map(resource).collect(),
+        share: terms.share.clone(),
         submitter: Some(terms.submitter.clone()),
     }
 }

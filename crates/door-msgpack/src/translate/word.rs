@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tenure_hub::words::{
     Condition, DependencyProgress, LostReason, Next, OnBroken, OnClose, OnLost, PauseCause, PresenceName,
-    Refusal, StateName, StopWhy, TaskId, Threshold, Timestamp, Wanted,
+    Rate, Refusal, StateName, StopWhy, TaskId, Threshold, Timestamp, Wanted,
 };
 use tenure_wire::{time::millis, words};
 
@@ -32,6 +32,16 @@ pub(crate) fn span(span: Duration) -> u64 {
 
 pub(crate) fn from_span(millis: u64) -> Duration {
     Duration::from_millis(millis)
+}
+
+pub(crate) fn rate(rate: Rate) -> tenure_wire::rate::Rate {
+    let Rate { count, period, burst } = rate;
+    tenure_wire::rate::Rate { count, period_ms: span(period), burst: Some(burst) }
+}
+
+pub(crate) fn from_rate(rate: tenure_wire::rate::Rate) -> Rate {
+    let usual = Rate::new(rate.count, from_span(rate.period_ms));
+    Rate { burst: rate.burst.unwrap_or(usual.burst), ..usual }
 }
 
 /// The name of a state, for the wire.

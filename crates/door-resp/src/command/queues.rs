@@ -33,6 +33,29 @@ pub(crate) enum QueueCommand {
         limit: Option<u32>,
     },
     Limits,
+    /// How often a task with a tag is handed out; `None` for any rate.
+    TagRate {
+        tag: String,
+        rate: Option<RateArgument>,
+    },
+    /// The same for the tasks of a queue.
+    QueueRate {
+        queue: RespQueueKey,
+        rate: Option<RateArgument>,
+    },
+    /// The weight of a share key; `None` for the default.
+    Share {
+        share: String,
+        weight: Option<u32>,
+    },
+    Shares,
+}
+
+/// A rate as it was written, `10/m`, and its burst.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RateArgument {
+    pub text: String,
+    pub burst: Option<u32>,
 }
 
 /// The thresholds that a queue has of its own; without one there is none.
@@ -117,6 +140,43 @@ pub(super) fn delete_limit(arguments: &mut Arguments<'_>) -> Result<Command, Com
 
 pub(super) fn limits(_: &mut Arguments<'_>) -> Result<Command, CommandError> {
     Ok(Command::Queue(QueueCommand::Limits))
+}
+
+/// `LIMIT.RATE tag 10/m [BURST n] | NONE`.
+pub(super) fn tag_rate(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let tag = arguments.text()?;
+    Ok(Command::Queue(QueueCommand::TagRate { tag, rate: rate(arguments)? }))
+}
+
+/// `QUEUE.RATE q 100/s [BURST n] | NONE`.
+pub(super) fn queue_rate(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let queue = arguments.queue_name()?;
+    Ok(Command::Queue(QueueCommand::QueueRate { queue, rate: rate(arguments)? }))
+}
+
+fn rate(arguments: &mut Arguments<'_>) -> Result<Option<RateArgument>, CommandError> {
+    if arguments.keyword("NONE") {
+        arguments.end()?;
+        return Ok(None);
+    }
+    let text = arguments.text()?;
+    let burst = if arguments.keyword("BURST") { Some(count(arguments)?) } else { None };
+    arguments.end()?;
+    Ok(Some(RateArgument { text, burst }))
+}
+
+pub(super) fn set_share(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let share = arguments.text()?;
+    let weight = Some(count(arguments)?);
+    Ok(Command::Queue(QueueCommand::Share { share, weight }))
+}
+
+pub(super) fn delete_share(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::Queue(QueueCommand::Share { share: arguments.text()?, weight: None }))
+}
+
+pub(super) fn shares(_: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::Queue(QueueCommand::Shares))
 }
 
 fn count(arguments: &mut Arguments<'_>) -> Result<u32, CommandError> {

@@ -27,6 +27,8 @@ pub(crate) struct TaskOptions {
     pub tags: Vec<String>,
     /// What it occupies on its worker.
     pub demand: Demand,
+    /// The share key: with whom the task takes turns in its queue.
+    pub share: Option<String>,
     /// The jobs that have to end before it may run.
     pub after: Vec<AfterJob>,
     pub after_broken: OnBroken,
@@ -65,6 +67,7 @@ impl Default for TaskOptions {
             needs_matched: None,
             tags: Vec::new(),
             demand: Demand::default(),
+            share: None,
             after: Vec::new(),
             after_broken: OnBroken::default(),
             trace: None,
@@ -171,6 +174,7 @@ impl TaskOptions {
             needs_matched: None,
             tags: object.names("tags", NAMES_MAX, NAME_BYTES_MAX)?.unwrap_or_default(),
             demand: demand(object)?,
+            share: object.text("share", NAME_BYTES_MAX)?,
             after: after(object)?,
             after_broken: after_broken(object)?,
             trace: trace(object)?,

@@ -133,6 +133,10 @@ fn event_fields(event: &Event, job: Option<&str>) -> Map<String, Value> {
             fields.insert("array_id".into(), id.to_string().into());
             fields.insert("queue".into(), (**queue).into());
         }
+
+        EventSubject::Share { share, .. } => {
+            fields.insert("share".into(), (**share).into());
+        }
     }
     if let Some(status) = status_after(&event.kind) {
         fields.insert("status".into(), status.into());
@@ -191,10 +195,13 @@ fn status_after(kind: &EventData) -> Option<&'static str> {
         | EventData::ScheduleSkipped { .. }
         | EventData::SchedulePaused
         | EventData::ScheduleResumed
-        | EventData::ScheduleRemoved => None,
+        | EventData::ScheduleRemoved
         | EventData::ArraySubmitted { .. }
         | EventData::ArrayEnded { .. }
-        | EventData::ArrayLimitSet { .. } => None,
+        | EventData::ArrayLimitSet { .. }
+        | EventData::QueueRateSet { .. }
+        | EventData::RateSet { .. }
+        | EventData::ShareSet { .. } => None,
     }
 }
 
@@ -274,6 +281,10 @@ fn add_details(kind: &EventData, fields: &mut Map<String, Value>) {
             add("depth", (*depth).into());
             add("age_seconds", age.map(|age| age.as_secs_f64()).into());
         }
+        EventData::QueueRateSet { rate } | EventData::RateSet { rate } => {
+            add("rate", rate.map(|rate| rate.to_string()).into());
+        }
+        EventData::ShareSet { weight } => add("weight", (*weight).into()),
         EventData::LimitSet { limit } => add("limit", (*limit).into()),
         EventData::ScheduleFired { due, task } => {
             add("due", time(*due));

@@ -1,7 +1,7 @@
 //! The last request of a command: its reply becomes the command's reply.
 
 use serde_json::{Map, Value, json};
-use tenure_hub::words::{Answer, LimitInfo, QueueInfo, Refusal, StateName, Threshold, Timestamp};
+use tenure_hub::words::{Answer, LimitInfo, QueueInfo, Refusal, ShareInfo, StateName, Threshold, Timestamp};
 use tenure_hub::{HubRefusal, Response};
 
 use super::jobs::NOT_FAILED;
@@ -36,6 +36,7 @@ pub(crate) enum LastReply {
     Length(RespQueueKey),
     Metrics(MetricsFormat),
     Limits,
+    Shares,
     Info {
         sections: Vec<String>,
     },
@@ -78,8 +79,20 @@ impl LastReply {
             },
             Self::Limits => match outcome {
                 Ok(Response::Answer(Answer::Limits(limits))) => Reply::array(limits.iter().map(|limit| {
-                    let LimitInfo { tag, limit, in_use } = limit;
-                    Reply::bulk(json!({"tag": &**tag, "limit": limit, "in_use": in_use}).to_string())
+                    let LimitInfo { tag, limit, in_use, rate } = limit;
+                    let mut shown = json!({"tag": &**tag, "limit": limit, "in_use": in_use});
+                    if let Some(rate) = rate {
+                        shown["rate"] = rate.to_string().into();
+                    }
+                    Reply::bulk(shown.to_string())
+                })),
+                Ok(_) => Reply::error("ERR unexpected answer"),
+                Err(reason) => refusal(&reason),
+            },
+            Self::Shares => match outcome {
+                Ok(Response::Answer(Answer::Shares(shares))) => Reply::array(shares.iter().map(|info| {
+                    let ShareInfo { share, weight, ready } = info;
+                    Reply::bulk(json!({"share": &**share, "weight": weight, "ready": ready}).to_string())
                 })),
                 Ok(_) => Reply::error("ERR unexpected answer"),
                 Err(reason) => refusal(&reason),

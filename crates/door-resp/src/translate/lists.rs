@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Assignment, Command, ListQuery, Name, Query, QueueInfo, StateName, TaskInfo, Thresholds,
+    Assignment, Command, ListQuery, Name, Query, QueueInfo, Rate, StateName, TaskInfo, Thresholds,
 };
 use tenure_hub::{HubRefusal, Request};
 
@@ -15,7 +15,9 @@ use super::render::{pulled, pulled_plan};
 use super::workers::{AfterHeld, about_held};
 use super::{CallerInfo, ranges, submit};
 use crate::codec::{Reply, Version};
-use crate::command::{ClaimCommand, OwnThresholds, PopReply, QueueCommand, RespListCommand, Wait};
+use crate::command::{
+    ClaimCommand, OwnThresholds, PopReply, QueueCommand, RateArgument, RespListCommand, Wait,
+};
 use crate::flow::{CommandFlow, FlowStep, Input, TargetWorker};
 use crate::json::pushed_name;
 use crate::key::RespQueueKey;
@@ -156,11 +158,30 @@ pub(super) fn start_queue(command: QueueCommand) -> FlowStep {
         },
         QueueCommand::Limit { tag, limit } => done(Command::SetLimit { tag: tag.into(), limit }),
         QueueCommand::Limits => FlowStep::Last(Request::Query(Query::Limits), LastReply::Limits),
+        QueueCommand::TagRate { tag, rate } => match checked_rate(rate.as_ref()) {
+            Err(reply) => FlowStep::Reply(reply),
+            Ok(rate) => done(Command::SetTagRate { tag: tag.into(), rate }),
+        },
+        QueueCommand::QueueRate { queue, rate } => match (open_queue(&queue), checked_rate(rate.as_ref())) {
+            (Err(error), _) => FlowStep::Reply(error.reply()),
+            (_, Err(reply)) => FlowStep::Reply(reply),
+            (Ok(queue), Ok(rate)) => done(Command::SetQueueRate { queue, rate }),
+        },
+        QueueCommand::Share { share, weight } => done(Command::SetShare { share: share.into(), weight }),
+        QueueCommand::Shares => FlowStep::Last(Request::Query(Query::Shares), LastReply::Shares),
         QueueCommand::Peek { queue, count } => match open_queue(&queue) {
             Err(error) => FlowStep::Reply(error.reply()),
             Ok(name) => list(waiting_in(name), count, Keep::All, AfterList::Peek),
         },
     }
+}
+
+/// A rate that can be read; the engine checks its numbers.
+fn checked_rate(argument: Option<&RateArgument>) -> Result<Option<Rate>, Reply> {
+    let Some(RateArgument { text, burst }) = argument else { return Ok(None) };
+    let usual = Rate::parse(text)
+        .ok_or_else(|| Reply::error("ERR invalid rate: write a count and a period, such as 10/m or 100/s"))?;
+    Ok(Some(Rate { burst: burst.unwrap_or(usual.burst), ..usual }))
 }
 
 fn done(command: Command) -> FlowStep {

@@ -161,6 +161,9 @@ fn terms(task: &TaskInfo) -> Map<String, Value> {
     shown.insert("priority".into(), task.priority.into());
     shown.insert("needs".into(), terms.needs.iter().map(|need| Value::from(shown_need(need))).collect());
     shown.insert("tags".into(), names(&terms.tags));
+    if let Some(share) = &terms.share {
+        shown.insert("share".into(), (**share).into());
+    }
     shown.insert("policy".into(), terms.on_lost.as_str().into());
     shown.insert("max_retries".into(), terms.retries.into());
     shown.insert("retry_delay_secs".into(), seconds(terms.backoff.first));

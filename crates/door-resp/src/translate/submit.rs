@@ -192,6 +192,7 @@ pub(super) fn new_task(
     let needs = options.needs.iter().flatten().chain(&options.needs_matched);
     task.needs = needs.map(|need| Name::from(need.as_str())).collect();
     task.tags = options.tags.iter().map(|tag| Name::from(tag.as_str())).collect();
+    task.share = options.share.as_deref().map(Name::from);
     task.after = options.after.iter().map(after).collect();
     task.on_broken = options.after_broken;
     task.demand = options.demand.clone();

@@ -183,6 +183,7 @@ impl Inquiry {
             | Answer::Schedules(_)
             | Answer::Array(_)
             | Answer::Arrays { .. }
+            | Answer::Shares(_)
             | Answer::Counts(_) => code("500"),
         }
     }

@@ -133,10 +133,13 @@ pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) 
         | EventData::ScheduleSkipped { .. }
         | EventData::SchedulePaused
         | EventData::ScheduleResumed
-        | EventData::ScheduleRemoved => Vec::new(),
+        | EventData::ScheduleRemoved
         | EventData::ArraySubmitted { .. }
         | EventData::ArrayEnded { .. }
-        | EventData::ArrayLimitSet { .. } => Vec::new(),
+        | EventData::ArrayLimitSet { .. }
+        | EventData::QueueRateSet { .. }
+        | EventData::RateSet { .. }
+        | EventData::ShareSet { .. } => Vec::new(),
     }
 }
 

@@ -42,9 +42,11 @@ impl Engine {
         self.reindex_worker(key);
         if queues.len() > 1
             && let Some(ready_queue) = self.first_ready_queue_in_order(peer, key, queues)
+        if self.workers.at(key).worker_rank.is_some()
+            && queues.len() > 1
+            && let Some(ready_queue) = self.first_ready_queue_in_order(now, peer, key, queues)
         {
-            let slot =
-                self.ready_queues.at(ready_queue).ranked.first().expect("a listed ready queue has a task");
+            let slot = self.first_task(ready_queue);
             self.assign(now, slot, key, out);
             self.reindex_worker(key);
         } else {
@@ -86,6 +88,7 @@ impl Engine {
     /// queues takes precedence over priority, because the worker chose that order.
     fn first_ready_queue_in_order(
         &self,
+        now: Timestamp,
         peer: &Peer,
         key: WorkerKey,
         queues: &[Name],
@@ -96,6 +99,11 @@ impl Engine {
             groups.filter(|group| self.has_room_for(key, **group)).map(|group| self.groups.at(*group))
         };
         let has_room = |ready_queue: &ReadyQueueKey| self.full_tag(*ready_queue).is_none();
+        let class = self.workers.at(key).asking?;
+        let groups = || self.classes.at(class).groups.iter().map(|group| self.groups.at(*group));
+        let has_room = |ready_queue: &ReadyQueueKey| {
+            self.full_tag(*ready_queue).is_none() && self.empty_bucket(now, *ready_queue).is_none()
+        };
         queues.iter().find_map(|queue| {
             let queue = self.queues.find(&peer.namespace, queue)?;
             let of_queue = groups().filter(|group| group.queue == queue);

@@ -3,14 +3,18 @@
 //! ready queue.
 
 use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::blob::Which;
+use crate::buckets::BucketKey;
 use crate::classes::{ClassKey, WorkerRank};
-use crate::engine::{Engine, rank};
+use crate::engine::Engine;
 use crate::event::EventData;
 use crate::id::{Slot, WorkerKey};
 use crate::notice::{Assignment, Notice};
 use crate::ready_queues::{ReadyOffer, ReadyQueue, ReadyQueueKey};
+use crate::offer_rank::OfferRank;
+use crate::queues::QueueKey;
 use crate::record::Output;
 use crate::state::{Holding, TaskState};
 use crate::tags::TagKey;
@@ -49,7 +53,10 @@ impl Engine {
             if self.dirty.ready_queues.is_empty() {
                 self.dirty.ready_queues = ready_queues;
             }
-            if !self.dirty.ready_queues.is_empty() || !self.dirty.tags.is_empty() {
+            if !self.dirty.ready_queues.is_empty()
+                || !self.dirty.tags.is_empty()
+                || !self.dirty.buckets.is_empty()
+            {
                 continue;
             }
             match self.dirty.workers.pop() {
@@ -60,7 +67,7 @@ impl Engine {
         }
     }
 
-    /// Lists the ready queues that waited for a tag that has room again. It lists all of them, because the
+    /// Lists the ready queues that waited for a tag that has room again, or for a token that is there. It lists all of them, because the
     /// most urgent may be blocked by another tag or have no worker. Those that find the tag full are parked
     /// again when a worker reaches them. Returns the workers of suspended tasks that waited for such a tag:
     /// these look first, or tasks of other workers would always be faster.
@@ -78,10 +85,22 @@ impl Engine {
             workers.extend(self.list_continuing(tag));
         }
         workers
+        for bucket in std::mem::take(&mut self.dirty.buckets) {
+            // A bucket that is asleep again has been looked at since.
+            if !self.buckets.has(bucket) || self.buckets.at(bucket).wakes_at != Timestamp::NEVER {
+                continue;
+            }
+            let from = ready_queues.len();
+            ready_queues.extend(self.buckets.at(bucket).parked.iter().map(|(_, ready_queue)| *ready_queue));
+            for ready_queue in &ready_queues[from..] {
+                self.reindex_ready_queue(*ready_queue);
+            }
+        }
     }
 
     /// Finds workers for a ready queue until it is empty, blocked, or no worker is free.
     fn serve(&mut self, now: Timestamp, ready_queue: ReadyQueueKey, out: &mut dyn Output) {
+        let ready_queue = self.ready_queues.at(ready_queue).parent.unwrap_or(ready_queue);
         while let ReadyOffer::Listed(_) = self.ready_queues.at(ready_queue).offer {
             let Some(worker) = self.best_worker(ready_queue, &[]) else { return };
             // The worker takes the most urgent task it can, which may be one of another ready queue.
@@ -110,6 +129,7 @@ impl Engine {
             return true;
         }
         let Some((ready_queue, slot)) = urgent else { return false };
+        let Some((ready_queue, slot)) = self.most_urgent(now, worker) else { return false };
         let better = self.prefer(ready_queue, slot, worker);
         if better == worker {
             self.assign(now, slot, worker, out);
@@ -122,6 +142,7 @@ impl Engine {
     }
 
     /// The first task the worker could take. Parks the ready queues that it finds waiting for a tag.
+    /// The first task the worker could take. Parks the ready queues that it finds waiting for a tag or a token.
     fn most_urgent(&mut self, now: Timestamp, worker: WorkerKey) -> Option<(ReadyQueueKey, Slot)> {
         let class = self.class_to_serve(worker)?;
         if !self.workers.at(worker).has_slot() && self.classes.at(class).demands.is_empty() {
@@ -146,11 +167,43 @@ impl Engine {
                     ));
                 }
             }
+
+            let ready_queue = self.first_open(class)?;
+            if let Some(tag) = self.full_tag(ready_queue) {
+                self.park(ready_queue, tag);
+            } else if let Some(bucket) = self.empty_bucket(now, ready_queue) {
+                self.throttle(ready_queue, bucket);
+            } else {
+                return Some((ready_queue, self.first_task(ready_queue)));
+            }
         }
+    }
+
+    /// The most urgent of the ready queues that workers of this class can take tasks from.
+    fn first_open(&self, class: ClassKey) -> Option<ReadyQueueKey> {
+        let class = self.classes.at(class);
+        let firsts = || {
+            let groups = class.groups.iter().map(|group| self.groups.at(*group));
+            groups.filter_map(|group| Some((group.queue, *group.open.first()?)))
+        };
+        let first = firsts().map(|(_, offer)| offer).min()?;
+        if class.spec.queues.len() == 1 || firsts().all(|(_, (rank, _))| rank.turn == 0) {
+            return Some(first.1);
+        }
+        // Turns of different queues cannot be compared: each queue says who is first in it, and the most
+        // urgent of those goes.
+        let mut by_queue: BTreeMap<QueueKey, (OfferRank, ReadyQueueKey)> = BTreeMap::new();
+        for (queue, offer) in firsts() {
+            let best = by_queue.entry(queue).or_insert(offer);
+            *best = (*best).min(offer);
+        }
+        by_queue.values().min_by_key(|(rank, _)| rank.across_queues()).map(|(_, ready_queue)| *ready_queue)
     }
 
     /// Sends a ready task to a worker.
     pub(crate) fn assign(&mut self, now: Timestamp, slot: Slot, worker: WorkerKey, out: &mut dyn Output) {
+        self.take_tokens(now, slot);
+        self.charge_turn(slot);
         let next_event = self.next_event;
         let entry = self.workers.at_mut(worker);
         entry.last_assigned = next_event;
@@ -256,22 +309,28 @@ impl Engine {
     }
 
     fn park(&mut self, ready_queue: ReadyQueueKey, tag: TagKey) {
-        let first =
-            self.ready_queues.at(ready_queue).ranked.first().expect("a listed ready queue has a task");
-        self.set_offer(ready_queue, ReadyOffer::Parked(tag, self.rank_of(first)));
+        let (rank, _) = self.first_of(ready_queue).expect("a listed ready queue has a task");
+        self.set_offer(ready_queue, ReadyOffer::Parked(tag, rank));
     }
 
-    /// Updates a ready queue's offer after its first task changed.
-    pub(crate) fn reindex_ready_queue(&mut self, key: ReadyQueueKey) {
+    /// Updates a ready queue's offer, or its parent's, after its first task or its turn changed.
+    pub(crate) fn reindex_ready_queue(&mut self, mut key: ReadyQueueKey) {
+        if let Some(parent) = self.ready_queues.at(key).parent {
+            self.reindex_child(key);
+            key = parent;
+        }
         let ready_queue = self.ready_queues.at(key);
         let paused = self.queues.at(ready_queue.queue).setting.paused;
-        let first = ready_queue.ranked.first().filter(|_| !paused);
+        let first = if paused { None } else { self.first_of(key) };
         let offer = match (first, ready_queue.offer) {
             (None, _) => ReadyOffer::Hidden,
-            (Some(slot), ReadyOffer::Parked(tag, _)) if !self.tags.at(tag).has_room() => {
-                ReadyOffer::Parked(tag, rank(self.tasks.at(slot), self.settings.aging))
+            (Some((rank, _)), ReadyOffer::Parked(tag, _)) if !self.tags.at(tag).has_room() => {
+                ReadyOffer::Parked(tag, rank)
             }
-            (Some(slot), _) => ReadyOffer::Listed(rank(self.tasks.at(slot), self.settings.aging)),
+            (Some((rank, _)), ReadyOffer::Throttled(bucket, _)) if self.is_asleep(bucket) => {
+                ReadyOffer::Throttled(bucket, rank)
+            }
+            (Some((rank, _)), _) => ReadyOffer::Listed(rank),
         };
         self.set_offer(key, offer);
     }
@@ -282,8 +341,8 @@ impl Engine {
             return;
         }
         let before = std::mem::replace(&mut ready_queue.offer, offer);
-        if let ReadyOffer::Parked(tag, rank) = before {
-            self.tags.at_mut(tag).parked.remove(&(rank, key));
+        if let Some((rank, offers)) = self.offers_with(key, before) {
+            offers.remove(&(rank, key));
         }
         let group = self.ready_queues.at(key).group;
         let open = &mut self.groups.at_mut(group).open;
@@ -298,6 +357,32 @@ impl Engine {
         if let ReadyOffer::Parked(tag, rank) = offer {
             self.tags.at_mut(tag).parked.insert((rank, key));
         }
+
+        if let Some((rank, offers)) = self.offers_with(key, offer) {
+            offers.insert((rank, key));
+        }
+    }
+
+    /// Where a ready queue with this offer is listed, and its rank there.
+    fn offers_with(
+        &mut self,
+        key: ReadyQueueKey,
+        offer: ReadyOffer,
+    ) -> Option<(OfferRank, &mut BTreeSet<(OfferRank, ReadyQueueKey)>)> {
+        Some(match offer {
+            ReadyOffer::Hidden => return None,
+            ReadyOffer::Parked(tag, rank) => (rank, &mut self.tags.at_mut(tag).parked),
+            ReadyOffer::Throttled(bucket, rank) => (rank, &mut self.buckets.at_mut(bucket).parked),
+            ReadyOffer::Listed(rank) => match self.ready_queues.at(key).parent {
+                Some(parent) => (rank, &mut self.ready_queues.at_mut(parent).children),
+                None => (rank, &mut self.groups.at_mut(self.ready_queues.at(key).group).open),
+            },
+        })
+    }
+
+    /// Whether ready queues wait for the timer of this bucket.
+    fn is_asleep(&self, bucket: BucketKey) -> bool {
+        self.buckets.at(bucket).wakes_at != Timestamp::NEVER
     }
 
     /// Updates a worker's rank among the free workers after its load or its asks changed.

@@ -19,7 +19,7 @@ impl Engine {
 
     /// The clock was set from `from` to `to`, forward or back, or the machine slept. Every duration keeps its
     /// length: besides those in [`Engine::broker_stalled`], these are run limits, cancel timeouts, retry delays,
-    /// quarantines, and how long tasks have been ready. Absolute times (`not_before`, `expires_at`) do not
+    /// quarantines, what rates have gathered, and how long tasks have been ready. Absolute times (`not_before`, `expires_at`) do not
     /// change.
     pub fn clock_set(&mut self, from: Timestamp, to: Timestamp) {
         self.shift_workers(from, to);
@@ -27,6 +27,7 @@ impl Engine {
         self.shift_retries(from, to);
         self.shift_quarantines(from, to);
         self.shift_waiting(from, to);
+        self.shift_tokens(from, to);
     }
 
     fn shift_workers(&mut self, from: Timestamp, to: Timestamp) {

@@ -22,6 +22,7 @@ impl Engine {
             Timer::Quarantine(worker) => self.lift_quarantine(now, worker, out),
             Timer::Backlog(queue) => self.backlog_due(queue),
             Timer::Schedule(schedule) => self.schedules.mark_due(schedule),
+            Timer::Token(bucket) => self.token_due(bucket),
         }
     }
 

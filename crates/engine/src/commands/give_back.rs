@@ -70,7 +70,11 @@ impl Engine {
         let holding = task.state.holding().expect("only a held task is handed back");
         let worker = holding.worker.clone();
         let pauses = self.terms.get(task.terms).on_lost == OnLost::Pause;
-        match holding.intent.as_ref().map(|intent| intent.wanted) {
+        let intent = holding.intent.as_ref().map(|intent| intent.wanted);
+        if !started {
+            self.return_tokens(now, slot);
+        }
+        match intent {
             Some(Wanted::Cancel) => self.end_cancelled(now, slot, crate::Blob::EMPTY, false, out),
             Some(Wanted::Pause) => self.pause_as_asked(now, slot, out),
             // Some of the work may be done, so a person decides whether it runs again.
@@ -101,6 +105,7 @@ impl Engine {
         let holding = task.state.holding().expect("only an assigned task is taken back");
         let (worker, key) = (holding.worker.clone(), holding.key);
         let stop = Notice::Stop { task: task.id, attempt: task.attempt, why: StopWhy::TakenBack };
+        self.return_tokens(now, slot);
         self.become_state(now, slot, TaskState::Ready { since: now }, EventData::TakenBack { worker }, out);
         if let Some(session) = self.workers.at(key).session() {
             out.notice(session, stop);

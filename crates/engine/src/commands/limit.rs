@@ -3,10 +3,10 @@
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
-use crate::event::{Event, EventData, EventSubject};
+use crate::event::EventData;
 use crate::limits::LIMITED_TAGS_MAX;
 use crate::name::{self, Name};
-use crate::record::{Change, LimitSetting, Output};
+use crate::record::Output;
 use crate::refusal::Refusal;
 use crate::time::Timestamp;
 
@@ -29,13 +29,7 @@ impl Engine {
         }
         let key = self.tags.open(&peer.namespace, tag);
         self.tags.at_mut(key).limit = limit;
-        let seq = self.take_event();
-        let about = EventSubject::Tag { namespace: peer.namespace.clone(), tag: tag.clone() };
-        let setting = LimitSetting { namespace: peer.namespace.clone(), tag: tag.clone(), limit };
-        out.record(
-            Event { seq, at: now, about, kind: EventData::LimitSet { limit } },
-            Change::Limit(&setting),
-        );
+        self.emit_tag_record(now, key, EventData::LimitSet { limit }, out);
         self.dirty.tags.push(key);
         self.tags.close_if_unused(key);
         Ok(Reply::Done)

@@ -27,6 +27,7 @@ mod pause;
 mod pause_queue;
 mod presence;
 mod progress;
+mod rate;
 mod register;
 mod release;
 mod resume;
@@ -34,6 +35,7 @@ mod retention;
 mod retry;
 mod schedule;
 mod schedule_fire;
+mod share;
 mod start;
 mod submit;
 mod suspend;
@@ -72,6 +74,9 @@ impl Engine {
             Command::Move { task, to } => self.move_task(now, peer, task, to, out),
             Command::Abandon(tasks) => Ok(self.abandon(now, peer, &tasks, out)),
             Command::SetLimit { tag, limit } => self.set_limit(now, peer, &tag, limit, out),
+            Command::SetTagRate { tag, rate } => self.set_tag_rate(now, peer, &tag, rate, out),
+            Command::SetQueueRate { queue, rate } => self.set_queue_rate(now, peer, &queue, rate, out),
+            Command::SetShare { share, weight } => self.set_share(now, peer, &share, weight, out),
             Command::PauseQueue { queue } => self.pause_queue(now, peer, &queue, out),
             Command::ResumeQueue { queue } => self.resume_queue(now, peer, &queue, out),
             Command::SetThresholds { queue, thresholds } => {

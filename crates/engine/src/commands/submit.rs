@@ -327,6 +327,7 @@ pub(super) fn terms_of(peer: &Peer, new: NewTask) -> Terms {
         on_broken: new.on_broken,
         demand: new.demand,
         array: None,
+        share: new.share,
     };
     terms.settle();
     terms
@@ -354,6 +355,7 @@ fn asks_for(terms: &Terms, peer: &Peer, new: &NewTask) -> bool {
         && terms.on_broken == new.on_broken
         && terms.demand == new.demand
         && terms.array.is_none()
+        && terms.share == new.share
 }
 
 /// Identifies a named request. It is stored, so it must be the same in every version: FNV-1a over a plain
@@ -410,6 +412,11 @@ pub(super) fn fingerprint(new: &NewTask) -> u64 {
     }
     if !new.demand.is_plain() {
         hash_demand(&mut hash, &new.demand);
+    }
+
+    if let Some(share) = &new.share {
+        hash.text("share");
+        hash.text(share);
     }
     hash.0
 }

@@ -92,6 +92,9 @@ impl Engine {
                 None => Why::TagLimit { tag: tag.name.clone(), limit, in_use: tag.in_use },
             };
         }
+        if let Some(why) = self.why_throttled(key) {
+            return why;
+        }
         let serving = self.workers.iter().map(|(_, worker)| worker).filter(|worker| {
             worker.may_work()
                 && worker

@@ -29,6 +29,7 @@ impl Engine {
             Query::Limits => Ok(self.list_limits(peer)),
             Query::Schedules => Ok(self.list_schedules(peer)),
             Query::Schedule { schedule } => self.one_schedule(peer, schedule),
+            Query::Shares => Ok(self.list_shares(peer)),
             Query::Counts => Ok(self.counts(peer)),
             Query::Array { array } => self.show_array(peer, *array),
             Query::FindArray { name } => self.find_array(peer, name),

@@ -1,13 +1,20 @@
-//! Overviews: queues, workers, limits and counts of one namespace.
+//! Overviews: queues, workers, limits, shares and counts of one namespace.
 
 use crate::command::{
     Answer, Counts, Gauges, Held, LimitInfo, Peer, QueueGauge, QueueInfo, ResourceInfo, WorkerInfo,
+};
+use std::collections::BTreeMap;
+
+use crate::command::{
+    Answer, Counts, Gauges, Held, LimitInfo, Peer, QueueGauge, QueueInfo, ShareInfo, WorkerInfo,
 };
 use crate::engine::Engine;
 use crate::limits::QUEUES_SHOWN_MAX;
 use crate::name::Name;
 use crate::queues::Queue;
+use crate::shares::{Share, ShareKey, WEIGHT_DEFAULT};
 use crate::state::StateName;
+use crate::tags::Tag;
 use crate::time::Timestamp;
 use crate::workers::Worker;
 
@@ -32,6 +39,7 @@ impl Engine {
             oldest_ready: self.oldest_ready(queue),
             thresholds: self.thresholds_of(&queue.setting),
             passed: queue.setting.passed,
+            rate: queue.setting.rate,
         }
     }
 
@@ -94,10 +102,25 @@ impl Engine {
 
     pub(crate) fn list_limits(&self, peer: &Peer) -> Answer {
         let tags = self.tags.iter().filter(|tag| tag.namespace == peer.namespace);
-        Answer::Limits(
-            tags.map(|tag| LimitInfo { tag: tag.name.clone(), limit: tag.limit, in_use: tag.in_use })
-                .collect(),
-        )
+        Answer::Limits(tags.map(limit_info).collect())
+    }
+
+    pub(crate) fn list_shares(&self, peer: &Peer) -> Answer {
+        let mut ready: BTreeMap<ShareKey, u64> = BTreeMap::new();
+        for turns in self.queues.of(&peer.namespace).filter_map(|(_, queue)| queue.turns.as_ref()) {
+            for (share, flow) in turns.flows() {
+                if let Some(share) = share {
+                    *ready.entry(share).or_default() += flow.ready;
+                }
+            }
+        }
+        let of_namespace = self.shares.iter().filter(|(_, share)| share.namespace == peer.namespace);
+        let info = |(key, share): (ShareKey, &Share)| ShareInfo {
+            share: share.name.clone(),
+            weight: share.weight.unwrap_or(WEIGHT_DEFAULT),
+            ready: ready.get(&key).copied().unwrap_or_default(),
+        };
+        Answer::Shares(of_namespace.map(info).collect())
     }
 
     /// Metrics of the whole broker.
@@ -121,8 +144,7 @@ impl Engine {
             gauges.oldest_ready = gauges.oldest_ready.into_iter().chain(oldest).min();
         }
         for tag in self.tags.iter().filter(|tag| tag.limit.is_some() && is_meant(&tag.namespace)) {
-            let info = LimitInfo { tag: tag.name.clone(), limit: tag.limit, in_use: tag.in_use };
-            gauges.limits.push((tag.namespace.clone(), info));
+            gauges.limits.push((tag.namespace.clone(), limit_info(tag)));
         }
         (gauges.queues, gauges.queue_count) = self.largest_queues(is_meant);
         gauges
@@ -167,4 +189,8 @@ impl Engine {
         }
         Answer::Counts(Box::new(counts))
     }
+}
+
+fn limit_info(tag: &Tag) -> LimitInfo {
+    LimitInfo { tag: tag.name.clone(), limit: tag.limit, in_use: tag.in_use, rate: tag.rate }
 }

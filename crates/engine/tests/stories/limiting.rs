@@ -99,7 +99,7 @@ fn a_limit_is_raised_lowered_and_lifted_at_run_time() {
     broker.limit(&ann, "t", Some(1));
     assert_eq!(broker.assigned(), []);
     let Ok(Answer::Limits(limits)) = broker.ask(&Query::Limits) else { panic!("no limits") };
-    assert_eq!(limits, [LimitInfo { tag: "t".into(), limit: Some(1), in_use: 3 }]);
+    assert_eq!(limits, [LimitInfo { tag: "t".into(), limit: Some(1), in_use: 3, rate: None }]);
     broker.limit(&ann, "t", None);
     assert_eq!(broker.assigned(), tasks[3..]);
     assert_eq!(broker.refuses(&ann, Command::SetLimit { tag: "".into(), limit: Some(1) }).code(), "bad-name");

@@ -8,8 +8,7 @@ use tenure_engine::limits;
 use tenure_engine::notice::StopWhy;
 use tenure_engine::state::{EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, Wanted};
 use tenure_engine::{
-    Blob, NewTask, Quantity, Refusal, Settings, SkipReason, StateName, TaskId, Threshold, Timestamp, Why,
-    WorkerSpec,
+    Blob, NewTask, Quantity, Refusal, Settings, SkipReason, StateName, TaskId, Threshold, Timestamp, Why, WorkerSpec, Rate,
 };
 
 fn page(name: &str) -> String {
@@ -106,6 +105,7 @@ fn number_of_refusal(refusal: &Refusal) -> usize {
 
 fn whys() -> Vec<Why> {
     let at = Timestamp(1);
+    let rate = Rate::new(1, Duration::from_secs(1));
     vec![
         Why::NotWaiting { state: StateName::Running },
         Why::Held,
@@ -119,6 +119,8 @@ fn whys() -> Vec<Why> {
         Why::Quarantined { worker: "w".into(), until: at },
         Why::Draining { workers: 1 },
         Why::TagLimit { tag: "t".into(), limit: 1, in_use: 1 },
+        Why::TagRate { tag: "t".into(), rate, next_at: at },
+        Why::QueueRate { queue: "q".into(), rate, next_at: at },
         Why::AllFull { workers: 1, slots: 1 },
         Why::Short {
             resource: "cpus".into(),
@@ -169,6 +171,12 @@ fn number_of_why(why: &Why) -> usize {
         Why::AwaitingAcceptance { .. } => 14,
         Why::AwaitingDisk => 15,
         Why::ArrayLimit { .. } => 16,
+        Why::TagRate { .. } => 12,
+        Why::QueueRate { .. } => 13,
+        Why::AllFull { .. } => 14,
+        Why::NoWorkerAsks { .. } => 15,
+        Why::AwaitingAcceptance { .. } => 16,
+        Why::AwaitingDisk => 17,
     }
 }
 
@@ -222,6 +230,7 @@ fn kinds() -> Vec<EventData> {
         EventData::QueueBacklog { threshold: Threshold::Depth, depth: 1, age: Duration::ZERO },
         EventData::QueueBacklogCleared { threshold: Threshold::Age, depth: 0, age: Duration::ZERO },
         EventData::QueueThresholdsSet { depth: None, age: None },
+        EventData::QueueRateSet { rate: None },
         EventData::LimitSet { limit: None },
         EventData::ScheduleSet,
         EventData::ScheduleFired { due: at, task: TaskId::from_u128(1) },
@@ -232,6 +241,8 @@ fn kinds() -> Vec<EventData> {
         EventData::ArraySubmitted { size: 1 },
         EventData::ArrayEnded { completed: 1, failed: 0, cancelled: 0 },
         EventData::ArrayLimitSet { limit: None },
+        EventData::RateSet { rate: None },
+        EventData::ShareSet { weight: None },
     ]
 }
 
@@ -274,6 +285,8 @@ fn fields(kind: &EventData) -> &'static [&'static str] {
         EventData::ArrayEnded { completed: _, failed: _, cancelled: _ } => {
             &["completed", "failed", "cancelled"]
         }
+        EventData::QueueRateSet { rate: _ } | EventData::RateSet { rate: _ } => &["rate"],
+        EventData::ShareSet { weight: _ } => &["weight"],
         EventData::Released
         | EventData::DependenciesMet
         | EventData::Due
@@ -404,6 +417,10 @@ fn numbers_on_the_page_are_those_of_the_engine() {
         limits::MESSAGE_BYTES_MAX,
         limits::ABOUT_BYTES_MAX,
         limits::LIMITED_TAGS_MAX,
+        limits::RATE_COUNT_MAX as usize,
+        limits::BURST_MAX as usize,
+        limits::SHARES_MAX,
+        limits::WEIGHT_MAX as usize,
         limits::NAMESPACES_MAX,
         limits::SCHEDULES_MAX,
         limits::SCHEDULE_NAME_BYTES_MAX,

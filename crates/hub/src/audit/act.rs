@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenure_engine::command::{Held, Reply};
-use tenure_engine::{Command, Refusal, TaskId, Thresholds};
+use tenure_engine::{Command, Rate, Refusal, TaskId, Thresholds};
 
 use super::AuditLevel;
 use super::line::{AuditField, AuditOutcome, TASKS_LISTED_MAX};
@@ -93,6 +93,16 @@ impl AuditAct {
             Command::SetLimit { tag, limit } => {
                 let limit = limit.map_or(AuditField::Null, |limit| AuditField::Number(i64::from(limit)));
                 act("set-limit").with("tag", AuditField::Text(tag.clone())).with("limit", limit)
+            }
+            Command::SetTagRate { tag, rate } => {
+                act("set-rate").with("tag", AuditField::Text(tag.clone())).with("rate", rate_field(*rate))
+            }
+            Command::SetQueueRate { queue, rate } => {
+                act("set-rate").with("queue", AuditField::Text(queue.clone())).with("rate", rate_field(*rate))
+            }
+            Command::SetShare { share, weight } => {
+                let weight = weight.map_or(AuditField::Null, |weight| AuditField::Number(i64::from(weight)));
+                act("set-share").with("share", AuditField::Text(share.clone())).with("weight", weight)
             }
             Command::PauseQueue { queue } => {
                 act("pause-queue").with("queue", AuditField::Text(queue.clone()))
@@ -244,6 +254,10 @@ impl AuditAct {
             None => self,
         }
     }
+}
+
+fn rate_field(rate: Option<Rate>) -> AuditField {
+    rate.map_or(AuditField::Null, |rate| AuditField::Text(rate.to_string().into()))
 }
 
 fn act(name: &'static str) -> AuditAct {

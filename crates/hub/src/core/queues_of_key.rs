@@ -90,7 +90,11 @@ fn queues(request: &Request) -> Vec<&Name> {
         Request::Command(Command::SetSchedule(new)) => vec![&new.task.queue],
         Request::Command(Command::Ask { queues }) => queues.iter().collect(),
         Request::Command(Command::Move { to, .. }) => to.queue.iter().collect(),
-        Request::Command(Command::PauseQueue { queue } | Command::SetThresholds { queue, .. }) => vec![queue],
+        Request::Command(
+            Command::PauseQueue { queue }
+            | Command::SetThresholds { queue, .. }
+            | Command::SetQueueRate { queue, .. },
+        ) => vec![queue],
         _ => Vec::new(),
     }
 }

@@ -51,6 +51,10 @@ pub(crate) fn event_json(event: &Event, result: Option<&[u8]>) -> String {
     if let EventSubject::Schedule { schedule, .. } = &event.about {
         fields.add("schedule", &**schedule);
     }
+
+    if let EventSubject::Share { share, .. } = &event.about {
+        fields.add("share", &**share);
+    }
     fields.details(&event.kind);
     fields.maybe("result", result.and_then(|bytes| std::str::from_utf8(bytes).ok()));
     Value::Object(fields.0).to_string()
@@ -158,6 +162,10 @@ impl Fields {
                 self.maybe("depth", *depth);
                 self.maybe("age_ms", age.map(millis));
             }
+            EventData::QueueRateSet { rate } | EventData::RateSet { rate } => {
+                self.maybe("rate", rate.map(|rate| rate.to_string()));
+            }
+            EventData::ShareSet { weight } => self.maybe("weight", *weight),
             EventData::LimitSet { limit } => self.maybe("limit", *limit),
             EventData::ScheduleFired { due, task } => {
                 self.add("due", due.millis());

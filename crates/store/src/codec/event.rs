@@ -13,7 +13,10 @@ use super::dictionary::Dictionary;
 use super::page::RecordPage;
 use super::put;
 use super::record::{AboutView, RecordView};
-use super::settings::{encode_thresholds, take_limit_number, take_thresholds};
+use super::settings::{
+    encode_maybe_rate, encode_rate, encode_thresholds, take_limit_number, take_maybe_rate, take_rate,
+    take_thresholds,
+};
 use super::take::{Malformed, Take};
 use super::task::take_percent;
 
@@ -58,6 +61,12 @@ pub(crate) fn event(
     if !take.is_empty() {
         return Err(Malformed("an event is longer than it should be"));
     }
+    let about = match (about, &kind) {
+        (EventSubject::Tag { namespace, tag }, EventData::ShareSet { .. }) => {
+            EventSubject::Share { namespace, share: tag }
+        }
+        (about, _) => about,
+    };
     Ok(Event { seq: number, at, about, kind })
 }
 
@@ -68,7 +77,8 @@ pub(super) fn encode_event(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base
         EventSubject::Worker { namespace, worker: name }
         | EventSubject::Queue { namespace, queue: name }
         | EventSubject::Tag { namespace, tag: name }
-        | EventSubject::Schedule { namespace, schedule: name } => {
+        | EventSubject::Schedule { namespace, schedule: name }
+        | EventSubject::Share { namespace, share: name } => {
             put_name(out, book, namespace);
             put_name(out, book, name);
         }
@@ -194,6 +204,11 @@ fn encode_kind(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, kind: &Eve
                 put::varint(out, u64::from(*number));
             }
         }
+
+        EventData::QueueRateSet { rate } | EventData::RateSet { rate } => encode_maybe_rate(out, *rate),
+        EventData::LimitSet { limit: number } | EventData::ShareSet { weight: number } => {
+            put::varint(out, number.map_or(0, |number| u64::from(number) + 1));
+        }
     }
 }
 
@@ -240,6 +255,7 @@ fn kind_code(kind: &EventData) -> u8 {
         EventData::QueueBacklog { .. } => 64,
         EventData::QueueBacklogCleared { .. } => 65,
         EventData::QueueThresholdsSet { .. } => 66,
+        EventData::QueueRateSet { .. } => 67,
         EventData::LimitSet { .. } => 80,
         EventData::ScheduleSet => 100,
         EventData::ScheduleFired { .. } => 101,
@@ -250,6 +266,8 @@ fn kind_code(kind: &EventData) -> u8 {
         EventData::ArraySubmitted { .. } => 90,
         EventData::ArrayEnded { .. } => 91,
         EventData::ArrayLimitSet { .. } => 92,
+        EventData::RateSet { .. } => 81,
+        EventData::ShareSet { .. } => 82,
     }
 }
 
@@ -324,6 +342,7 @@ fn take_kind(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<EventData, Ma
             let Thresholds { depth, age } = take_thresholds(take)?;
             EventData::QueueThresholdsSet { depth, age }
         }
+        67 => EventData::QueueRateSet { rate: take_maybe_rate(take)? },
         80 => EventData::LimitSet { limit: take_limit_number(take)? },
         100 => EventData::ScheduleSet,
         101 => EventData::ScheduleFired { due: take.time(base)?, task: take.id()? },
@@ -342,6 +361,8 @@ fn take_kind(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<EventData, Ma
             EventData::ArrayEnded { completed, failed, cancelled: take.small()? }
         }
         92 => EventData::ArrayLimitSet { limit: take_limit_number(take)? },
+        81 => EventData::RateSet { rate: take_maybe_rate(take)? },
+        82 => EventData::ShareSet { weight: take_limit_number(take)? },
         _ => return Err(Malformed("an unknown kind of event")),
     })
 }
@@ -441,6 +462,12 @@ fn encode_why(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, why: Option
             put::varint(out, u64::from(*limit));
             put::varint(out, u64::from(*in_use));
         }
+
+        Why::TagRate { tag: name, rate, next_at } | Why::QueueRate { queue: name, rate, next_at } => {
+            put_name(out, book, name);
+            encode_rate(out, *rate);
+            put::time(out, base, *next_at);
+        }
         Why::AllFull { workers, slots } => {
             put::varint(out, u64::from(*workers));
             put::varint(out, u64::from(*slots));
@@ -511,6 +538,8 @@ fn why_code(why: &Why) -> u8 {
         Why::Suspended { .. } => 17,
         Why::AwaitingSlot { .. } => 18,
         Why::ArrayLimit { .. } => 22,
+        Why::TagRate { .. } => 25,
+        Why::QueueRate { .. } => 26,
     }
 }
 
@@ -550,6 +579,8 @@ fn take_why(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Option<Why>, M
         17 => Why::Suspended { open: take.small()?, some: Vec::new() },
         18 => Why::AwaitingSlot { worker: page.name(take)? },
         22 => Why::ArrayLimit { array: take.id()?, limit: take.small()?, in_use: take.small()? },
+        25 => Why::TagRate { tag: page.name(take)?, rate: take_rate(take)?, next_at: take.time(base)? },
+        26 => Why::QueueRate { queue: page.name(take)?, rate: take_rate(take)?, next_at: take.time(base)? },
         _ => return Err(Malformed("an unknown reason for waiting")),
     }))
 }

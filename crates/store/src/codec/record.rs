@@ -93,7 +93,11 @@ pub(crate) fn encode_record(
         }
         Change::Limit(limit) => {
             put::measured(out, |out| settings::encode_limit(out, book, limit));
-            settings::LIMIT
+            settings::limit_code(limit)
+        }
+        Change::Share(share) => {
+            put::measured(out, |out| settings::encode_share(out, book, share));
+            settings::SHARE
         }
         Change::Schedule { schedule, progress } => {
             put::measured(out, |out| schedule::encode_schedule(out, book, base, schedule, progress));
@@ -175,5 +179,7 @@ fn about_code(event: Option<&Event>) -> u8 {
         Some(EventSubject::Tag { .. }) => 4,
         Some(EventSubject::Schedule { .. }) => 6,
         Some(EventSubject::Array { .. }) => 5,
+        // The kind of the event tells the two apart.
+        Some(EventSubject::Tag { .. } | EventSubject::Share { .. }) => 4,
     }
 }

@@ -8,13 +8,13 @@ use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tenure_engine::event::{Event, EventData, EventSubject, LostReason, Next};
-use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
+use tenure_engine::record::{LimitSetting, QueueSetting, ShareSetting, WorkerHealth};
 use tenure_engine::state::{
     End, Holding, Intent, PauseCause, PauseInfo, Progress, StateName, Suspension, Wanted,
 };
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
-    Blob, CatchUp, Checkpoint, Condition, Demand, Dependency, DependencyProgress, Devices, EdgeList, Extras, Name, OnBroken, Overlap, Passed, Quantity, Resource, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, Why, TraceContext, ArrayEnd, ArrayRecord, ArrayTerms, Forgotten,
+    Blob, CatchUp, Checkpoint, Condition, Demand, Dependency, DependencyProgress, Devices, EdgeList, Extras, Name, OnBroken, Overlap, Passed, Quantity, Rate, Resource, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, Why, TraceContext, ArrayEnd, ArrayRecord, ArrayTerms, Forgotten,
 };
 
 use super::settings::Setting;
@@ -56,8 +56,8 @@ pub(crate) fn terms() -> BoxedStrategy<Terms> {
     let on_broken = select(OnBroken::ALL.to_vec());
     let array =
         (id(), any::<u32>(), any::<u32>()).prop_map(|(id, first, step)| ArrayTerms { id, first, step });
-    (names, numbers, any::<bool>(), of(backoff), of(span()), on_broken, of(array), demand())
-        .prop_map(|(names, numbers, overrun_fails, crash_backoff, abandon_after, on_broken, array, demand)| {
+    (names, numbers, any::<bool>(), of(backoff), of(span()), on_broken, of(array), (demand(), of(name())))
+        .prop_map(|(names, numbers, overrun_fails, crash_backoff, abandon_after, on_broken, array, (demand, share))| {
             let (namespace, queue, submitter, needs, tags) = names;
             let (on_lost, crash_budget, retries, first, max, accept_timeout, run_limit, cancel_timeout) =
                 numbers;
@@ -76,7 +76,7 @@ pub(crate) fn terms() -> BoxedStrategy<Terms> {
                 cancel_timeout,
                 abandon_after,
                 on_broken,
-                demand, array,
+                demand, array, share,
                 ..Terms::new(namespace, queue, submitter)
             }
         })
@@ -248,6 +248,8 @@ fn why() -> BoxedStrategy<Why> {
             in_use
         }),
         (any::<u32>(), any::<u32>()).prop_map(|(workers, slots)| Why::AllFull { workers, slots }),
+        (name(), rate(), time()).prop_map(|(tag, rate, next_at)| Why::TagRate { tag, rate, next_at }),
+        (name(), rate(), time()).prop_map(|(queue, rate, next_at)| Why::QueueRate { queue, rate, next_at }),
         any::<u32>().prop_map(|workers| Why::NoWorkerAsks { workers }),
         (name(), time()).prop_map(|(worker, since)| Why::AwaitingAcceptance { worker, since }),
         (name(), any::<u64>(), any::<u64>(), name()).prop_map(|(resource, needed, free, worker)| {
@@ -328,6 +330,8 @@ pub(crate) fn kind() -> BoxedStrategy<EventData> {
         of(any::<u32>()).prop_map(|limit| EventData::LimitSet { limit }),
         schedule_event(),
         array_kind(),
+        of(rate()).prop_map(|rate| EventData::RateSet { rate }),
+        of(rate()).prop_map(|rate| EventData::QueueRateSet { rate }),
         backlog().prop_map(|(threshold, depth, age)| EventData::QueueBacklog { threshold, depth, age }),
         backlog().prop_map(|(threshold, depth, age)| EventData::QueueBacklogCleared {
             threshold,
@@ -437,6 +441,10 @@ fn array() -> impl Strategy<Value = ArrayRecord> {
     )
 }
 
+fn rate() -> impl Strategy<Value = Rate> {
+    (any::<u32>(), span(), any::<u32>()).prop_map(|(count, period, burst)| Rate { count, period, burst })
+}
+
 fn backlog() -> impl Strategy<Value = (Threshold, u64, Duration)> {
     (select(Threshold::ALL.to_vec()), any::<u64>(), span())
 }
@@ -454,7 +462,11 @@ pub(crate) fn event() -> BoxedStrategy<Event> {
             EventSubject::Array { id, namespace, queue, submitter, name }
         }),
     ];
-    (time(), about, kind()).prop_map(|(at, about, kind)| Event { seq: 0, at, about, kind }).boxed()
+    let of_share = (name(), name(), of(any::<u32>())).prop_map(|(namespace, share, weight)| {
+        (EventSubject::Share { namespace, share }, EventData::ShareSet { weight })
+    });
+    let what = prop_oneof![20 => (about, kind()), 1 => of_share];
+    (time(), what).prop_map(|(at, (about, kind))| Event { seq: 0, at, about, kind }).boxed()
 }
 
 pub(crate) fn setting() -> BoxedStrategy<Setting> {
@@ -473,8 +485,9 @@ pub(crate) fn setting() -> BoxedStrategy<Setting> {
     );
     let thresholds = (of(any::<u32>()), of(span())).prop_map(|(depth, age)| Thresholds { depth, age });
     let passed = (any::<bool>(), any::<bool>()).prop_map(|(depth, age)| Passed { depth, age });
-    let queue = (name(), name(), any::<bool>(), any::<bool>(), of(time()), of(thresholds), passed).prop_map(
-        |(namespace, queue, paused, ever_served, unserved_since, thresholds, passed)| {
+    let flags = (any::<bool>(), any::<bool>());
+    let queue = (name(), name(), flags, of(time()), of(thresholds), passed, of(rate())).prop_map(
+        |(namespace, queue, (paused, ever_served), unserved_since, thresholds, passed, rate)| {
             Setting::Queue(QueueSetting {
                 namespace,
                 queue,
@@ -483,6 +496,7 @@ pub(crate) fn setting() -> BoxedStrategy<Setting> {
                 unserved_since,
                 thresholds,
                 passed,
+                rate,
             })
         },
     );
@@ -492,4 +506,10 @@ pub(crate) fn setting() -> BoxedStrategy<Setting> {
     prop_oneof![worker, queue, limit, schedule(), progress].boxed()
     let array = array().prop_map(|array| Setting::Array(Box::new(array)));
     prop_oneof![worker, queue, limit, array].boxed()
+    let limit = (name(), name(), of(any::<u32>()), of(rate())).prop_map(|(namespace, tag, limit, rate)| {
+        Setting::Limit(LimitSetting { namespace, tag, limit, rate })
+    });
+    let share = (name(), name(), of(any::<u32>()))
+        .prop_map(|(namespace, share, weight)| Setting::Share(ShareSetting { namespace, share, weight }));
+    prop_oneof![worker, queue, limit, share].boxed()
 }

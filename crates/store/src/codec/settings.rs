@@ -1,9 +1,9 @@
-//! The encoding of all state besides tasks: worker health, queue settings, tag limits.
+//! The encoding of all state besides tasks: worker health, queue settings, tag limits, weights of share keys.
 
 use std::time::Duration;
 
-use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
-use tenure_engine::{Change, Passed, ScheduleProgress, ScheduleSetting, Thresholds, ArrayRecord};
+use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth, ShareSetting};
+use tenure_engine::{Change, Passed, ScheduleProgress, ScheduleSetting, Thresholds, ArrayRecord, Rate};
 
 use super::Base;
 use super::array::{encode_array, take_array};
@@ -21,17 +21,22 @@ pub(crate) enum Setting {
     Schedule(Box<ScheduleSetting>, ScheduleProgress),
     ScheduleProgress(ScheduleProgress),
     Array(Box<ArrayRecord>),
+    Share(ShareSetting),
 }
 
 pub(super) const WORKER: u8 = 3;
 const QUEUE: u8 = 4;
-pub(super) const LIMIT: u8 = 5;
+const LIMIT: u8 = 5;
 /// A worker with a profile. The encoding of workers without one is unchanged from older versions.
 const WORKER_WITH_PROFILE: u8 = 6;
 /// A queue with its own thresholds or a backlog. The encoding of other queues is unchanged from older
 /// versions.
 const QUEUE_WITH_THRESHOLDS: u8 = 7;
 pub(super) const ARRAY: u8 = 10;
+const LIMIT_WITH_RATE: u8 = 14;
+/// A queue with a rate. Thresholds and backlogs are written before it.
+const QUEUE_WITH_RATE: u8 = 15;
+pub(super) const SHARE: u8 = 16;
 
 /// A setting with its code in front, as in a snapshot. Skips tasks and empty changes, which are not settings.
 pub(crate) fn encode_setting(
@@ -50,7 +55,7 @@ pub(crate) fn encode_setting(
             encode_queue(out, book, base, queue);
         }
         Change::Limit(limit) => {
-            out.push(LIMIT);
+            out.push(limit_code(limit));
             encode_limit(out, book, limit);
         }
         Change::Schedule { schedule, progress } => {
@@ -65,6 +70,11 @@ pub(crate) fn encode_setting(
         Change::Array(array) => {
             out.push(ARRAY);
             encode_array(out, book, base, array);
+        }
+
+        Change::Share(share) => {
+            out.push(SHARE);
+            encode_share(out, book, share);
         }
         Change::Task { .. } | Change::Nothing => return false,
     }
@@ -89,17 +99,10 @@ pub(super) fn take_setting(
             Ok(Setting::Worker(worker))
         }
         QUEUE => take_queue(take, page).map(Setting::Queue),
-        QUEUE_WITH_THRESHOLDS => {
-            let mut queue = take_queue(take, page)?;
-            let head = take.byte()?;
-            if head > 7 {
-                return Err(Malformed("an unknown setting of a queue"));
-            }
-            queue.passed = Passed { depth: head & 1 != 0, age: head & 2 != 0 };
-            if head & 4 != 0 {
-                queue.thresholds = Some(take_thresholds(take)?);
-            }
-            Ok(Setting::Queue(queue))
+        QUEUE_WITH_THRESHOLDS => take_queue_with_thresholds(take, page).map(Setting::Queue),
+        QUEUE_WITH_RATE => {
+            let queue = take_queue_with_thresholds(take, page)?;
+            Ok(Setting::Queue(QueueSetting { rate: Some(take_rate(take)?), ..queue }))
         }
         LIMIT => take_limit(take, page).map(Setting::Limit),
         schedule::SCHEDULE => {
@@ -108,6 +111,15 @@ pub(super) fn take_setting(
         }
         schedule::SCHEDULE_PROGRESS => schedule::take_progress(take, page).map(Setting::ScheduleProgress),
         ARRAY => Ok(Setting::Array(Box::new(take_array(take, page)?))),
+        LIMIT_WITH_RATE => {
+            let limit = take_limit(take, page)?;
+            Ok(Setting::Limit(LimitSetting { rate: Some(take_rate(take)?), ..limit }))
+        }
+        SHARE => Ok(Setting::Share(ShareSetting {
+            namespace: page.name(take)?,
+            share: page.name(take)?,
+            weight: take_limit_number(take)?,
+        })),
         _ => Err(Malformed("an unknown kind of setting")),
     }
 }
@@ -149,17 +161,26 @@ pub(super) fn encode_queue(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base
     put::varint(out, u64::from(book.name(&queue.queue)));
     out.push(u8::from(queue.paused) | u8::from(queue.ever_served) << 1);
     put::maybe_time(out, base, queue.unserved_since);
-    if queue_code(queue) == QUEUE_WITH_THRESHOLDS {
+    if queue_code(queue) != QUEUE {
         let Passed { depth, age } = queue.passed;
         out.push(u8::from(depth) | u8::from(age) << 1 | u8::from(queue.thresholds.is_some()) << 2);
         if let Some(Thresholds { depth, age }) = queue.thresholds {
             encode_thresholds(out, depth, age);
         }
     }
+    if let Some(rate) = queue.rate {
+        encode_rate(out, rate);
+    }
 }
 
 pub(super) fn queue_code(queue: &QueueSetting) -> u8 {
-    if queue.thresholds.is_some() || queue.passed.any() { QUEUE_WITH_THRESHOLDS } else { QUEUE }
+    if queue.rate.is_some() {
+        QUEUE_WITH_RATE
+    } else if queue.thresholds.is_some() || queue.passed.any() {
+        QUEUE_WITH_THRESHOLDS
+    } else {
+        QUEUE
+    }
 }
 
 pub(super) fn encode_thresholds(out: &mut Vec<u8>, depth: Option<u32>, age: Option<Duration>) {
@@ -186,18 +207,66 @@ fn take_queue(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<QueueSetting
         unserved_since,
         thresholds: None,
         passed: Passed::default(),
+        rate: None,
     })
+}
+
+fn take_queue_with_thresholds(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<QueueSetting, Malformed> {
+    let mut queue = take_queue(take, page)?;
+    let head = take.byte()?;
+    if head > 7 {
+        return Err(Malformed("an unknown setting of a queue"));
+    }
+    queue.passed = Passed { depth: head & 1 != 0, age: head & 2 != 0 };
+    if head & 4 != 0 {
+        queue.thresholds = Some(take_thresholds(take)?);
+    }
+    Ok(queue)
 }
 
 pub(super) fn encode_limit(out: &mut Vec<u8>, book: &mut Dictionary, limit: &LimitSetting) {
     put::varint(out, u64::from(book.name(&limit.namespace)));
     put::varint(out, u64::from(book.name(&limit.tag)));
     put::varint(out, limit.limit.map_or(0, |limit| u64::from(limit) + 1));
+    if let Some(rate) = limit.rate {
+        encode_rate(out, rate);
+    }
+}
+
+pub(super) fn limit_code(limit: &LimitSetting) -> u8 {
+    if limit.rate.is_some() { LIMIT_WITH_RATE } else { LIMIT }
+}
+
+pub(super) fn encode_share(out: &mut Vec<u8>, book: &mut Dictionary, share: &ShareSetting) {
+    put::varint(out, u64::from(book.name(&share.namespace)));
+    put::varint(out, u64::from(book.name(&share.share)));
+    put::varint(out, share.weight.map_or(0, |weight| u64::from(weight) + 1));
+}
+
+pub(super) fn encode_rate(out: &mut Vec<u8>, rate: Rate) {
+    put::varint(out, u64::from(rate.count));
+    put::span(out, rate.period);
+    put::varint(out, u64::from(rate.burst));
+}
+
+pub(super) fn take_rate(take: &mut Take<'_>) -> Result<Rate, Malformed> {
+    Ok(Rate { count: take.small()?, period: take.span()?, burst: take.small()? })
+}
+
+pub(super) fn encode_maybe_rate(out: &mut Vec<u8>, rate: Option<Rate>) {
+    out.push(u8::from(rate.is_some()));
+    if let Some(rate) = rate {
+        encode_rate(out, rate);
+    }
+}
+
+pub(super) fn take_maybe_rate(take: &mut Take<'_>) -> Result<Option<Rate>, Malformed> {
+    if take.flag()? { take_rate(take).map(Some) } else { Ok(None) }
 }
 
 fn take_limit(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<LimitSetting, Malformed> {
     let (namespace, tag) = (page.name(take)?, page.name(take)?);
-    Ok(LimitSetting { namespace, tag, limit: take_limit_number(take)? })
+    Ok(LimitSetting { namespace, tag, limit: take_limit_number(take)?, rate: None })
 }
 
 pub(super) fn take_limit_number(take: &mut Take<'_>) -> Result<Option<u32>, Malformed> {

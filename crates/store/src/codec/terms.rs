@@ -56,6 +56,7 @@ const ON_BROKEN: u8 = 1;
 const SLOTS: u8 = 4;
 const RESOURCES: u8 = 5;
 const ARRAY: u8 = 7;
+const SHARE: u8 = 10;
 
 /// Behind the later terms. Terms of version 1 have none of these.
 fn encode_optional_terms(out: &mut Vec<u8>, terms: &Terms) {
@@ -80,14 +81,15 @@ fn encode_optional_terms(out: &mut Vec<u8>, terms: &Terms) {
             }
         });
     }
-}
-
     if let Some(array) = terms.array {
         encode_field(out, ARRAY, |out| {
             out.extend_from_slice(array.id.as_bytes());
             put::varint(out, u64::from(array.first));
             put::varint(out, u64::from(array.step));
         });
+    }
+    if let Some(share) = &terms.share {
+        encode_field(out, SHARE, |out| put::text(out, share));
     }
 }
 
@@ -111,6 +113,7 @@ fn decode_optional_term(tag: u8, take: &mut Take<'_>, terms: &mut Terms) -> Resu
         ARRAY => {
             terms.array = Some(ArrayTerms { id: take.id()?, first: take.small()?, step: take.small()? });
         }
+        SHARE => terms.share = Some(take.text()?.into()),
         _ => return Err(Malformed("an unknown field of a task's terms")),
     }
     Ok(())

@@ -31,6 +31,7 @@ impl Fact {
             Fact::Setting(Setting::Schedule(schedule, progress)) => Change::Schedule { schedule, progress },
             Fact::Setting(Setting::ScheduleProgress(progress)) => Change::ScheduleProgress(progress),
             Fact::Setting(Setting::Array(array)) => Change::Array(array),
+            Fact::Setting(Setting::Share(share)) => Change::Share(share),
             Fact::Nothing => Change::Nothing,
         }
     }

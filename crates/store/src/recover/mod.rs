@@ -128,6 +128,7 @@ fn apply(mut restore: Restore, pieces: impl IntoIterator<Item = Piece>) -> (Rest
                 Fact::Setting(Setting::Schedule(schedule, progress)) => restore.schedule(*schedule, progress),
                 Fact::Setting(Setting::ScheduleProgress(progress)) => restore.schedule_progress(progress),
                 Fact::Setting(Setting::Array(array)) => restore.array(*array),
+                Fact::Setting(Setting::Share(share)) => restore.share(&share),
             }
         }
     }

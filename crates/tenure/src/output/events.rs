@@ -97,6 +97,23 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
             let forced = if more.forced { " without confirmation by the worker" } else { "" };
             format!("cancelled{forced}{because}")
         }
+        EventKind::RateSet => {
+            let tag = more.tag.as_deref().map(escape_line).unwrap_or_default();
+            format!(
+                "rate of tag {tag} is now {}",
+                more.rate.map_or("none".to_owned(), |rate| rate.to_string())
+            )
+        }
+        EventKind::QueueRateSet => {
+            let queue = event.queue.as_deref().map(escape_line).unwrap_or_default();
+            let rate = more.rate.map_or("none".to_owned(), |rate| rate.to_string());
+            format!("rate of queue {queue} is now {rate}")
+        }
+        EventKind::ShareSet => {
+            let share = more.share.as_deref().map(escape_line).unwrap_or_default();
+            let weight = more.weight.map_or("the default".to_owned(), |weight| weight.to_string());
+            format!("weight of share {share} is now {weight}")
+        }
         EventKind::LimitSet => {
             let tag = more.tag.as_deref().map(escape_line).unwrap_or_default();
             let limit = more.limit.map_or("none".to_owned(), |limit| limit.to_string());

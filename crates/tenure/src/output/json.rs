@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use tenure_client::wire::queue::StateCounts;
 use tenure_client::wire::task::Terms;
 use tenure_client::{
-    Accepted, Counts, DependencyInfo, Ended, Event, LimitInfo, Message, MessageKind, QueueInfo, ScheduleInfo, SubscriptionInfo, TaskInfo, Threshold, Thresholds, Timestamp, TopicInfo, Why, WorkerInfo, HookInfo, UndeliveredEvent, ArrayAccepted, ArrayInfo,
+    Accepted, Counts, DependencyInfo, Ended, Event, LimitInfo, Message, MessageKind, QueueInfo, ScheduleInfo, SubscriptionInfo, TaskInfo, Threshold, Thresholds, Timestamp, TopicInfo, Why, WorkerInfo, HookInfo, UndeliveredEvent, ArrayAccepted, ArrayInfo, Rate, ShareInfo,
 };
 
 use super::times::rfc3339;
@@ -152,6 +152,7 @@ fn terms(terms: &Terms) -> Map<String, Value> {
         "queue": &*terms.queue,
         "needs": names(&terms.needs),
         "tags": names(&terms.tags),
+        "share": terms.share.as_deref(),
         "submitter": terms.submitter.as_deref(),
         "on_lost": terms.on_lost.as_str(),
         "crash_budget": terms.crash_budget,
@@ -290,6 +291,7 @@ pub(crate) fn queue(queue: &QueueInfo) -> Value {
         "oldest_ready": maybe_time(queue.oldest_ready),
         "thresholds": queue.thresholds.map(|thresholds| self::thresholds(&thresholds)),
         "backlog": queue.backlog.iter().map(Threshold::as_str).collect::<Vec<_>>(),
+        "rate": queue.rate.as_ref().map(rate),
     })
 }
 
@@ -298,7 +300,20 @@ pub(crate) fn thresholds(thresholds: &Thresholds) -> Value {
 }
 
 pub(crate) fn limit(limit: &LimitInfo) -> Value {
-    json!({ "tag": &*limit.tag, "limit": limit.limit, "in_use": limit.in_use })
+    json!({
+        "tag": &*limit.tag,
+        "limit": limit.limit,
+        "in_use": limit.in_use,
+        "rate": limit.rate.as_ref().map(rate),
+    })
+}
+
+pub(crate) fn rate(rate: &Rate) -> Value {
+    json!({ "count": rate.count, "period_ms": rate.period_ms, "burst": rate.burst })
+}
+
+pub(crate) fn share(share: &ShareInfo) -> Value {
+    json!({ "share": &*share.share, "weight": share.weight, "ready": share.ready })
 }
 
 pub(crate) fn schedule(info: &ScheduleInfo) -> Value {

@@ -1,4 +1,4 @@
-//! `tenure limits`: sets how many tasks of one tag workers may hold at once.
+//! `tenure limits`: sets how many tasks of one tag workers may hold at once, and how often one is handed out.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -8,14 +8,17 @@ use crate::exit::{OK, Outcome};
 use crate::output::paint::Color;
 use crate::output::table::{Cell, Column, Table};
 use crate::output::{Screen, json};
+use crate::verbs::rate::GivenRate;
 
-/// List and set limits on tags
+/// List and set limits and rates of tags
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   tenure limits
   tenure limits set matlab-licence 4       at most 4 tasks with this tag at once, on all workers together
-  tenure limits unset matlab-licence")]
+  tenure limits unset matlab-licence
+  tenure limits rate api 10/m --burst 5    hand out 10 tasks with this tag in a minute, at most 5 at once
+  tenure limits rate api --none")]
 pub(crate) struct Limits {
     #[command(subcommand)]
     act: Option<Act>,
@@ -29,6 +32,12 @@ enum Act {
     Set { tag: String, limit: u32 },
     /// Remove the limit of a tag
     Unset { tag: String },
+    /// Set how often a task with a tag is handed out
+    Rate {
+        tag: String,
+        #[command(flatten)]
+        rate: GivenRate,
+    },
 }
 
 impl Limits {
@@ -45,6 +54,14 @@ impl Limits {
                     || json!({ "tag": tag, "limit": limit }),
                 )?;
             }
+            Some(Act::Rate { tag, rate: given }) => {
+                let rate = given.rate();
+                client.set_tag_rate(tag.as_str(), rate).await?;
+                screen.one(
+                    || given.sentence(&format!("tag {tag}")),
+                    || json!({ "tag": tag, "rate": rate.as_ref().map(json::rate) }),
+                )?;
+            }
             Some(Act::Unset { tag }) => {
                 client.set_limit(tag.as_str(), None).await?;
                 screen.one(
@@ -58,14 +75,16 @@ impl Limits {
 }
 
 fn table(limits: &[LimitInfo]) -> Table {
-    let mut table =
-        Table::new([Column::Flexible("TAG"), Column::Number("LIMIT"), Column::Number("IN USE")], "no limits");
+    let columns =
+        [Column::Flexible("TAG"), Column::Number("LIMIT"), Column::Number("IN USE"), Column::Fixed("RATE")];
+    let mut table = Table::new(columns, "no limits");
     for limit in limits {
         let is_full = limit.limit.is_some_and(|most| limit.in_use >= most);
         table.row([
             limit.tag.to_string().into(),
             limit.limit.map(|limit| limit.to_string()).unwrap_or_default().into(),
             Cell::new(limit.in_use.to_string(), if is_full { Color::Yellow } else { Color::Plain }),
+            limit.rate.map(|rate| rate.to_string()).unwrap_or_default().into(),
         ]);
     }
     table

@@ -24,6 +24,7 @@ mod pause;
 mod progress;
 mod publish;
 mod queues;
+mod rate;
 mod release;
 mod report;
 mod resume;
@@ -31,6 +32,7 @@ mod retry;
 mod schedules;
 mod select;
 pub(crate) mod serve;
+mod shares;
 mod show;
 mod stats;
 pub(crate) mod submit;
@@ -76,6 +78,7 @@ pub(crate) enum Verb {
     Schedules(schedules::Schedules),
     Hooks(hooks::Hooks),
     Arrays(arrays::Arrays),
+    Shares(shares::Shares),
     Pub(Box<publish::Pub>),
     Sub(Box<subscribe::Sub>),
     Topics(topics::Topics),
@@ -140,6 +143,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Verb::Schedules(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Hooks(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Arrays(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Shares(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Pub(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Sub(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Topics(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),

@@ -1,4 +1,4 @@
-//! `tenure queues`: lists queues, pauses them, and sets their backlog thresholds.
+//! `tenure queues`: lists queues, pauses them, and sets their rates and backlog thresholds.
 
 use std::time::Duration;
 
@@ -12,9 +12,10 @@ use crate::output::table::{Cell, Column, Table};
 use crate::output::times::relative;
 use crate::output::{Screen, json};
 use crate::units::{counted, parse_duration, show_duration};
+use crate::verbs::rate::GivenRate;
 use crate::verbs::stats::by_state;
 
-/// List, pause and resume queues; set their backlog thresholds
+/// List, pause and resume queues; set their rates and backlog thresholds
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -24,6 +25,8 @@ Examples:
   tenure queues threshold images --depth 1000 --age 5m
                                       report a backlog when 1,000 tasks are ready, or one for 5 minutes
   tenure queues threshold images --default
+  tenure queues rate images 100/s     hand out at most 100 tasks in a second
+  tenure queues rate images --none
   tenure watch --kind queue-backlog,queue-backlog-cleared")]
 pub(crate) struct Queues {
     #[command(subcommand)]
@@ -51,6 +54,12 @@ enum Act {
         queues: Vec<String>,
         #[command(flatten)]
         thresholds: Given,
+    },
+    /// Set how often a task of a queue is handed out
+    Rate {
+        queue: String,
+        #[command(flatten)]
+        rate: GivenRate,
     },
 }
 
@@ -115,6 +124,14 @@ impl Queues {
                         || json!({ "queue": queue, "paused": false }),
                     )?;
                 }
+            }
+            Some(Act::Rate { queue, rate: given }) => {
+                let rate = given.rate();
+                client.set_queue_rate(queue.as_str(), rate).await?;
+                screen.one(
+                    || given.sentence(&format!("queue {queue}")),
+                    || json!({ "queue": queue, "rate": rate.as_ref().map(json::rate) }),
+                )?;
             }
             Some(Act::Threshold { queues, thresholds: given }) => {
                 for queue in queues {
@@ -220,6 +237,9 @@ fn note(queue: &QueueInfo, now: u64) -> String {
     if !queue.backlog.is_empty() {
         let by: Vec<&str> = queue.backlog.iter().map(Threshold::as_str).collect();
         notes.push(format!("backlog by {}", by.join(" and ")));
+    }
+    if let Some(rate) = queue.rate {
+        notes.push(format!("rate {rate}"));
     }
     notes.join(", ")
 }

@@ -199,6 +199,9 @@ fn text(task: &TaskInfo, work: &Work, timeline: &Timeline, screen: &Screen) -> S
     if !task.terms.tags.is_empty() {
         lines.push(("tags", escape_line(&task.terms.tags.join(", ")).into_owned()));
     }
+    if let Some(share) = &task.terms.share {
+        lines.push(("share", escape_line(share).into_owned()));
+    }
     lines.extend(task.parent.map(|parent| ("parent", parent.to_string())));
     if task.children > 0 {
         lines.push(("children", task.children.to_string()));

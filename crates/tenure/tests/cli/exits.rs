@@ -47,6 +47,7 @@ fn help_and_version_are_answers() {
         "workers",
         "drain",
         "limits",
+        "shares",
         "stats",
         "top",
         "backup",

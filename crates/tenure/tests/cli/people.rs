@@ -60,6 +60,7 @@ fn tables_fit_the_terminal() {
             &["queues"],
             &["workers"],
             &["limits"],
+            &["shares"],
             &["topics", "--subscriptions"],
             &["top", "--once"],
         ] {

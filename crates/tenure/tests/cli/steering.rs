@@ -118,3 +118,69 @@ fn a_queue_tells_of_its_backlog_from_its_thresholds_on() {
     broker.tenure(&["queues", "threshold", "q"]).fails(64, "--depth");
     broker.tenure(&["queues", "threshold", "q", "--depth", "0"]).fails(64, "--depth");
 }
+
+#[test]
+fn a_rate_holds_tasks_back_and_explain_says_until_when() {
+    let broker = Broker::start();
+    let told = broker.tenure(&["queues", "rate", "q", "1/h"]).ok();
+    assert_eq!(told, "tasks of queue q are handed out at a rate of 1/h\n");
+    let _worker = broker.worker("w1", "q");
+    let first = broker.submit(&["-q", "q", "x"]);
+    assert_eq!(broker.tenure(&["wait", &first, "--timeout", "30s"]).ok(), "did x");
+    let second = broker.submit(&["-q", "q", "y"]);
+    let why = broker.tenure(&["explain", &second, "-o", "json"]).json();
+    assert_eq!(why["code"], "queue-rate");
+    let why = broker.tenure(&["explain", &second]).ok();
+    assert!(why.contains("rate limit of queue q (1/h, burst 1): next at "), "{why}");
+    let queue = &broker.tenure(&["queues", "-o", "json"]).json()[0];
+    assert_eq!(queue["rate"], serde_json::json!({ "count": 1, "period_ms": 3_600_000, "burst": 1 }));
+    assert!(broker.tenure(&["queues"]).ok().contains("rate 1/h, burst 1"));
+    let told = broker.tenure(&["queues", "rate", "q", "--none"]).ok();
+    assert_eq!(told, "queue q has no rate any more\n");
+    assert_eq!(broker.tenure(&["wait", &second, "--timeout", "30s"]).ok(), "did y");
+
+    let told = broker.tenure(&["limits", "rate", "licence", "10/m", "--burst", "5"]).ok();
+    assert_eq!(told, "tasks of tag licence are handed out at a rate of 10/m, burst 5\n");
+    let table = broker.tenure(&["limits"]).ok();
+    assert!(table.contains("10/m, burst 5"), "{table}");
+    let kinds = "queue-rate-set,rate-set";
+    let told = broker.tenure(&["watch", "--from", "1", "--kind", kinds, "--count", "3"]).ok();
+    let lines: Vec<&str> = told.lines().collect();
+    assert!(lines[0].ends_with("rate of queue q is now 1/h, burst 1"), "{told}");
+    assert!(lines[1].ends_with("rate of queue q is now none"), "{told}");
+    assert!(lines[2].ends_with("rate of tag licence is now 10/m, burst 5"), "{told}");
+    broker.tenure(&["limits", "rate", "licence", "--none"]).ok();
+    assert_eq!(broker.tenure(&["limits", "-o", "json"]).json(), serde_json::json!([]));
+    broker.tenure(&["limits", "rate", "licence", "often"]).fails(64, "10/m");
+    broker.tenure(&["limits", "rate", "licence"]).fails(64, "RATE");
+}
+
+#[test]
+fn share_keys_take_turns_by_weight() {
+    let broker = Broker::start();
+    assert_eq!(broker.tenure(&["shares", "set", "alice", "3"]).ok(), "share alice has weight 3\n");
+    for share in ["alice", "alice", "bob"] {
+        broker.submit(&["-q", "q", "--share", share, "x"]);
+    }
+    let shares = broker.tenure(&["shares", "-o", "json"]).json();
+    assert_eq!(
+        shares,
+        serde_json::json!([
+            { "share": "alice", "weight": 3, "ready": 2 },
+            { "share": "bob", "weight": 1, "ready": 1 },
+        ])
+    );
+    let table = broker.tenure(&["shares"]).ok();
+    assert!(table.contains("alice") && table.contains("WEIGHT"), "{table}");
+    let told = broker.tenure(&["shares", "unset", "alice"]).ok();
+    assert_eq!(told, "share alice has the default weight\n");
+    let told = broker.tenure(&["watch", "--from", "1", "--kind", "share-set", "--count", "2"]).ok();
+    assert!(
+        told.lines().next().is_some_and(|line| line.ends_with("weight of share alice is now 3")),
+        "{told}"
+    );
+    broker.tenure(&["shares", "set", "alice", "0"]).fails(76, "between 1 and 1000");
+    let task = broker.submit(&["-q", "q", "--share", "carol", "x"]);
+    assert!(broker.tenure(&["show", &task]).ok().contains("carol"));
+    assert_eq!(broker.tenure(&["show", &task, "-o", "json"]).json()["share"], "carol");
+}

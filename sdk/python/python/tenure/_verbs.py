@@ -16,6 +16,7 @@ from .records import (
     Published,
     QueueInfo,
     Response,
+    ShareInfo,
     TaskInfo,
     TopicInfo,
     Why,
@@ -116,6 +117,10 @@ def limits() -> Ask[list[LimitInfo]]:
     return Ask(lambda client, via: client.look("limits", via), lambda told: read_list(LimitInfo, told))
 
 
+def shares() -> Ask[list[ShareInfo]]:
+    return Ask(lambda client, via: client.look("shares", via), lambda told: read_list(ShareInfo, told))
+
+
 def counts() -> Ask[Counts]:
     return Ask(lambda client, via: client.look("counts", via), lambda told: read_json(Counts, told))
 
@@ -143,6 +148,18 @@ def move(task: str, queue: Optional[str], priority: Optional[int], tags: Optiona
 
 def set_limit(tag: str, limit: Optional[int]) -> Ask[None]:
     return Ask(lambda client, via: client.set_limit(tag, limit, via), _nothing)
+
+
+def set_tag_rate(tag: str, rate: Optional[str], burst: Optional[int]) -> Ask[None]:
+    return Ask(lambda client, via: client.set_rate("tag", tag, rate, burst, via), _nothing)
+
+
+def set_queue_rate(queue: str, rate: Optional[str], burst: Optional[int]) -> Ask[None]:
+    return Ask(lambda client, via: client.set_rate("queue", queue, rate, burst, via), _nothing)
+
+
+def set_share(share: str, weight: Optional[int]) -> Ask[None]:
+    return Ask(lambda client, via: client.set_share(share, weight, via), _nothing)
 
 
 def set_thresholds(queue: str, depth: Optional[int], age: Optional[Span]) -> Ask[None]:

@@ -19,6 +19,7 @@ from .records import (
     Published,
     QueueInfo,
     Response,
+    ShareInfo,
     TaskInfo,
     TopicInfo,
     Why,
@@ -174,6 +175,10 @@ class Client(ClientBase):
         """The limits of tags, and how much of each is in use."""
         return await self._do(_verbs.limits())
 
+    async def shares(self) -> list[ShareInfo]:
+        """The share keys that have tasks or a weight."""
+        return await self._do(_verbs.shares())
+
     async def counts(self) -> Counts:
         """The numbers at a glance."""
         return await self._do(_verbs.counts())
@@ -211,6 +216,18 @@ class Client(ClientBase):
     ) -> None:
         """Changes the queue, the priority or the tags of a waiting task."""
         await self._do(_verbs.move(task, queue, priority, tags))
+
+    async def set_tag_rate(self, tag: str, rate: Optional[str], burst: Optional[int] = None) -> None:
+        """Sets how often a task with this tag is handed out: ``10/m``, ``100/s``, ``5/30s``. None removes the rate."""
+        await self._do(_verbs.set_tag_rate(tag, rate, burst))
+
+    async def set_queue_rate(self, queue: str, rate: Optional[str], burst: Optional[int] = None) -> None:
+        """Sets how often a task of this queue is handed out. None removes the rate."""
+        await self._do(_verbs.set_queue_rate(queue, rate, burst))
+
+    async def set_share(self, share: str, weight: Optional[int]) -> None:
+        """Sets the weight of a share key; None gives it the default weight, 1."""
+        await self._do(_verbs.set_share(share, weight))
 
     async def set_limit(self, tag: str, limit: Optional[int]) -> None:
         """Sets how many tasks of a tag may be held at once; ``None`` for any number."""

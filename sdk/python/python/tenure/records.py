@@ -133,6 +133,7 @@ class Terms:
     slots: int = 1
     #: Names with quantities in thousandths.
     resources: list[Any] = field(default_factory=list)
+    share: Optional[str] = None
     submitter: Optional[str] = None
 
 
@@ -273,6 +274,8 @@ class QueueInfo:
     thresholds: Optional[dict[str, int]] = None
     #: The thresholds that it has passed: ``depth``, ``age``.
     backlog: list[str] = field(default_factory=list)
+    #: How often a task is handed out: ``count``, ``period_ms`` and ``burst``.
+    rate: Optional[dict[str, int]] = None
 
 
 @dataclass(frozen=True)
@@ -282,6 +285,18 @@ class LimitInfo:
     tag: str
     limit: Optional[int] = None
     in_use: int = 0
+    #: How often a task with the tag is handed out: ``count``, ``period_ms`` and ``burst``.
+    rate: Optional[dict[str, int]] = None
+
+
+@dataclass(frozen=True)
+class ShareInfo:
+    """A share key that has tasks or a weight."""
+
+    share: str
+    weight: int = 1
+    #: How many of its tasks are ready.
+    ready: int = 0
 
 
 @dataclass(frozen=True)

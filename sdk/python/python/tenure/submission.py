@@ -46,6 +46,8 @@ class Submission:
     slots: Optional[int] = None
     #: Quantities that it needs: ``{"cpus": 4, "mem": "8GB", "gpus": 0.5}``.
     resources: Optional[Mapping[str, Quantity]] = None
+    #: The share key, a user or project: in a queue, the tasks of different keys take turns.
+    share: Optional[str] = None
     #: The task is cancelled with its parent.
     parent: Optional[str] = None
     #: The trace it belongs to, as ``traceparent`` of the W3C recommendation; the worker gets it with the task.
@@ -80,6 +82,7 @@ class Submission:
         said: dict[str, Any] = {"queue": self.queue, "body": to_bytes(self.body)}
         for key in ("name", "id", "priority", "slots", "parent", "on_lost", "crash_budget", "retries"):
         for key in ("name", "id", "priority", "parent", "on_lost", "crash_budget", "retries", "traceparent", "tracestate"):
+        for key in ("name", "id", "priority", "share", "parent", "on_lost", "crash_budget", "retries"):
             value = getattr(self, key)
             if value is not None:
                 said[key] = value

@@ -20,6 +20,7 @@ from .records import (
     Published,
     QueueInfo,
     Response,
+    ShareInfo,
     TaskInfo,
     TopicInfo,
     Why,
@@ -178,6 +179,10 @@ class SyncClient(ClientBase):
         """The limits of tags, and how much of each is in use."""
         return self._do(_verbs.limits())
 
+    def shares(self) -> list[ShareInfo]:
+        """The share keys that have tasks or a weight."""
+        return self._do(_verbs.shares())
+
     def counts(self) -> Counts:
         """The numbers at a glance."""
         return self._do(_verbs.counts())
@@ -215,6 +220,18 @@ class SyncClient(ClientBase):
     ) -> None:
         """Changes the queue, the priority or the tags of a waiting task."""
         self._do(_verbs.move(task, queue, priority, tags))
+
+    def set_tag_rate(self, tag: str, rate: Optional[str], burst: Optional[int] = None) -> None:
+        """Sets how often a task with this tag is handed out: ``10/m``, ``100/s``, ``5/30s``. None removes the rate."""
+        self._do(_verbs.set_tag_rate(tag, rate, burst))
+
+    def set_queue_rate(self, queue: str, rate: Optional[str], burst: Optional[int] = None) -> None:
+        """Sets how often a task of this queue is handed out. None removes the rate."""
+        self._do(_verbs.set_queue_rate(queue, rate, burst))
+
+    def set_share(self, share: str, weight: Optional[int]) -> None:
+        """Sets the weight of a share key; None gives it the default weight, 1."""
+        self._do(_verbs.set_share(share, weight))
 
     def set_limit(self, tag: str, limit: Optional[int]) -> None:
         """Sets how many tasks of a tag may be held at once; ``None`` for any number."""

@@ -27,6 +27,91 @@ pub(crate) enum Act {
     Close { worker: usize },
     Wait { millis: u64 },
     Restart { millis: u64 },
+    Submit {
+        client: usize,
+        wishes: Vec<Wish>,
+    },
+    OnTask {
+        client: usize,
+        task: usize,
+        verb: Verb,
+    },
+    Limit {
+        client: usize,
+        tag: usize,
+        limit: Option<u32>,
+    },
+    /// A count, a period in milliseconds and a burst.
+    Rate {
+        client: usize,
+        of_queue: bool,
+        index: usize,
+        rate: Option<(u32, u64, u32)>,
+    },
+    Share {
+        client: usize,
+        share: u8,
+        weight: Option<u32>,
+    },
+    PauseQueue {
+        client: usize,
+        queue: usize,
+    },
+    ResumeQueue {
+        client: usize,
+        queue: usize,
+    },
+    Thresholds {
+        client: usize,
+        queue: usize,
+        thresholds: Option<(Option<u32>, Option<u64>)>,
+    },
+    DrainWorker {
+        client: usize,
+        worker: usize,
+    },
+    ClearWorker {
+        client: usize,
+        worker: usize,
+    },
+    Register {
+        worker: usize,
+        shape: Shape,
+        forgets: u8,
+    },
+    Report {
+        worker: usize,
+        held: usize,
+        report: Report,
+        stale: bool,
+    },
+    Heartbeat {
+        worker: usize,
+        lists: bool,
+        forgets: u8,
+    },
+    Ask {
+        worker: usize,
+        queues: Vec<usize>,
+    },
+    Unask {
+        worker: usize,
+    },
+    Drain {
+        worker: usize,
+    },
+    Leave {
+        worker: usize,
+    },
+    Close {
+        worker: usize,
+    },
+    Wait {
+        millis: u64,
+    },
+    Restart {
+        millis: u64,
+    },
 }
 
 #[derive(Clone)]
@@ -37,6 +122,7 @@ pub(crate) struct Wish {
     pub(crate) tags: u8,
     /// Which demand: see `world::demand`.
     pub(crate) demand: u8,
+    pub(crate) share: Option<u8>,
     pub(crate) parent: Option<usize>,
     /// Which task it waits for, and how that has to end. A number beyond the tasks chooses one of the same submission.
     pub(crate) after: Vec<(usize, u8)>,
@@ -61,6 +147,7 @@ impl fmt::Debug for Wish {
         write!(f, " lost {} budget {} retries {}", self.on_lost, self.crash_budget, self.retries)?;
         let numbers = [
             ("priority", self.priority.map(i64::from)),
+            ("share", self.share.map(i64::from)),
             ("parent", self.parent.map(|parent| parent as i64)),
             ("old id", self.old_id.map(|id| id as i64)),
             ("name", self.name.map(i64::from)),
@@ -144,6 +231,10 @@ pub(crate) fn acts() -> impl Strategy<Value = Act> {
         6 => (client.clone(), 0..64usize, verb()).prop_map(|(client, task, verb)| Act::OnTask { client, task, verb }),
         2 => (client.clone(), 0..2usize, prop::option::of(0..3u32))
             .prop_map(|(client, tag, limit)| Act::Limit { client, tag, limit }),
+        2 => (client.clone(), any::<bool>(), 0..2usize, prop::option::of((1..4u32, 1..20_000u64, 1..4u32)))
+            .prop_map(|(client, of_queue, index, rate)| Act::Rate { client, of_queue, index, rate }),
+        1 => (client.clone(), 0..3u8, prop::option::of(1..5u32))
+            .prop_map(|(client, share, weight)| Act::Share { client, share, weight }),
         1 => (client.clone(), 0..3usize).prop_map(|(client, queue)| Act::PauseQueue { client, queue }),
         2 => (client.clone(), 0..3usize).prop_map(|(client, queue)| Act::ResumeQueue { client, queue }),
         2 => (client.clone(), 0..3usize, prop::option::of((prop::option::of(1..6u32), prop::option::of(1..40_000u64))))
@@ -171,40 +262,44 @@ fn wish() -> impl Strategy<Value = Wish> {
     let rare_span = || prop::option::weighted(0.15, 0..40_000u64);
     let place =
         (0..3usize, prop::option::of(-2..3i32), 0..4u8, 0..4u8, prop::option::weighted(0.3, 0..64usize));
+    let share = prop::option::weighted(0.4, 0..3u8);
     let identity = (prop::option::weighted(0.15, 0..4u8), prop::option::weighted(0.05, 0..64usize));
     let times = (prop::bool::weighted(0.1), rare_span(), rare_span(), rare_span(), rare_span());
     let policy = (0..3u8, 0..4u16, 0..3u16, 0..10u8);
     let after = (prop::collection::vec((0..80usize, 0..3u8), 0..3), 0..3u8, prop::bool::weighted(0.4));
-    (place, identity, times, policy, after).prop_map(|(place, identity, times, policy, after)| {
-        let (queue, priority, needs, tags, parent) = place;
-        let (name, old_id) = identity;
-        let (hold, not_before, expires, accept_timeout, run_limit) = times;
-        let (on_lost, crash_budget, retries, demand) = policy;
-        let (after, on_broken, has_after) = after;
-        let after = if has_after { after } else { Vec::new() };
-        // Most tasks need nothing.
-        let needs = if needs == 3 { 0 } else { needs };
-        Wish {
-            queue,
-            priority,
-            needs,
-            tags,
-            demand,
-            parent,
-            after,
-            on_broken,
-            name,
-            hold,
-            not_before,
-            expires,
-            on_lost,
-            crash_budget,
-            retries,
-            accept_timeout,
-            run_limit,
-            old_id,
-        }
-    })
+    (place, share, identity, times, policy, after).prop_map(
+        |(place, share, identity, times, policy, after)| {
+            let (queue, priority, needs, tags, parent) = place;
+            let (name, old_id) = identity;
+            let (hold, not_before, expires, accept_timeout, run_limit) = times;
+            let (on_lost, crash_budget, retries, demand) = policy;
+            let (after, on_broken, has_after) = after;
+            let after = if has_after { after } else { Vec::new() };
+            // Most tasks need nothing.
+            let needs = if needs == 3 { 0 } else { needs };
+            Wish {
+                queue,
+                priority,
+                needs,
+                tags,
+                share,
+                demand,
+                parent,
+                after,
+                on_broken,
+                name,
+                hold,
+                not_before,
+                expires,
+                on_lost,
+                crash_budget,
+                retries,
+                accept_timeout,
+                run_limit,
+                old_id,
+            }
+        },
+    )
 }
 
 fn verb() -> impl Strategy<Value = Verb> {

@@ -40,6 +40,9 @@ pub(crate) struct Mirror {
     pub(crate) tasks: BTreeMap<TaskId, (Task, Terms)>,
     pub(crate) paused: BTreeMap<(Name, Name), bool>,
     pub(crate) limits: BTreeMap<(Name, Name), Option<u32>>,
+    /// The queues and tags that have a rate.
+    pub(crate) rated_queues: BTreeMap<(Name, Name), bool>,
+    pub(crate) rated_tags: BTreeMap<(Name, Name), bool>,
     /// The own thresholds of queues, and the backlogs of which was told.
     pub(crate) thresholds: BTreeMap<(Name, Name), Option<Thresholds>>,
     pub(crate) backlogs: BTreeSet<(Name, Name, Threshold)>,
@@ -59,14 +62,18 @@ impl Mirror {
                 let queue = (setting.namespace.clone(), setting.queue.clone());
                 self.apply_backlog(&queue, &event.kind);
                 self.thresholds.insert(queue.clone(), setting.thresholds);
+                self.rated_queues.insert(queue.clone(), setting.rate.is_some());
                 self.paused.insert(queue, setting.paused);
             }
             Kept::Limit(setting) => {
-                self.limits.insert((setting.namespace.clone(), setting.tag.clone()), setting.limit);
+                let tag = (setting.namespace.clone(), setting.tag.clone());
+                self.rated_tags.insert(tag.clone(), setting.rate.is_some());
+                self.limits.insert(tag, setting.limit);
             }
             Kept::Worker(_) | Kept::Schedule(..) | Kept::ScheduleProgress(_) | Kept::Nothing => {}
             Kept::Array(record) => self.apply_array(event, record),
             Kept::Worker(_) | Kept::Nothing => {}
+            Kept::Worker(_) | Kept::Share(_) | Kept::Nothing => {}
         }
     }
 
@@ -314,6 +321,25 @@ impl Mirror {
         };
         let is_kept = move |array: &&MirrorArray| array.elements.keys().any(|id| is_element(id, array));
         self.arrays.values().filter(is_kept)
+    }
+
+    /// Its queue or a tag has a rate, which may hold it back.
+    pub(crate) fn is_rated(&self, terms: &Terms) -> bool {
+        let key = |name: &Name| (terms.namespace.clone(), name.clone());
+        self.rated_queues.get(&key(&terms.queue)).copied().unwrap_or(false)
+            || terms.tags.iter().any(|tag| self.rated_tags.get(&key(tag)).copied().unwrap_or(false))
+    }
+
+    /// Whether the queue of these terms has tasks that take turns.
+    pub(crate) fn takes_turns(&self, terms: &Terms) -> bool {
+        let is_same = |other: &Terms| other.namespace == terms.namespace && other.queue == terms.queue;
+        self.tasks.values().any(|(_, other)| is_same(other) && other.share.is_some())
+    }
+
+    /// Tasks of one level take turns.
+    pub(crate) fn level(&self, task: &Task) -> i64 {
+        let (weight, _) = self.rank(task);
+        self.aging.map_or(weight, |step| weight.div_euclid(step.as_millis() as i64))
     }
 
     pub(crate) fn has_room(&self, namespace: &Name, tag: &Name) -> bool {

@@ -37,6 +37,18 @@ impl World {
                 let could = can_take(side, &info, its) && has_room(its) && info.stopping.is_empty();
                 assert!(!could, "{} is more urgent than {id}", other.id);
             }
+
+            // Within one level it may be the turn of another share key.
+            let same_key = its.queue == terms.queue && its.share == terms.share;
+            let turns = self.mirror.takes_turns(its) || self.mirror.takes_turns(terms);
+            let same_level = self.mirror.level(other) == self.mirror.level(task);
+            if turns && same_level && !same_key && order(its) == order(terms) {
+                continue;
+            }
+            let is_free = self.mirror.is_free_to_go(its) && !self.mirror.is_rated(its);
+            if (order(its), self.mirror.rank(other)) < urgency && is_free {
+                assert!(!can_take(side, &info, its), "{} is more urgent than {id}", other.id);
+            }
         }
     }
 
@@ -127,6 +139,17 @@ impl World {
                 let why = || self.broker.ask_in(&terms.namespace, &Query::Explain { task: task.id });
                 let is_reserved = || matches!(why(), Ok(Answer::Why(Why::Reserved { .. })));
                 assert!(!idle || is_reserved(), "{} waits while {} is free", task.id, info.worker);
+                if idle && self.mirror.is_rated(terms) {
+                    let why = self.broker.ask_in(&terms.namespace, &Query::Explain { task: task.id });
+                    match why {
+                        Ok(Answer::Why(Why::TagRate { next_at, .. } | Why::QueueRate { next_at, .. })) => {
+                            assert!(next_at > self.broker.now, "{} could go since {next_at}", task.id);
+                        }
+                        other => panic!("{} waits for no token: {other:?}", task.id),
+                    }
+                    continue;
+                }
+                assert!(!idle, "{} waits while {} is free", task.id, info.worker);
             }
         }
     }

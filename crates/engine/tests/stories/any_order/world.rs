@@ -9,7 +9,7 @@ use tenure_engine::event::EventData;
 use tenure_engine::state::Wanted;
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
-    After, AfterTask, Blob, Command, Condition, Demand, Event, Held, Name, NewTask, Notice, OnBroken, Peer, Quantity, Refusal, Reply, Resource, SessionId, Settings, TaskId, Thresholds, WaitOn, Which, WorkerSpec, ArrayTerms, NewArray,
+    After, AfterTask, Blob, Command, Condition, Demand, Event, Held, Name, NewTask, Notice, OnBroken, Peer, Quantity, Refusal, Reply, Resource, SessionId, Settings, TaskId, Thresholds, WaitOn, Which, WorkerSpec, ArrayTerms, NewArray, Rate,
 };
 
 use super::act::{Act, Report, Shape, Verb, Wish};
@@ -110,6 +110,22 @@ impl World {
             }
             Act::Limit { client, tag, limit } => {
                 self.client_does(*client, &Command::SetLimit { tag: tag_name(*tag), limit: *limit });
+            }
+            Act::Rate { client, of_queue, index, rate } => {
+                let rate = rate.map(|(count, period, burst)| Rate {
+                    count,
+                    period: Duration::from_millis(period),
+                    burst,
+                });
+                let command = if *of_queue {
+                    Command::SetQueueRate { queue: queue_name(*index), rate }
+                } else {
+                    Command::SetTagRate { tag: tag_name(*index), rate }
+                };
+                self.client_does(*client, &command);
+            }
+            Act::Share { client, share, weight } => {
+                self.client_does(*client, &Command::SetShare { share: share_name(*share), weight: *weight });
             }
             Act::PauseQueue { client, queue } => {
                 self.client_does(*client, &Command::PauseQueue { queue: queue_name(*queue) });
@@ -270,6 +286,7 @@ impl World {
             needs: chosen(wish.needs, "c"),
             tags: chosen(wish.tags, "t"),
             demand: demand(wish.demand),
+            share: wish.share.map(share_name),
             parent,
             after,
             on_broken: OnBroken::ALL[usize::from(wish.on_broken)],
@@ -604,4 +621,8 @@ fn resources(number: u8) -> Vec<Resource> {
 
 fn listed(resources: &[(&str, u64)]) -> Vec<Resource> {
     resources.iter().map(|(name, thousandths)| Resource::new(*name, Quantity(*thousandths))).collect()
+}
+
+fn share_name(index: u8) -> Name {
+    format!("s{index}").into()
 }

@@ -1,6 +1,6 @@
 //! What a store would keep: every record, in order, and the engine that comes back from them.
 
-use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
+use tenure_engine::record::{LimitSetting, QueueSetting, ShareSetting, WorkerHealth};
 use tenure_engine::{
     Change, Dependency, Engine, Event, Restore, ScheduleProgress, ScheduleSetting, Settings, Task, TaskState, Terms, Timestamp, ArrayRecord,
 };
@@ -20,6 +20,7 @@ pub(crate) enum Kept {
     Schedule(Box<ScheduleSetting>, ScheduleProgress),
     ScheduleProgress(ScheduleProgress),
     Array(Box<ArrayRecord>),
+    Share(ShareSetting),
     Nothing,
 }
 
@@ -68,6 +69,7 @@ pub(crate) fn keep(change: Change<'_>) -> Kept {
         }
         Change::ScheduleProgress(progress) => Kept::ScheduleProgress(progress.clone()),
         Change::Array(record) => Kept::Array(Box::new(record.clone())),
+        Change::Share(setting) => Kept::Share(setting.clone()),
         Change::Nothing => Kept::Nothing,
     }
 }
@@ -84,6 +86,7 @@ pub(crate) fn apply(restore: &mut Restore, kept: Kept) {
         Kept::Schedule(schedule, progress) => restore.schedule(*schedule, progress),
         Kept::ScheduleProgress(progress) => restore.schedule_progress(progress),
         Kept::Array(record) => restore.array(*record),
+        Kept::Share(setting) => restore.share(&setting),
         Kept::Nothing => {}
     }
 }
@@ -97,10 +100,18 @@ fn view(engine: &Engine) -> Vec<String> {
     });
     engine.settings_records(&mut |change| match change {
         Change::Queue(setting) => {
-            let QueueSetting { namespace, queue, paused, ever_served, unserved_since: _, thresholds, passed } =
-                setting;
+            let QueueSetting {
+                namespace,
+                queue,
+                paused,
+                ever_served,
+                unserved_since: _,
+                thresholds,
+                passed,
+                rate,
+            } = setting;
             lines.push(format!(
-                "queue {namespace}/{queue} paused {paused} served {ever_served} {thresholds:?} {passed:?}"
+                "queue {namespace}/{queue} paused {paused} served {ever_served} {thresholds:?} {passed:?} {rate:?}"
             ));
         }
         change => lines.push(format!("{change:?}")),

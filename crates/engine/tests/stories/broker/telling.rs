@@ -37,6 +37,7 @@ fn tell_event(event: &Event) -> String {
         EventSubject::Schedule { schedule, .. } => format!("schedule {schedule}"),
         EventSubject::Array { name: Some(name), .. } => format!("array {name}"),
         EventSubject::Array { id, .. } => format!("array {}", label(*id)),
+        EventSubject::Share { share, .. } => format!("share {share}"),
     };
     format!("{about} {}", tell_kind(&event.kind))
 }
@@ -120,6 +121,12 @@ fn tell_kind(kind: &EventData) -> String {
             format!("ended: {completed} completed, {failed} failed, {cancelled} cancelled")
         }
         EventData::ArrayLimitSet { limit } => format!("limited to {limit:?}"),
+        EventData::QueueRateSet { rate: Some(rate) } | EventData::RateSet { rate: Some(rate) } => {
+            format!("at a rate of {rate}")
+        }
+        EventData::QueueRateSet { rate: None } | EventData::RateSet { rate: None } => "at any rate".into(),
+        EventData::ShareSet { weight: Some(weight) } => format!("has weight {weight}"),
+        EventData::ShareSet { weight: None } => "has the default weight".into(),
         EventData::LimitSet { limit: Some(limit) } => format!("limited to {limit}"),
         EventData::LimitSet { limit: None } => "unlimited".into(),
         EventData::ScheduleSet => "set".into(),

@@ -25,7 +25,7 @@ use crate::verbs::input::BYTES_MAX;
 const CHUNK: usize = 1_000;
 /// The longest line that is read.
 const LINE_BYTES_MAX: u64 = 2 * BYTES_MAX;
-const FIELDS: [&str; 35] = [
+const FIELDS: [&str; 36] = [
     "body",
     "command",
     "env",
@@ -45,6 +45,7 @@ const FIELDS: [&str; 35] = [
     "mem",
     "gpus",
     "resources",
+    "share",
     "parent",
     "after",
     "after_broken",
@@ -277,6 +278,7 @@ fn task(fields: &Map<String, Value>, defaults: &Defaults<'_>, now: u64) -> Resul
                 }
                 task
             }
+            "share" => task.share(text()?),
             "hold" => task.hold(value.as_bool().ok_or_else(|| wrong("true or false"))?),
             "not_before" => task.not_before(time()?),
             "expires" => task.expires_at(time()?),

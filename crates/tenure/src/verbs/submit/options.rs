@@ -37,6 +37,9 @@ pub(crate) struct Options {
     slots: Option<u32>,
     #[command(flatten)]
     resources: ResourceArgs,
+    /// Share key, such as a user or project: keys take turns in a queue
+    #[arg(long, value_name = "KEY")]
+    share: Option<String>,
     /// Parent task; cancelling the parent cancels this task
     #[arg(long, value_name = "UUID")]
     parent: Option<String>,
@@ -168,6 +171,9 @@ impl Options {
             .hold(self.hold);
         if let Some(name) = &self.name {
             task = task.name(name.as_str());
+        }
+        if let Some(share) = &self.share {
+            task = task.share(share.as_str());
         }
         if let Some(id) = self.id()? {
             task = task.id(id);

@@ -254,6 +254,20 @@ fn rows() -> Vec<Row<Example>> {
             &pb::SetThresholdsRequest { queue: "q".into(), thresholds: None },
             What::command(Command::SetThresholds { queue: "q".into(), thresholds: None }),
         ),
+        row("/tenure.v1.Broker/Shares", &pb::SharesRequest {}, What::read()),
+        row(
+            "/tenure.v1.Broker/SetRate",
+            &pb::SetRateRequest { of: Some(pb::set_rate_request::Of::Tag("t".into())), rate: None },
+            What::both(
+                What::command(Command::SetTagRate { tag: "t".into(), rate: None }),
+                What::command(Command::SetQueueRate { queue: "q".into(), rate: None }),
+            ),
+        ),
+        row(
+            "/tenure.v1.Broker/SetShare",
+            &pb::SetShareRequest { share: "s".into(), weight: Some(2) },
+            What::command(Command::SetShare { share: "s".into(), weight: None }),
+        ),
         row("/tenure.v1.Broker/Limits", &pb::LimitsRequest {}, What::read()),
         row(
             "/tenure.v1.Broker/SetLimit",

@@ -47,6 +47,9 @@ fn rows() -> Vec<Row<Example>> {
     let cancel = || command(Command::Cancel { task: TASK, reason: None });
     let bulk = || What::both(What::read(), cancel());
     let thresholds = || command(Command::SetThresholds { queue: "q".into(), thresholds: None });
+    let tag_rate = || command(Command::SetTagRate { tag: "t".into(), rate: None });
+    let queue_rate = || command(Command::SetQueueRate { queue: "q".into(), rate: None });
+    let share = || command(Command::SetShare { share: "s".into(), weight: None });
     let limit = || command(Command::SetLimit { tag: "t".into(), limit: None });
     let limit_array = || command(Command::LimitArray { array: TASK, limit: None });
     let work = "/v1/work/{worker}/tasks/{task}/{attempt}";
@@ -123,6 +126,13 @@ fn rows() -> Vec<Row<Example>> {
             "",
             What::Hub(Request::Redeliver { hook: "h".into(), seq: None }),
         ),
+        row("PUT /v1/limits/{tag}/rate", r#"{"count": 1, "period_ms": 1000}"#, tag_rate()),
+        row("DELETE /v1/limits/{tag}/rate", "", tag_rate()),
+        row("PUT /v1/queues/{queue}/rate", r#"{"count": 1, "period_ms": 1000}"#, queue_rate()),
+        row("DELETE /v1/queues/{queue}/rate", "", queue_rate()),
+        row("GET /v1/shares", "", What::read()),
+        row("PUT /v1/shares/{share}", r#"{"weight": 2}"#, share()),
+        row("DELETE /v1/shares/{share}", "", share()),
         row("GET /v1/workers", "", What::read()),
         row("GET /v1/workers/{worker}", "", What::read()),
         row("POST /v1/workers/{worker}/drain", "", command(Command::DrainWorker { worker: "w".into() })),

@@ -75,6 +75,19 @@ fn rows() -> Vec<(&'static str, &'static str, What)> {
             steer(|| Command::Move { task: TASK, to: Move::default() }),
         ),
         (
+            "set-rate",
+            r#"{"tag": "t", "rate": {"count": 1, "period_ms": 1000}}"#,
+            What::both(
+                steer(|| Command::SetTagRate { tag: "t".into(), rate: None }),
+                steer(|| Command::SetQueueRate { queue: "q".into(), rate: None }),
+            ),
+        ),
+        (
+            "set-share",
+            r#"{"share": "s", "weight": 2}"#,
+            steer(|| Command::SetShare { share: "s".into(), weight: None }),
+        ),
+        (
             "set-limit",
             r#"{"tag": "t", "limit": 1}"#,
             steer(|| Command::SetLimit { tag: "t".into(), limit: None }),
@@ -118,6 +131,7 @@ fn rows() -> Vec<(&'static str, &'static str, What)> {
         ("hooks", "{}", What::Hub(Request::Hooks)),
         ("undelivered", r#"{"hook": "h"}"#, What::Hub(Request::Undelivered { hook: "h".into() })),
         ("redeliver", r#"{"hook": "h"}"#, What::Hub(Request::Redeliver { hook: "h".into(), seq: None })),
+        ("shares", "{}", What::read()),
         ("counts", "{}", What::read()),
         ("stats", "{}", What::Hub(Request::Stats)),
         ("body", r#"{"task": TASK}"#, What::read()),

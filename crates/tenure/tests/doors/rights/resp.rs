@@ -147,6 +147,27 @@ fn rows() -> Vec<Row<Vec<String>>> {
             What::command(Command::SetLimit { tag: "t".into(), limit: None }),
         ),
         ("limit.list", vec!["LIMIT.LIST"], What::read()),
+        (
+            "limit.rate",
+            vec!["LIMIT.RATE t 10/m BURST 5", "LIMIT.RATE t NONE"],
+            What::command(Command::SetTagRate { tag: "t".into(), rate: None }),
+        ),
+        (
+            "queue.rate",
+            vec!["QUEUE.RATE q 10/m", "QUEUE.RATE q NONE"],
+            What::command(Command::SetQueueRate { queue: "q".into(), rate: None }),
+        ),
+        (
+            "share.set",
+            vec!["SHARE.SET s 2"],
+            What::command(Command::SetShare { share: "s".into(), weight: Some(2) }),
+        ),
+        (
+            "share.delete",
+            vec!["SHARE.DELETE s"],
+            What::command(Command::SetShare { share: "s".into(), weight: None }),
+        ),
+        ("share.list", vec!["SHARE.LIST"], What::read()),
         ("job.list", vec!["JOB.LIST"], What::read()),
         ("jobs.list", vec!["JOBS.LIST"], What::read()),
         ("jobs.search", vec!["JOBS.SEARCH pending"], What::read()),

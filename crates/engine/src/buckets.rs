@@ -1,0 +1,183 @@
+//! Token buckets: one for each tag or queue with a rate. Time fills a bucket, up to the burst; an assignment
+//! takes a token. Ready queues wait at an empty bucket until its timer fires.
+
+use std::collections::BTreeSet;
+
+use crate::offer_rank::OfferRank;
+use crate::queues::QueueKey;
+use crate::rate::Rate;
+use crate::ready_queues::ReadyQueueKey;
+use crate::slab::Slab;
+use crate::tags::TagKey;
+use crate::time::Timestamp;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct BucketKey(u32);
+
+/// What a bucket limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BucketOwner {
+    Tag(TagKey),
+    Queue(QueueKey),
+}
+
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    pub(crate) owner: BucketOwner,
+    rate: Rate,
+    /// In parts: a token has as many parts as the period has milliseconds, and each millisecond adds as many
+    /// parts as the rate has tasks. So nothing is ever rounded.
+    parts: u64,
+    /// When `parts` was right.
+    at: Timestamp,
+    /// Ready queues that wait for a token, by the rank of their first task.
+    pub(crate) parked: BTreeSet<(OfferRank, ReadyQueueKey)>,
+    /// When the bucket's timer fires. It is armed while ready queues wait.
+    pub(crate) wakes_at: Timestamp,
+}
+
+impl Bucket {
+    fn new(owner: BucketOwner, rate: Rate, now: Timestamp) -> Bucket {
+        let parked = BTreeSet::new();
+        let mut bucket = Bucket { owner, rate, parts: 0, at: now, parked, wakes_at: Timestamp::NEVER };
+        bucket.parts = bucket.capacity();
+        bucket
+    }
+
+    fn capacity(&self) -> u64 {
+        u64::from(self.rate.burst) * self.rate.period_millis()
+    }
+
+    fn parts_at(&self, now: Timestamp) -> u64 {
+        let grown = now.0.saturating_sub(self.at.0).saturating_mul(u64::from(self.rate.count));
+        self.parts.saturating_add(grown).min(self.capacity())
+    }
+
+    pub(crate) fn has_token(&self, now: Timestamp) -> bool {
+        self.parts_at(now) >= self.rate.period_millis()
+    }
+
+    /// When there is a token, if none is taken before.
+    pub(crate) fn next_at(&self) -> Timestamp {
+        let missing = self.rate.period_millis().saturating_sub(self.parts);
+        Timestamp(self.at.0.saturating_add(missing.div_ceil(u64::from(self.rate.count))))
+    }
+
+    pub(crate) fn take(&mut self, now: Timestamp) {
+        self.fill(now);
+        let token = self.rate.period_millis();
+        self.parts = self.parts.checked_sub(token).expect("a task goes only if there is a token");
+    }
+
+    pub(crate) fn put_back(&mut self, now: Timestamp) {
+        self.fill(now);
+        self.parts = self.parts.saturating_add(self.rate.period_millis()).min(self.capacity());
+    }
+
+    /// Changes the rate. The bucket keeps its tokens, up to the new burst.
+    fn set_rate(&mut self, rate: Rate, now: Timestamp) {
+        self.fill(now);
+        let tokens = self.parts / self.rate.period_millis();
+        self.rate = rate;
+        self.parts = tokens.saturating_mul(rate.period_millis()).min(self.capacity());
+    }
+
+    /// The clock was set: what has been gathered stays.
+    pub(crate) fn shift(&mut self, from: Timestamp, to: Timestamp) {
+        self.at = self.at.carried(from, to);
+    }
+
+    /// After a restart it is not known what was taken last.
+    pub(crate) fn empty(&mut self, now: Timestamp) {
+        (self.parts, self.at) = (0, now);
+    }
+
+    fn fill(&mut self, now: Timestamp) {
+        self.parts = self.parts_at(now);
+        self.at = self.at.max(now);
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Buckets {
+    slab: Slab<Bucket>,
+}
+
+impl Buckets {
+    /// A new bucket is full.
+    pub(crate) fn insert(&mut self, owner: BucketOwner, rate: Rate, now: Timestamp) -> BucketKey {
+        BucketKey(self.slab.insert(Bucket::new(owner, rate, now)))
+    }
+
+    pub(crate) fn set_rate(&mut self, key: BucketKey, rate: Rate, now: Timestamp) {
+        self.at_mut(key).set_rate(rate, now);
+    }
+
+    pub(crate) fn remove(&mut self, key: BucketKey) -> Bucket {
+        self.slab.remove(key.0)
+    }
+
+    pub(crate) fn has(&self, key: BucketKey) -> bool {
+        self.slab.get(key.0).is_some()
+    }
+
+    pub(crate) fn at(&self, key: BucketKey) -> &Bucket {
+        self.slab.at(key.0)
+    }
+
+    pub(crate) fn at_mut(&mut self, key: BucketKey) -> &mut Bucket {
+        self.slab.at_mut(key.0)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (BucketKey, &Bucket)> {
+        self.slab.iter().map(|(place, bucket)| (BucketKey(place), bucket))
+    }
+
+    pub(crate) fn keys(&self) -> Vec<BucketKey> {
+        self.iter().map(|(key, _)| key).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// In every window, no more than the burst and what its length gives.
+        #[test]
+        fn no_window_sees_more_than_the_burst_and_its_share(
+            count in 1u32..200,
+            period in 1u64..5_000,
+            burst in 1u32..20,
+            steps in prop::collection::vec((0u64..400, 0u32..30), 1..60),
+        ) {
+            let rate = Rate { count, period: Duration::from_millis(period), burst };
+            let mut now = Timestamp(1_000);
+            let mut bucket = Bucket::new(BucketOwner::Queue(QueueKey(0)), rate, now);
+            let mut taken = Vec::new();
+            for (wait, wanted) in steps {
+                now = Timestamp(now.0 + wait);
+                for _ in 0..wanted {
+                    if !bucket.has_token(now) {
+                        prop_assert!(bucket.next_at() > now);
+                        break;
+                    }
+                    bucket.take(now);
+                    taken.push(now.0);
+                }
+                let next = bucket.next_at();
+                prop_assert!(bucket.has_token(next.max(now)), "at the time it names there is a token");
+            }
+            for (index, from) in taken.iter().enumerate() {
+                for (more, to) in taken[index..].iter().enumerate() {
+                    let given = u64::from(burst) * period + (to - from) * u64::from(count);
+                    prop_assert!((more as u64 + 1) * period <= given, "{} in {} ms", more + 1, to - from);
+                }
+            }
+        }
+    }
+}
