@@ -70,8 +70,8 @@ pub use tenure_wire::hello::Welcome;
 pub use tenure_wire::hook::{HookInfo, HookKind, UndeliveredEvent};
 pub use tenure_wire::queue::{Counts, LimitInfo, QueueInfo, StateCounts, Thresholds};
 pub use tenure_wire::reply::Figure;
-pub use tenure_wire::task::{Accepted, DependencyInfo, Ended, TaskInfo, Terms, WaitEnd};
 pub use tenure_wire::schedule::{CatchUp, Overlap, ScheduleInfo, ScheduleState, SkipReason};
+pub use tenure_wire::task::{Accepted, DependencyInfo, Ended, TaskInfo, Terms, WaitEnd};
 pub use tenure_wire::topic::{
     EndedWhy, GapReason, Message, MessageKind, NewMessage, Policy, Published, Recovery, Response,
     SubscriptionInfo, TopicGap, TopicInfo,

@@ -88,7 +88,10 @@ pub mod words {
     };
     pub use tenure_engine::terms::{Backoff, OnLost, Terms};
     pub use tenure_engine::{
-        Blob, Checkpoint, DEFAULT_NAMESPACE, Name, NotAnId, Passed, Refusal, SessionId, Settings, TaskId, Threshold, Thresholds, Timestamp, UNSAID, WaitEnd, WaitOn, WaitedFor, Why, is_invisible, CatchUp, NewSchedule, Overlap, ScheduleInfo, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason, TraceContext,
+        Blob, CatchUp, Checkpoint, DEFAULT_NAMESPACE, Name, NewSchedule, NotAnId, Overlap, Passed, Refusal,
+        ScheduleInfo, ScheduleProgress, ScheduleSetting, ScheduleState, SessionId, Settings, SkipReason,
+        TaskId, Threshold, Thresholds, Timestamp, TraceContext, UNSAID, WaitEnd, WaitOn, WaitedFor, Why,
+        is_invisible,
     };
 }
 

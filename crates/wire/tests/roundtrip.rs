@@ -165,7 +165,8 @@ fn assignment() -> impl Strategy<Value = Assignment> {
                 traceparent: trace.clone(),
                 tracestate: trace,
             }
-        })
+        },
+    )
 }
 
 fn held() -> impl Strategy<Value = Held> {

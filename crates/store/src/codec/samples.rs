@@ -14,7 +14,10 @@ use tenure_engine::state::{
 };
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
-    Blob, CatchUp, Checkpoint, Condition, Demand, Dependency, DependencyProgress, Devices, EdgeList, Extras, Name, OnBroken, Overlap, Passed, Quantity, Resource, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, Why, TraceContext,
+    Blob, CatchUp, Checkpoint, Condition, Demand, Dependency, DependencyProgress, Devices, EdgeList, Extras,
+    Name, OnBroken, Overlap, Passed, Quantity, Resource, ScheduleProgress, ScheduleSetting, ScheduleState,
+    SkipReason, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, TraceContext,
+    Why,
 };
 
 use super::settings::Setting;
