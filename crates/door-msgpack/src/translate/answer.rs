@@ -281,7 +281,8 @@ fn task_info(info: &TaskInfo) -> wire_task::TaskInfo {
             told.holding = Some(Box::new(held_by(holding, devices)));
         }
         TaskState::Suspended(suspension) => {
-            told.holding = Some(Box::new(held_by(&suspension.holding)));
+            let devices = info.devices.as_deref().cloned().unwrap_or_default();
+            told.holding = Some(Box::new(held_by(&suspension.holding, devices)));
             told.suspended_since = Some(time(suspension.since));
             told.open = Some(suspension.open());
         }
