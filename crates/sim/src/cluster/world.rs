@@ -470,7 +470,7 @@ impl ClusterWorld {
         }
     }
 
-    fn send(&mut self, link: usize, asks: Vec<Ask>) {
+    pub(super) fn send(&mut self, link: usize, asks: Vec<Ask>) {
         if asks.is_empty() {
             return;
         }
