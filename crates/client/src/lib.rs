@@ -26,6 +26,7 @@ mod keepalive;
 mod listeners;
 mod log;
 mod peer;
+mod quantity;
 mod reconnection;
 mod resume;
 mod schedule;
@@ -48,6 +49,7 @@ pub use error::Error;
 pub use inherited::take_inherited_sockets;
 pub use listeners::{BROADCASTS_WAITING_MAX, CALLS_WAITING_MAX};
 pub use log::{LogChunk, LogChunks, LogStream};
+pub use quantity::{BadQuantity, CPUS, GPUS, MEM, Quantity};
 pub use reconnection::ReconnectionPolicy;
 pub use submission::{After, Submission, When};
 pub use subscribe::{ConnectionState, Subscribe};
@@ -75,5 +77,5 @@ pub use tenure_wire::words::{
     Condition, DependencyProgress, OnBroken, OnClose, OnLost, Outcome as CallOutcome, StateName, StopWhy,
     Threshold,
 };
-pub use tenure_wire::worker::WorkerInfo;
+pub use tenure_wire::worker::{ResourceInfo, WorkerInfo};
 pub use tenure_wire::{Code, Name, Refusal, TaskId, Timestamp};

@@ -3,10 +3,12 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use tenure_wire::task::{self, NewTask, Terms};
+use tenure_wire::task::{self, NewTask, Resource, Terms};
 use tenure_wire::time::millis;
 use tenure_wire::words::{Condition, OnBroken, OnLost};
 use tenure_wire::{Name, TaskId, Timestamp};
+
+use crate::quantity::Quantity;
 
 /// A task to submit. Only the queue is required.
 ///
@@ -76,6 +78,32 @@ impl Submission {
     #[must_use]
     pub fn tags<N: Into<Name>>(mut self, tags: impl IntoIterator<Item = N>) -> Submission {
         self.terms.tags = tags.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets how many slots the task occupies (1). With 0, for a task that mostly waits, it occupies a light slot
+    /// instead.
+    #[must_use]
+    pub fn slots(mut self, slots: u32) -> Submission {
+        self.terms.slots = slots;
+        self
+    }
+
+    /// Sets how much of a resource the task needs. The worker must have that much free.
+    ///
+    /// ```
+    /// use tenure_client::{Quantity, Submission};
+    ///
+    /// let train = Submission::to("training")
+    ///     .resource("gpus", Quantity::parse("0.5")?)
+    ///     .resource("mem", Quantity::parse("8GB")?);
+    /// # Ok::<(), tenure_client::BadQuantity>(())
+    /// ```
+    #[must_use]
+    pub fn resource(mut self, name: impl Into<Name>, quantity: Quantity) -> Submission {
+        let name = name.into();
+        self.terms.resources.retain(|resource| resource.name != name);
+        self.terms.resources.push(Resource { name, quantity: quantity.0 });
         self
     }
 
@@ -202,6 +230,7 @@ impl Submission {
             + self.terms.queue.len()
             + names(&self.terms.needs)
             + names(&self.terms.tags)
+            + self.terms.resources.iter().map(|resource| resource.name.len() + 16).sum::<usize>()
             + self
                 .task
                 .after

@@ -11,6 +11,7 @@ mod context;
 mod handle;
 mod lease_guard;
 mod link;
+mod occupancy;
 mod outbox;
 mod outcome;
 mod pending_checkpoint;

@@ -3,6 +3,7 @@
 mod broker;
 mod event;
 mod refusal;
+mod resources;
 mod submission;
 mod task;
 mod topic;

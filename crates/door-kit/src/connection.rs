@@ -420,8 +420,7 @@ mod tests {
 
     use bytes::Bytes;
     use tenure_hub::store::{MemoryDisk, StoreSettings};
-    use tenure_hub::words::Refusal;
-    use tenure_hub::{Counters, Hub, Keys};
+    use tenure_hub::{Counters, Hub, HubRefusal, Keys};
 
     use super::*;
     use crate::settings::DoorSettings;
@@ -433,7 +432,13 @@ mod tests {
 
         fn receive(&mut self, _: ClockReading, _: &mut BytesMut, _: &mut dyn ConnectionAccess, _: &mut Turn) {
         }
-        fn deliver(&mut self, _: ClockReading, _: Delivery, _: Option<Result<Bytes, Refusal>>, _: &mut Turn) {
+        fn deliver(
+            &mut self,
+            _: ClockReading,
+            _: Delivery,
+            _: Option<Result<Bytes, HubRefusal>>,
+            _: &mut Turn,
+        ) {
         }
         fn is_known(&self) -> bool {
             true

@@ -23,7 +23,7 @@ use bytes::{Bytes, BytesMut};
 use foldhash::fast::RandomState;
 use tenure_hub::topics::Topics;
 use tenure_hub::words::{Answer, Blob, Name, Notice, Refusal, TaskId, Timestamp};
-use tenure_hub::{Ask, ClockReading, Delivery, Grant, Request, Response};
+use tenure_hub::{Ask, ClockReading, Delivery, Grant, HubRefusal, Request, Response};
 use tenure_wire::address::{Broadcast, CallGivenUp, Called, Hear};
 use tenure_wire::envelope::NO_NUMBER;
 use tenure_wire::notice::{Gap, Live, Replaced};
@@ -73,7 +73,7 @@ struct Extras {
     /// Watches that are open, by the numbers of their requests.
     watches: HashSet<u64, RandomState>,
     /// Requests with several hub requests of which one was refused, by their numbers.
-    refused_parts: HashMap<u64, Refusal, RandomState>,
+    refused_parts: HashMap<u64, HubRefusal, RandomState>,
     /// What times out, and when.
     deadlines: BTreeSet<(Timestamp, Due)>,
     /// Which broadcasts it wants; empty means none.
@@ -147,7 +147,7 @@ impl Protocol for Session {
         &mut self,
         _now: ClockReading,
         delivery: Delivery,
-        bytes: Option<Result<Bytes, Refusal>>,
+        bytes: Option<Result<Bytes, HubRefusal>>,
         turn: &mut Turn,
     ) {
         match delivery {
@@ -194,7 +194,7 @@ impl Protocol for Session {
             }
             Delivery::Goodbye => {
                 self.bulk.flush(&mut turn.out);
-                let refusal = translate::refusal(&Refusal::Draining);
+                let refusal = translate::refusal(&HubRefusal::Draining);
                 encode_notice(&mut turn.out, &tenure_wire::Notice::Bye(Box::new(refusal)));
             }
             Delivery::Ended(why) => {
@@ -276,18 +276,18 @@ impl Session {
     fn reply(
         &mut self,
         token: u64,
-        reply: Result<Response, Refusal>,
-        bytes: Option<Result<Bytes, Refusal>>,
+        reply: Result<Response, HubRefusal>,
+        bytes: Option<Result<Bytes, HubRefusal>>,
         turn: &mut Turn,
     ) {
         let Some(pending) = self.pendings.get(token) else { return };
         let number = pending.number;
         // The receiver answers a call; the hub itself replies only if there is none.
         if let ReplyPlan::Call { to } = &pending.expect {
-            let nobody = Refusal::NoListener { address: to.clone() };
+            let nobody = HubRefusal::NoListener { address: to.clone() };
             if let Err(no) = reply {
                 self.forget_call(number);
-                let no = if matches!(no, Refusal::NoListener { .. }) { nobody } else { no };
+                let no = if matches!(no, HubRefusal::NoListener { .. }) { nobody } else { no };
                 refuse(number, &no, turn);
             }
             return;
@@ -338,7 +338,7 @@ impl Session {
         }
     }
 
-    fn notice(&mut self, notice: Notice, bytes: Option<Result<Bytes, Refusal>>, turn: &mut Turn) {
+    fn notice(&mut self, notice: Notice, bytes: Option<Result<Bytes, HubRefusal>>, turn: &mut Turn) {
         let told = match notice {
             Notice::Assign(assignment) => {
                 match bytes.unwrap_or(Ok(Bytes::new())) {
@@ -450,7 +450,7 @@ fn refuse_each<'a>(refusals: impl Iterator<Item = &'a tenure_wire::Refusal>, tur
     }
 }
 
-fn refuse(number: u64, no: &Refusal, turn: &mut Turn) {
+fn refuse(number: u64, no: &(impl Clone + Into<HubRefusal>), turn: &mut Turn) {
     encode_reply(&mut turn.out, number, &Reply::Refused(Box::new(translate::refusal(no))));
 }
 

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use tenure_door_msgpack::Settings;
 use tenure_door_msgpack::session::{Protocol as _, Session, Turn};
 use tenure_hub::words::{
-    Assignment, Blob, Event, EventData, EventSubject, Name, Notice, StopWhy, TaskId, Terms, Timestamp, Wanted,
+    Assignment, Blob, Devices, Event, EventData, EventSubject, Name, Notice, StopWhy, TaskId, Terms,
+    Timestamp, Wanted,
 };
 use tenure_hub::{ClockReading, Delivery};
 use tenure_wire::{FromBroker, decode_from_broker, split_frames};
@@ -31,6 +32,7 @@ fn assign(number: u8, terms: &Arc<Terms>) -> Delivery {
         submitted_at: NOW,
         crashes: 0,
         failures: 0,
+        devices: Devices::default(),
     })))
 }
 

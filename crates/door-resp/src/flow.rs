@@ -11,7 +11,7 @@ mod tests;
 use bytes::Bytes;
 use tenure_hub::keyspace::{Command as KeyCommand, Reply as KeyReply};
 use tenure_hub::words::{Blob, EventFilter, Name, Refusal, Timestamp};
-use tenure_hub::{Request, Response, Submission};
+use tenure_hub::{HubRefusal, Request, Response, Submission};
 
 use crate::codec::Reply;
 use crate::command::{BlockFor, ReadFrom};
@@ -20,7 +20,7 @@ use crate::translate::{
 };
 use crate::worker::{RespCall, RespCallReply};
 
-pub(crate) type FlowOutcome = Result<Response, Refusal>;
+pub(crate) type FlowOutcome = Result<Response, HubRefusal>;
 
 /// The next step of a command.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl CommandFlow {
 #[derive(Debug)]
 pub(crate) enum Input {
     Answer(FlowOutcome),
-    Read(Vec<Result<Bytes, Refusal>>),
+    Read(Vec<Result<Bytes, HubRefusal>>),
     /// The key space's reply, or the error for the client.
     Keys(Result<KeyReply, Reply>),
     Call(RespCallReply),
@@ -107,7 +107,7 @@ impl Input {
         }
     }
 
-    pub(crate) fn read_all(self) -> Vec<Result<Bytes, Refusal>> {
+    pub(crate) fn read_all(self) -> Vec<Result<Bytes, HubRefusal>> {
         match self {
             Self::Read(read) => read,
             Self::Answer(_) | Self::Keys(_) | Self::Call(_) | Self::Calls(_) => Vec::new(),
@@ -124,7 +124,7 @@ impl Input {
         }
     }
 
-    pub(crate) fn read(self) -> Result<Bytes, Refusal> {
+    pub(crate) fn read(self) -> Result<Bytes, HubRefusal> {
         self.read_all().pop().unwrap_or(Err(OTHER_KIND))
     }
 
@@ -146,7 +146,8 @@ impl Input {
 }
 
 /// An answer of another kind than the question.
-pub(crate) const OTHER_KIND: Refusal = Refusal::BadValue { what: "answer", why: "is of another kind" };
+pub(crate) const OTHER_KIND: HubRefusal =
+    HubRefusal::Engine(Refusal::BadValue { what: "answer", why: "is of another kind" });
 
 /// Which worker is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]

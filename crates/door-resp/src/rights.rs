@@ -2,7 +2,7 @@
 //! command may be several requests, and because a worker may read what it holds.
 
 use tenure_hub::words::{Refusal, TaskInfo};
-use tenure_hub::{Grant, Needs, Right, Rights, TopicAct};
+use tenure_hub::{Grant, HubRefusal, Needs, Right, Rights, TopicAct};
 
 use crate::channel::{OWN, channel_filter};
 use crate::command::{
@@ -98,7 +98,7 @@ impl Need {
     }
 
     /// Refuses, by name, what these rights do not allow.
-    pub(crate) fn check(self, rights: Rights) -> Result<(), Refusal> {
+    pub(crate) fn check(self, rights: Rights) -> Result<(), HubRefusal> {
         match self {
             Need::Right(needs) => rights.check(needs),
             Need::ReadOwn if rights.contains(Right::Work) => Ok(()),
@@ -130,8 +130,8 @@ pub(crate) fn is_held_by(task: &TaskInfo, worker: Option<&str>) -> bool {
 }
 
 /// The refusal of a reader without `read` that asks for a job which its worker does not hold.
-pub(crate) fn not_own_job() -> Refusal {
-    Refusal::NotAllowed { what: "read jobs that this worker does not hold" }
+pub(crate) fn not_own_job() -> HubRefusal {
+    Refusal::NotAllowed { what: "read jobs that this worker does not hold" }.into()
 }
 
 fn of_view(command: &ViewCommand, worker: Option<&str>) -> Need {

@@ -29,8 +29,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use tenure_hub::words::{Name, Refusal, Timestamp, Wanted};
-use tenure_hub::{ClockReading, Delivery, Grant};
+use tenure_hub::words::{Name, Timestamp, Wanted};
+use tenure_hub::{ClockReading, Delivery, Grant, HubRefusal};
 
 use crate::codec::{Decoder, Reply, RespLimits, Version};
 use crate::command::{Command, ConnectionCommand};
@@ -279,7 +279,7 @@ impl Session {
         &mut self,
         now: ClockReading,
         token: u64,
-        read: Vec<Result<Bytes, Refusal>>,
+        read: Vec<Result<Bytes, HubRefusal>>,
         out: &mut SessionOutput,
     ) {
         if let Some(Expectation::Flow { reply, flow }) = self.pending.take(token) {

@@ -5,8 +5,8 @@ mod json;
 
 use bytes::Bytes;
 use tenure_door_kit::worker_actor::{self as actor, Caller, Dialect};
-use tenure_hub::Response;
-use tenure_hub::words::{Name, Refusal, TaskId, Timestamp};
+use tenure_hub::words::{Name, TaskId, Timestamp};
+use tenure_hub::{HubRefusal, Response};
 
 pub(crate) use challenges::{Challenges, Question};
 pub(crate) use json::{figures, introduction, report};
@@ -101,7 +101,7 @@ impl Dialect for Resp {
     fn answered(
         worker: &mut RespWorker,
         number: u64,
-        reply: Result<Response, Refusal>,
+        reply: Result<Response, HubRefusal>,
         out: &mut RespWorkerOutput,
     ) {
         challenges::submitted(worker, number, reply, out);

@@ -2,8 +2,8 @@
 //! the right to read, so that a peer gets the replies to its own requests; this file decides what else the peer may
 //! read.
 
-use tenure_hub::words::{Command, Query, Refusal, TaskId};
-use tenure_hub::{Needs, Request, Right, Rights};
+use tenure_hub::words::{Command, Query, TaskId};
+use tenure_hub::{HubRefusal, Needs, Request, Right, Rights};
 
 use crate::mdp::{Mmi, Notify};
 
@@ -26,7 +26,7 @@ pub(crate) enum Verb<'a> {
 }
 
 /// Refuses what these rights do not allow.
-pub(crate) fn check(rights: Rights, verb: Verb<'_>) -> Result<(), Refusal> {
+pub(crate) fn check(rights: Rights, verb: Verb<'_>) -> Result<(), HubRefusal> {
     rights.check(needs(rights, verb))
 }
 

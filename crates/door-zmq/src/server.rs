@@ -183,7 +183,7 @@ async fn converse<C: PeerSession>(
     let key = IdentityKey { namespace: namespace(&grant), identity: identity.clone() };
     let claimed = claim(door, &key, &name, &grant).await;
     if let (Err(Ended::IdentityOfAnotherKey), Some(audit)) = (&claimed, door.kit.hub.audit()) {
-        let no = Refusal::NotAllowed { what: "use this identity" };
+        let no = Refusal::NotAllowed { what: "use this identity" }.into();
         audit.refused(&principal, Some(&key.namespace), "connect", &no);
     }
     let (holder, is_known) = claimed?;

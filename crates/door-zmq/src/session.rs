@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tenure_hub::words::{Blob, DEFAULT_NAMESPACE, Name, Refusal, Timestamp};
-use tenure_hub::{Ask, ClockReading, Delivery, Grant};
+use tenure_hub::{Ask, ClockReading, Delivery, Grant, HubRefusal};
 
 use crate::rights::{self, Verb};
 
@@ -40,7 +40,7 @@ pub struct PeerOutput {
 
 impl PeerOutput {
     /// Records in the audit log what this door has refused.
-    pub(crate) fn note_refusal(&mut self, act: &'static str, no: &Refusal) {
+    pub(crate) fn note_refusal(&mut self, act: &'static str, no: &HubRefusal) {
         self.asks.push(Ask::refused(act, no));
     }
 }
@@ -79,7 +79,7 @@ impl Me {
         let allowed = rights::check(self.grant.rights, Verb::Work);
         let no = match allowed {
             Ok(()) if is_its_own => return true,
-            Ok(()) => Refusal::NotAllowed { what: "use this worker id" },
+            Ok(()) => Refusal::NotAllowed { what: "use this worker id" }.into(),
             Err(no) => no,
         };
         out.note_refusal("work", &no);
@@ -92,7 +92,7 @@ impl Me {
         act: &'static str,
         verb: Verb<'_>,
         out: &mut PeerOutput,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), HubRefusal> {
         rights::check(self.grant.rights, verb).inspect_err(|no| out.note_refusal(act, no))
     }
 
@@ -122,7 +122,7 @@ pub trait PeerSession: Send {
         &mut self,
         now: ClockReading,
         delivery: Delivery,
-        bytes: Result<Bytes, Refusal>,
+        bytes: Result<Bytes, HubRefusal>,
         out: &mut PeerOutput,
     );
 

@@ -7,10 +7,10 @@ mod requests;
 
 use std::time::Duration;
 
-use tenure_hub::fresh_id;
 use tenure_hub::words::{
     Held, Name, NewTask, OnClose, Refusal, TaskId, Timestamp, WorkerAbout, WorkerSpec, WorkerStats,
 };
+use tenure_hub::{HubRefusal, fresh_id};
 use uuid::Uuid;
 
 use crate::codec::Identity;
@@ -91,6 +91,8 @@ pub(crate) fn simple_worker(worker: &Name, service: &str, settings: &Settings) -
         lease: lost_after,
         on_close: OnClose::TasksDie,
         starts_on_assign: true,
+        // It computes one job at a time.
+        light_slots: 0,
         about: about("mdp", None),
         ..WorkerSpec::new(worker.clone(), vec![service.into()], 1)
     }
@@ -114,6 +116,8 @@ pub(crate) fn plugin_worker(
         held,
         // Some choose a new identity with each connection.
         inherits_crashes: true,
+        // It computes as many jobs as it has threads.
+        light_slots: 0,
         about: about("mdp", Some(&registration.name)),
         ..WorkerSpec::new(worker.clone(), queues.collect(), registration.threads)
     }
@@ -140,6 +144,7 @@ pub(crate) fn ping_pong_worker(worker: &Name, settings: &PingPongSettings) -> Wo
         lease: lost_after,
         on_close: OnClose::TasksDie,
         starts_on_assign: true,
+        light_slots: 0,
         about: about("pingpong", None),
         ..WorkerSpec::new(worker.clone(), vec![settings.queue.clone()], 1)
     }
@@ -170,13 +175,22 @@ const PROCESS_MEMORY: &str = "process_memory";
 const PROCESS_CPU: &str = "process_cpu";
 
 /// A refusal as the three digits that `mmi` answers with.
-pub(crate) fn status(refusal: &Refusal) -> &'static str {
+pub(crate) fn status(refusal: &HubRefusal) -> &'static str {
+    match refusal {
+        HubRefusal::Engine(refusal) => engine_status(refusal),
+        HubRefusal::NoListener { .. } => "404",
+        HubRefusal::Trimmed { .. } => "410",
+        HubRefusal::Unreadable { .. } => "500",
+        HubRefusal::DiskFull | HubRefusal::Draining => "503",
+    }
+}
+
+fn engine_status(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::UnknownTask { .. }
         | Refusal::UnknownName { .. }
         | Refusal::UnknownWorker { .. }
-        | Refusal::UnknownQueue { .. }
-        | Refusal::NoListener { .. } => "404",
+        | Refusal::UnknownQueue { .. } => "404",
         Refusal::NotAllowed { .. } => "403",
         Refusal::NotAWorker
         | Refusal::StaleAttempt { .. }
@@ -189,9 +203,7 @@ pub(crate) fn status(refusal: &Refusal) -> &'static str {
         | Refusal::BadValue { .. }
         | Refusal::TooMany { .. }
         | Refusal::TooLate { .. } => "400",
-        Refusal::Trimmed { .. } => "410",
-        Refusal::Unreadable { .. } => "500",
-        Refusal::Full { .. } | Refusal::DiskFull | Refusal::Draining => "503",
+        Refusal::Full { .. } => "503",
     }
 }
 

@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use tenure_engine::command::Completion;
 use tenure_engine::{
-    After, AfterTask, Blob, Change, Command, Condition, Engine, Event, Held, NewTask, Notice, Output, Peer,
-    SessionId, Settings, TaskId, Timestamp, WorkerSpec,
+    After, AfterTask, Blob, Change, Command, Condition, Demand, Engine, Event, Held, NewTask, Notice, Output,
+    Peer, Quantity, Resource, SessionId, Settings, TaskId, Timestamp, WorkerSpec,
 };
 
 const CYCLES: u64 = 200_000;
@@ -31,8 +31,14 @@ fn main() {
     println!();
     println!("{:>12}  {:>14}  {:>14}", "waiting", "plain ns/task", "after ns/task");
     for backlog in [10_000, 1_000_000u64].into_iter().filter(|backlog| *backlog <= largest) {
-        let (plain, after) = (cycle(backlog, false), cycle(backlog, true));
+        let (plain, after) = (cycle(backlog, Kind::Plain), cycle(backlog, Kind::After));
         println!("{backlog:>12}  {plain:>14.0}  {after:>14.0}  ({:.2}x)", after / plain);
+    }
+    println!();
+    println!("{:>12}  {:>14}  {:>14}", "waiting", "plain ns/task", "resources ns/task");
+    for backlog in [10_000, 1_000_000, 10_000_000u64].into_iter().filter(|backlog| *backlog <= largest) {
+        let (plain, resources) = (cycle(backlog, Kind::Plain), cycle(backlog, Kind::Resources));
+        println!("{backlog:>12}  {plain:>14.0}  {resources:>14.0}  ({:.2}x)", resources / plain);
     }
     println!();
     println!("{:>12}  {:>14}  {:>14}", "graph", "ns/task", "bytes/waiting");
@@ -104,18 +110,44 @@ fn dependent(number: u64, after: Vec<u64>) -> NewTask {
     NewTask { after: after.into_iter().map(one).collect(), ..new_task(number) }
 }
 
-/// A cycle with a backlog behind it. If asked, each new task waits for one that is held.
-fn cycle(backlog: u64, depends: bool) -> f64 {
+/// What the tasks of a cycle are like.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    /// Each new task waits for one that is held.
+    After,
+    /// Each task needs slots, memory and a part of a gpu; four different demands.
+    Resources,
+}
+
+/// A task of a cycle.
+fn of_kind(kind: Kind, number: u64) -> NewTask {
+    if kind != Kind::Resources {
+        return new_task(number);
+    }
+    let resources = vec![
+        Resource::new("gpus", Quantity(500)),
+        Resource::new("mem", Quantity::whole((1 + number % 4) * 1_000_000_000)),
+    ];
+    NewTask { demand: Demand { slots: 1, resources }, ..new_task(number) }
+}
+
+/// A cycle with a backlog behind it.
+fn cycle(backlog: u64, kind: Kind) -> f64 {
     let mut engine = Engine::new(Settings { ended_kept: 1_000, ..Settings::default() });
     let mut out = Sink::default();
     let (client, worker) = (peer(1), peer(2));
     for first in (0..backlog).step_by(128) {
-        let batch = (first..(first + 128).min(backlog)).map(new_task).collect();
+        let batch = (first..(first + 128).min(backlog)).map(|number| of_kind(kind, number)).collect();
         engine
             .handle(Timestamp(first), &client, Command::Submit(batch), &mut out)
             .expect("a submission is answered");
     }
-    let spec = WorkerSpec::new("w", vec!["q".into()], 256);
+    let mut spec = WorkerSpec::new("w", vec!["q".into()], 256);
+    if kind == Kind::Resources {
+        spec.resources =
+            vec![Resource::new("gpus", Quantity::whole(128)), Resource::new("mem", Quantity::whole(1 << 40))];
+    }
     let now = Timestamp(backlog);
     engine.handle(now, &worker, Command::Register(Box::new(spec)), &mut out).expect("registered");
     let start = spent();
@@ -126,8 +158,8 @@ fn cycle(backlog: u64, depends: bool) -> f64 {
         done += held.len() as u64;
         let fresh = held.iter().enumerate().map(|(index, held)| {
             let after = After { task: AfterTask::Id(held.task), condition: Condition::Completed };
-            let after = if depends { vec![after] } else { Vec::new() };
-            NewTask { after, ..new_task(backlog + done + index as u64) }
+            let after = if kind == Kind::After { vec![after] } else { Vec::new() };
+            NewTask { after, ..of_kind(kind, backlog + done + index as u64) }
         });
         let fresh = fresh.collect();
         engine.handle(now, &client, Command::Submit(fresh), &mut out).expect("a submission is answered");

@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::classes::{ClassKey, WorkerRank, offers};
+use crate::demand::Resource;
+use crate::demands::DemandKey;
 use crate::engine::{Engine, still_holds};
 use crate::id::{Slot, WorkerKey};
 use crate::namespaces::NamespaceKey;
@@ -14,10 +16,12 @@ use crate::ranked_list::TaskRank;
 use crate::ready_queues::{ReadyOffer, ReadyQueueKey};
 use crate::state::{StateName, TaskState};
 use crate::state_index::order;
+use crate::stock::Stock;
 use crate::tags::TagKey;
 use crate::task::{Task, TermsKey};
 use crate::time::Timestamp;
 use crate::timers::Timer;
+use crate::workers::Worker;
 
 /// What the indexes should hold, derived from the tasks and workers.
 #[derive(Default)]
@@ -35,6 +39,8 @@ struct Expected {
     edges: usize,
     dependents: BTreeMap<Slot, usize>,
     free: BTreeMap<ClassKey, BTreeSet<WorkerRank>>,
+    fitting: BTreeMap<(ClassKey, DemandKey), BTreeSet<WorkerRank>>,
+    large: BTreeMap<(ClassKey, DemandKey), u32>,
     class_live: BTreeMap<ClassKey, u32>,
     class_users: BTreeMap<ClassKey, u32>,
     queue_live: BTreeMap<QueueKey, u32>,
@@ -206,9 +212,51 @@ impl Engine {
             }
         }
         assert_eq!(worker.worker_rank, self.worker_rank_of(key), "the choice of {}", worker.name());
+        assert_eq!(worker.has_slot, worker.has_slot(), "the free slot of {}", worker.name());
         if let Some((class, worker_rank)) = worker.worker_rank {
-            expected.free.entry(class).or_default().insert(worker_rank);
+            if worker.has_slot() {
+                expected.free.entry(class).or_default().insert(worker_rank);
+            }
+            let demands = self.classes.at(class).demands.keys().copied();
+            let fits = demands.filter(|demand| worker.stock.fits(self.demands.at(*demand)));
+            let fits: BTreeSet<DemandKey> = fits.collect();
+            assert_eq!(worker.fits.iter().copied().collect::<BTreeSet<_>>(), fits, "{} fits", worker.name());
+            for demand in fits {
+                expected.fitting.entry((class, demand)).or_default().insert(worker_rank);
+            }
         }
+        let sorted = |(class, mut demands): (ClassKey, Vec<DemandKey>)| {
+            demands.sort();
+            (class, demands)
+        };
+        let large_for = worker.large_for.clone().map(sorted);
+        assert_eq!(large_for, self.large_for(key).map(sorted), "the size of {}", worker.name());
+        if let Some((class, demands)) = &worker.large_for {
+            for demand in demands {
+                *expected.large.entry((*class, *demand)).or_default() += 1;
+            }
+        }
+        if let Some(group) = worker.reserved {
+            assert_eq!(self.groups.at(group).reserved, Some(key), "reserved: {}", worker.name());
+            assert!(!self.groups.at(group).open.is_empty(), "{} keeps room for a task", worker.name());
+        }
+        self.audit_stock(worker);
+    }
+
+    /// What is in use is the sum of what the held and stopping attempts occupy.
+    fn audit_stock(&self, worker: &Worker) {
+        let mut stock = Stock::default();
+        let declared: Vec<Resource> =
+            worker.stock.resources().map(|(name, _, total)| Resource::new(name.clone(), total)).collect();
+        stock.declare(worker.stock.slots, worker.stock.light_slots, &declared);
+        for slot in &worker.held {
+            let task = self.tasks.at(*slot);
+            stock.occupy(&self.terms.get(task.terms).demand, task.devices());
+        }
+        for stopping in &worker.stopping {
+            stock.occupy(&stopping.terms.demand, stopping.devices.as_deref());
+        }
+        assert_eq!(stock.normal(), worker.stock.normal(), "in use of {}", worker.name());
     }
 
     fn audit_backlog(&self, key: QueueKey, expected: &mut Expected) {
@@ -284,6 +332,8 @@ impl Engine {
                 assert_eq!(can, self.classes.at(*class).groups.contains(&key), "{class:?} and {key:?}");
             }
         }
+        let demands: BTreeSet<DemandKey> = self.groups.iter().filter_map(|(_, group)| group.demand).collect();
+        assert_eq!(demands.len(), self.demands.len(), "demands of groups");
         let known: usize = self.queues.iter().map(|queue| queue.groups.len()).sum();
         assert_eq!(known, self.groups.iter().count(), "groups of queues");
     }
@@ -293,6 +343,18 @@ impl Engine {
             assert_eq!(Some(&class.users()), expected.class_users.get(&key), "users of {key:?}");
             assert_eq!(class.live, expected.class_live.get(&key).copied().unwrap_or(0), "live in {key:?}");
             assert_eq!(class.free, expected.free.get(&key).cloned().unwrap_or_default(), "free in {key:?}");
+            let mut groups: BTreeMap<DemandKey, u32> = BTreeMap::new();
+            for demand in class.groups.iter().filter_map(|group| self.groups.at(*group).demand) {
+                *groups.entry(demand).or_default() += 1;
+            }
+            assert_eq!(groups.len(), class.demands.len(), "demands of {key:?}");
+            for (demand, fitting) in &class.demands {
+                assert_eq!(groups.get(demand), Some(&fitting.groups), "groups of {demand:?} in {key:?}");
+                let free = expected.fitting.get(&(key, *demand)).cloned().unwrap_or_default();
+                assert_eq!(fitting.free, free, "room for {demand:?} in {key:?}");
+                let large = expected.large.get(&(key, *demand)).copied().unwrap_or(0);
+                assert_eq!(fitting.live, large, "large enough for {demand:?} in {key:?}");
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::demands::DemandKey;
 use crate::dispatch_groups::GroupKey;
 use crate::id::WorkerKey;
 use crate::name::Name;
@@ -26,9 +27,22 @@ pub(crate) struct Class {
     pub(crate) groups: BTreeSet<GroupKey>,
     /// Workers with a free slot, best choice first.
     pub(crate) free: BTreeSet<WorkerRank>,
+    /// The demands of its dispatch groups, except the plain one.
+    pub(crate) demands: BTreeMap<DemandKey, Fitting>,
     /// Live workers that may take work, whether or not they have a free slot.
     pub(crate) live: u32,
     users: u32,
+}
+
+/// The workers of a class that can take a demand.
+#[derive(Debug, Default)]
+pub(crate) struct Fitting {
+    /// The dispatch groups of the class with this demand.
+    pub(crate) groups: u32,
+    /// Workers with room for it now, best choice first.
+    pub(crate) free: BTreeSet<WorkerRank>,
+    /// Live workers that are large enough and may take work.
+    pub(crate) live: u32,
 }
 
 /// The order in which free workers are chosen: the least loaded, then the more stable, then the one that has
@@ -59,7 +73,14 @@ impl Classes {
     }
 
     pub(crate) fn insert(&mut self, spec: ClassSpec, groups: BTreeSet<GroupKey>) -> ClassKey {
-        let class = Class { spec: spec.clone(), groups, free: BTreeSet::new(), live: 0, users: 0 };
+        let class = Class {
+            spec: spec.clone(),
+            groups,
+            free: BTreeSet::new(),
+            demands: BTreeMap::new(),
+            live: 0,
+            users: 0,
+        };
         let key = ClassKey(self.slab.insert(class));
         self.by_spec.insert(spec, key);
         key

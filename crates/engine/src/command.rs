@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::backlog::{Passed, Thresholds};
 use crate::blob::Blob;
 pub use crate::cursor::Cursor;
+use crate::demand::{Demand, Devices, Quantity};
 use crate::dependency::{After, DependencyInfo, OnBroken};
 pub use crate::gauges::{Gauges, QueueGauge};
 use crate::id::{SessionId, TaskId};
@@ -137,6 +138,7 @@ pub struct NewTask {
     pub priority: Option<i32>,
     pub needs: Vec<Name>,
     pub tags: Vec<Name>,
+    pub demand: Demand,
     pub parent: Option<TaskId>,
     /// The tasks that have to end before this one may run.
     pub after: Vec<After>,
@@ -171,6 +173,7 @@ impl NewTask {
             priority: None,
             needs: Vec::new(),
             tags: Vec::new(),
+            demand: Demand::default(),
             parent: None,
             after: Vec::new(),
             on_broken: OnBroken::default(),
@@ -351,6 +354,8 @@ pub struct TaskInfo {
     pub not_before: Option<Timestamp>,
     pub expires_at: Option<Timestamp>,
     pub crashed_on: Vec<Name>,
+    /// The cpus and gpus of the current attempt.
+    pub devices: Option<Box<Devices>>,
     pub body: Blob,
     pub checkpoint: Option<Checkpoint>,
     pub state: TaskState,
@@ -381,9 +386,15 @@ pub struct WorkerInfo {
     pub queues: Vec<Name>,
     pub capabilities: Vec<Name>,
     pub slots: u32,
+    /// The sum of what the held tasks weigh.
+    pub slots_used: u32,
+    pub light_slots: u32,
+    pub light_used: u32,
+    /// By name.
+    pub resources: Vec<ResourceInfo>,
     pub pulls: bool,
     pub held: Vec<Held>,
-    /// Attempts that are over but that the worker still lists: each occupies a slot.
+    /// Attempts that are over but that the worker still lists: each occupies what it did.
     pub stopping: Vec<Held>,
     pub draining: bool,
     pub crashes: u32,
@@ -395,6 +406,14 @@ pub struct WorkerInfo {
     pub about: WorkerAbout,
     pub stats: Option<WorkerStats>,
     pub profile: Option<Box<str>>,
+}
+
+/// A resource of a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceInfo {
+    pub name: Name,
+    pub used: Quantity,
+    pub total: Quantity,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

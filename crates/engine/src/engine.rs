@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::blob::{Blob, Which};
 use crate::classes::Classes;
 use crate::command::{Command, Held, Peer, Reply};
+use crate::demands::Demands;
 use crate::dependency::Dependency;
 use crate::dispatch_groups::DispatchGroups;
 use crate::edges::Edges;
@@ -39,6 +40,7 @@ pub struct Engine {
     pub(crate) terms: TermsTable,
     pub(crate) queues: Queues,
     pub(crate) groups: DispatchGroups,
+    pub(crate) demands: Demands,
     pub(crate) ready_queues: ReadyQueues,
     pub(crate) classes: Classes,
     pub(crate) tags: Tags,
@@ -80,6 +82,7 @@ impl Engine {
             terms: TermsTable::new(seed),
             queues: Queues::default(),
             groups: DispatchGroups::default(),
+            demands: Demands::default(),
             ready_queues: ReadyQueues::default(),
             classes: Classes::default(),
             tags: Tags::default(),
@@ -338,9 +341,11 @@ impl Engine {
 
     /// Adds a task to what a worker holds. The caller updates the worker's place among the free workers.
     fn hold(&mut self, worker: WorkerKey, slot: Slot) {
-        let held = &mut self.workers.at_mut(worker).held;
-        let place = held.len() as u32;
-        held.push(slot);
+        let holder = self.workers.at_mut(worker);
+        let place = holder.held.len() as u32;
+        holder.held.push(slot);
+        let task = self.tasks.at(slot);
+        holder.stock.occupy(&self.terms.get(task.terms).demand, task.devices());
         self.tasks.at_mut(slot).state.holding_mut().expect("it is held").place = place;
     }
 
@@ -349,6 +354,9 @@ impl Engine {
     fn release_held(&mut self, worker: WorkerKey, slot: Slot, place: u32) {
         let holder = self.workers.at_mut(worker);
         assert_eq!(holder.held.swap_remove(place as usize), slot, "a held task has its place");
+        let task = self.tasks.at_mut(slot);
+        let devices = task.extras.as_mut().and_then(|extras| extras.devices.take());
+        holder.stock.vacate(&self.terms.get(task.terms).demand, devices.as_deref());
         if let Some(moved) = holder.held.get(place as usize) {
             self.tasks.at_mut(*moved).state.holding_mut().expect("it is held").place = place;
         } else if holder.busy_lost_after.is_some() && holder.held.is_empty() {
@@ -521,7 +529,7 @@ impl Engine {
         let namespace_key = self.namespaces.open(&terms.namespace);
         let queue = self.queues.open(&terms.namespace, &terms.queue, namespace_key);
         let tags: Vec<TagKey> = terms.tags.iter().map(|tag| self.tags.open(&terms.namespace, tag)).collect();
-        let ready_queue = self.open_ready_queue(queue, &terms.needs, tags);
+        let ready_queue = self.open_ready_queue(queue, &terms.needs, &terms.demand, tags);
         self.ready_queues.retain(ready_queue);
         self.terms.insert(terms, queue, ready_queue)
     }

@@ -36,3 +36,18 @@ pub const PAGE_MAX: usize = 1_000;
 pub const PAGE_BYTES_MAX: usize = 1024 * 1024;
 /// How many queues the metrics show one by one; the others are summed.
 pub const QUEUES_SHOWN_MAX: usize = 500;
+/// The most slots one task may weigh.
+pub const TASK_SLOTS_MAX: u32 = SLOTS_MAX;
+/// How many tasks that weigh no slot a worker holds at once, unless it says otherwise, and the most it may
+/// say.
+pub const LIGHT_SLOTS_DEFAULT: u32 = 1_000;
+pub const LIGHT_SLOTS_MAX: u32 = 65_536;
+/// How many resources one task may need, and one worker may declare.
+pub const RESOURCES_MAX: usize = 32;
+/// The largest quantity of a resource. Sums of what one worker holds stay far below 2^64.
+pub const QUANTITY_MAX: crate::demand::Quantity = crate::demand::Quantity(1_000_000_000_000_000_000);
+/// The most cpus, or gpus, of one worker.
+pub const DEVICES_MAX: usize = 4_096;
+/// How many different demands the tasks of one namespace may have. Every assignment looks at those that its
+/// worker serves.
+pub const DEMANDS_MAX: usize = 1_000;

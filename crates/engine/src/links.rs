@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::classes::{ClassKey, ClassSpec, offers};
+use crate::demand::Demand;
 use crate::dispatch_groups::{DispatchGroup, GroupKey};
 use crate::engine::Engine;
 use crate::event::{Event, EventData, EventSubject};
@@ -16,16 +17,17 @@ use crate::tags::TagKey;
 use crate::time::Timestamp;
 
 impl Engine {
-    /// The ready queue for tasks of this queue with these needs and tags.
+    /// The ready queue for tasks of this queue with these needs, this demand and these tags.
     pub(crate) fn open_ready_queue(
         &mut self,
         queue: QueueKey,
         needs: &[Name],
+        demand: &Demand,
         tags: Vec<TagKey>,
     ) -> ReadyQueueKey {
-        let group = match self.groups.find(queue, needs) {
+        let group = match self.find_group(queue, needs, demand) {
             Some(group) => group,
-            None => self.open_group(queue, needs),
+            None => self.open_group(queue, needs, demand),
         };
         if let Some(ready_queue) = self.ready_queues.find(group, &tags) {
             return ready_queue;
@@ -38,13 +40,26 @@ impl Engine {
         key
     }
 
-    fn open_group(&mut self, queue: QueueKey, needs: &[Name]) -> GroupKey {
+    fn find_group(&self, queue: QueueKey, needs: &[Name], demand: &Demand) -> Option<GroupKey> {
+        if demand.is_plain() {
+            return self.groups.find(queue, needs, None);
+        }
+        let demand = self.demands.find(self.queues.at(queue).namespace_key, demand)?;
+        self.groups.find(queue, needs, Some(demand))
+    }
+
+    fn open_group(&mut self, queue: QueueKey, needs: &[Name], demand: &Demand) -> GroupKey {
+        let namespace_key = self.queues.at(queue).namespace_key;
+        let demand = (!demand.is_plain()).then(|| self.demands.retain(namespace_key, demand));
         let classes = self.queues.at(queue).classes.iter().copied();
         let able = classes.filter(|class| offers(&self.classes.at(*class).spec.capabilities, needs));
         let able: Vec<ClassKey> = able.collect();
-        let key = self.groups.insert(queue, needs, able.clone());
+        let key = self.groups.insert(queue, needs, demand, able.clone());
         for class in able {
             self.classes.at_mut(class).groups.insert(key);
+            if let Some(demand) = demand {
+                self.link_demand(class, demand);
+            }
         }
         self.queues.at_mut(queue).groups.insert(key);
         key
@@ -73,7 +88,14 @@ impl Engine {
         let group = self.groups.remove(key);
         for class in group.classes {
             self.classes.at_mut(class).groups.remove(&key);
+            if let Some(demand) = group.demand {
+                self.unlink_demand(class, demand);
+            }
         }
+        if let Some(demand) = group.demand {
+            self.demands.release(demand);
+        }
+        assert!(group.reserved.is_none(), "no worker waits for a group without tasks");
         self.queues.at_mut(group.queue).groups.remove(&key);
         self.close_queue_if_unused(group.queue);
     }
@@ -113,6 +135,9 @@ impl Engine {
         }
         for group in groups {
             self.groups.at_mut(group).classes.push(key);
+            if let Some(demand) = self.groups.at(group).demand {
+                self.classes.at_mut(key).demands.entry(demand).or_default().groups += 1;
+            }
         }
         key
     }
@@ -120,6 +145,8 @@ impl Engine {
     pub(crate) fn release_class(&mut self, key: ClassKey) {
         let Some(class) = self.classes.release(key) else { return };
         assert_eq!((class.live, class.free.len()), (0, 0), "a class with workers has users");
+        let is_empty = class.demands.values().all(|fitting| fitting.live == 0 && fitting.free.is_empty());
+        assert!(is_empty, "a class with workers has users");
         for group in class.groups {
             self.groups.at_mut(group).classes.retain(|other| *other != key);
         }
@@ -142,6 +169,8 @@ impl Engine {
         let namespace = self.workers.at(key).health.namespace.clone();
         let after = self.retain_class(&namespace, queues, capabilities);
         let before = self.workers.at_mut(key).class.replace(after);
+        self.cancel_reservation(key);
+        self.recount_sizes(key);
         if self.workers.at(key).counted {
             self.count_in(now, after, out);
         }
@@ -158,6 +187,7 @@ impl Engine {
     pub(crate) fn leave_class(&mut self, key: WorkerKey) {
         self.stop_asking(key);
         if let Some(class) = self.workers.at_mut(key).class.take() {
+            self.recount_sizes(key);
             self.release_class(class);
         }
     }
@@ -180,6 +210,7 @@ impl Engine {
             } else {
                 self.count_out(now, class, out);
             }
+            self.recount_sizes(key);
         }
         self.reindex_worker(key);
         if may_work {
@@ -236,15 +267,22 @@ impl Engine {
             group.ready_queues.iter().any(|ready_queue| self.ready_queues.at(*ready_queue).ranked.len() > 0)
         };
         groups
-            .filter(|group| !group.needs.is_empty() && !self.is_served(group))
+            .filter(|group| !group.needs.is_empty() && !self.is_offered(group))
             .filter(has_work)
             .map(|group| (group.queue, group.needs.clone()))
             .collect()
     }
 
-    /// Whether a live worker can take the tasks of this dispatch group.
-    pub(crate) fn is_served(&self, group: &DispatchGroup) -> bool {
+    /// Whether a live worker offers what the tasks of this dispatch group need.
+    pub(crate) fn is_offered(&self, group: &DispatchGroup) -> bool {
         group.classes.iter().any(|class| self.classes.at(*class).live > 0)
+    }
+
+    /// Whether a live worker can take the tasks of this dispatch group: it offers what they need and is large
+    /// enough.
+    pub(crate) fn is_served(&self, group: &DispatchGroup) -> bool {
+        let Some(demand) = group.demand else { return self.is_offered(group) };
+        group.classes.iter().any(|class| self.classes.at(*class).demands[&demand].live > 0)
     }
 
     pub(crate) fn emit_queue_record(

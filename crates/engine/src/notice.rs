@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::blob::Blob;
+use crate::demand::Devices;
 use crate::dependency::DependencyInfo;
 use crate::id::TaskId;
 use crate::name::Name;
@@ -41,6 +42,8 @@ pub struct Assignment {
     pub submitted_at: Timestamp,
     pub crashes: u16,
     pub failures: u16,
+    /// The cpus and gpus that belong to this attempt.
+    pub devices: Devices,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,4 +1,4 @@
-//! Every refusal the engine can give, with a stable code. A refused command changes nothing.
+//! Every refusal of the engine, with a stable code. A refused command changes nothing. The hub adds its own.
 
 use std::fmt;
 
@@ -73,25 +73,9 @@ pub enum Refusal {
         what: &'static str,
         limit: u64,
     },
-    /// The disk is full. Reads and finishing work continue.
-    DiskFull,
-    /// The broker is stopping and accepts nothing new.
-    Draining,
     /// The key does not allow this.
     NotAllowed {
         what: &'static str,
-    },
-    /// Events before this one have been trimmed.
-    Trimmed {
-        oldest: u64,
-    },
-    /// The body or result is missing or damaged.
-    Unreadable {
-        what: &'static str,
-    },
-    /// The receiver of a call is not connected.
-    NoListener {
-        address: Name,
     },
     /// The deadline passed before the work could be done.
     TooLate {
@@ -100,6 +84,27 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The codes of all refusals of the engine, in the order of the variants.
+    pub const CODES: [&str; 17] = [
+        "unknown-task",
+        "unknown-name",
+        "not-a-worker",
+        "unknown-worker",
+        "unknown-queue",
+        "bad-parent",
+        "id-taken",
+        "name-taken",
+        "stale-attempt",
+        "wrong-state",
+        "worker-taken",
+        "bad-name",
+        "bad-value",
+        "too-many",
+        "full",
+        "not-allowed",
+        "too-late",
+    ];
+
     /// The stable code, the same in every door.
     pub fn code(&self) -> &'static str {
         match self {
@@ -118,12 +123,7 @@ impl Refusal {
             Refusal::BadValue { .. } => "bad-value",
             Refusal::TooMany { .. } => "too-many",
             Refusal::Full { .. } => "full",
-            Refusal::DiskFull => "disk-full",
-            Refusal::Draining => "draining",
             Refusal::NotAllowed { .. } => "not-allowed",
-            Refusal::Trimmed { .. } => "trimmed",
-            Refusal::Unreadable { .. } => "unreadable",
-            Refusal::NoListener { .. } => "nobody-there",
             Refusal::TooLate { .. } => "too-late",
         }
     }
@@ -161,12 +161,7 @@ impl fmt::Display for Refusal {
             Refusal::BadValue { what, why } => write!(f, "{what} {why}"),
             Refusal::TooMany { what, limit } => write!(f, "too many {what}: at most {limit}"),
             Refusal::Full { what, limit } => write!(f, "the broker is full: at most {limit} {what}"),
-            Refusal::DiskFull => f.write_str("the broker's disk is full: make room, then try again"),
-            Refusal::Draining => f.write_str("the broker is stopping: try again when it is back"),
             Refusal::NotAllowed { what } => write!(f, "this key may not {what}"),
-            Refusal::Trimmed { oldest } => write!(f, "events before {oldest} are no longer kept"),
-            Refusal::Unreadable { what } => write!(f, "the {what} cannot be read from disk"),
-            Refusal::NoListener { address } => write!(f, "no client listens at {address}"),
             // The deadline is a field of the refusal; a number of milliseconds in the text would not help
             // people.
             Refusal::TooLate { .. } => f.write_str("the deadline has passed"),

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use crate::command::Held;
+use crate::demand::Resource;
+use crate::limits::LIGHT_SLOTS_DEFAULT;
 use crate::name::Name;
 
 /// A worker's registration. The defaults are those of the native door; other doors set their own.
@@ -19,6 +21,10 @@ pub struct WorkerSpec {
     pub queues: Vec<Name>,
     pub capabilities: Vec<Name>,
     pub slots: u32,
+    /// How many tasks that weigh no slot it takes at once.
+    pub light_slots: u32,
+    /// What it has for tasks that need quantities.
+    pub resources: Vec<Resource>,
     /// The worker asks for tasks instead of being sent tasks up to its slots.
     pub pulls: bool,
     pub heartbeat: Duration,
@@ -107,6 +113,8 @@ impl WorkerSpec {
             queues,
             capabilities: Vec::new(),
             slots,
+            light_slots: LIGHT_SLOTS_DEFAULT,
+            resources: Vec::new(),
             pulls: false,
             heartbeat: Duration::from_secs(5),
             lost_after: Duration::from_secs(15),

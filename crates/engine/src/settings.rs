@@ -23,6 +23,9 @@ pub struct Settings {
     pub quarantine_for: Duration,
     /// How much waiting makes up for one step of priority. `None`: strict priorities.
     pub aging: Option<Duration>,
+    /// How long a task that needs more than one free slot may wait, as the first of its kind, before one worker
+    /// takes nothing less urgent until there is room for it.
+    pub reserve_after: Duration,
     /// The thresholds of queues that have none of their own.
     pub backlog: Thresholds,
     pub tasks_max: usize,
@@ -47,6 +50,7 @@ impl Default for Settings {
             quarantine_window: Duration::from_secs(600),
             quarantine_for: Duration::from_secs(600),
             aging: None,
+            reserve_after: Duration::from_secs(300),
             backlog: Thresholds::default(),
             tasks_max: 50_000_000,
             workers_max: 100_000,

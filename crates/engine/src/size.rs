@@ -2,6 +2,7 @@
 //! their memory.
 
 use crate::command::{Accepted, Answer, Reply, TaskInfo, WorkerAbout, WorkerInfo};
+use crate::demand::Devices;
 use crate::dependency::DependencyInfo;
 use crate::event::{Event, EventData, EventSubject};
 use crate::name::Name;
@@ -95,6 +96,7 @@ impl TaskInfo {
             + names(&self.crashed_on)
             + optional(self.name.as_deref())
             + dependencies(&self.after)
+            + self.devices.as_deref().map_or(0, devices)
             + state
     }
 }
@@ -106,6 +108,7 @@ impl Terms {
             + text(&self.submitter)
             + names(&self.needs)
             + names(&self.tags)
+            + self.demand.resources.iter().map(|resource| TEXT + text(&resource.name)).sum::<usize>()
     }
 }
 
@@ -118,6 +121,7 @@ impl WorkerInfo {
             + names(&self.queues)
             + names(&self.capabilities)
             + self.held.len() * 2 * TEXT
+            + self.resources.iter().map(|resource| 2 * TEXT + text(&resource.name)).sum::<usize>()
             + about
             + optional(self.profile.as_deref())
     }
@@ -184,6 +188,7 @@ impl Notice {
                     assignment.terms.size()
                         + optional(assignment.name.as_deref())
                         + dependencies(&assignment.after)
+                        + devices(&assignment.devices)
                 }
                 Notice::Wanted { reason, .. } => optional(reason.as_deref()),
                 Notice::Stop { .. } | Notice::Drain | Notice::Replaced { .. } => 0,
@@ -193,6 +198,10 @@ impl Notice {
 
 fn dependencies(after: &[DependencyInfo]) -> usize {
     after.iter().map(|one| 4 * TEXT + optional(one.name.as_deref())).sum()
+}
+
+fn devices(devices: &Devices) -> usize {
+    (devices.cpus.len() + devices.gpus.len()) * 3
 }
 
 fn names(names: &[Name]) -> usize {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::blob::Blob;
+use crate::demand::Devices;
 use crate::edges::EdgeList;
 use crate::id::{Slot, TaskId};
 use crate::limits::CRASHED_ON_MAX;
@@ -61,6 +62,8 @@ pub struct Extras {
     /// next attempt.
     pub crashed_on: Vec<Name>,
     pub checkpoint: Option<Checkpoint>,
+    /// The cpus and gpus of the current attempt. Only a held task has them.
+    pub devices: Option<Box<Devices>>,
     /// By age. Rebuilt from `parent` at recovery, never stored.
     pub(crate) children: BTreeSet<(u64, Slot)>,
 }
@@ -101,6 +104,10 @@ impl Task {
 
     pub fn checkpoint(&self) -> Option<&Checkpoint> {
         self.extras.as_ref()?.checkpoint.as_ref()
+    }
+
+    pub fn devices(&self) -> Option<&Devices> {
+        self.extras.as_ref()?.devices.as_deref()
     }
 
     pub(crate) fn extras_mut(&mut self) -> &mut Extras {

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::demand::Demand;
 use crate::dependency::OnBroken;
 use crate::limits::{NEEDS_MAX, TAGS_MAX};
 use crate::name::{self, Name};
@@ -83,6 +84,8 @@ pub struct Terms {
     pub abandon_after: Option<Duration>,
     /// What happens if a dependency ends otherwise than it should.
     pub on_broken: OnBroken,
+    /// What the task occupies on its worker.
+    pub demand: Demand,
 }
 
 impl Terms {
@@ -104,19 +107,22 @@ impl Terms {
             cancel_timeout: None,
             abandon_after: None,
             on_broken: OnBroken::default(),
+            demand: Demand::default(),
         }
     }
 
-    /// Sorts needs and tags, so that equal terms compare equal.
+    /// Sorts what has no order, so that equal terms compare equal.
     pub(crate) fn settle(&mut self) {
         self.needs.sort();
         self.needs.dedup();
         self.tags.sort();
         self.tags.dedup();
+        self.demand.settle();
     }
 
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         name::check("queue", &self.queue)?;
+        self.demand.check()?;
         if self.needs.len() > NEEDS_MAX {
             return Err(Refusal::TooMany { what: "needs", limit: NEEDS_MAX });
         }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::demand::{Amount, Quantity};
 use crate::dependency::Condition;
 use crate::id::TaskId;
 use crate::name::Name;
@@ -62,6 +63,25 @@ pub enum Why {
         workers: u32,
         slots: u32,
     },
+    /// The workers that could take it have too little free. This one has the most.
+    Short {
+        resource: Name,
+        needed: Quantity,
+        free: Quantity,
+        worker: Name,
+    },
+    /// No live worker is large enough. This one comes closest.
+    TooLarge {
+        resource: Name,
+        needed: Quantity,
+        total: Quantity,
+        worker: Name,
+    },
+    /// The only workers with room keep it for a more urgent task that needs more.
+    Reserved {
+        worker: Name,
+        task: TaskId,
+    },
     /// The workers pull, and none is asking now.
     NoWorkerAsks {
         workers: u32,
@@ -115,6 +135,9 @@ impl Why {
             Why::Draining { .. } => "draining",
             Why::TagLimit { .. } => "tag-limit",
             Why::AllFull { .. } => "all-full",
+            Why::Short { .. } => "resources-short",
+            Why::TooLarge { .. } => "too-large",
+            Why::Reserved { .. } => "reserved",
             Why::NoWorkerAsks { .. } => "nobody-asks",
             Why::AwaitingAcceptance { .. } => "awaiting-acceptance",
             Why::AwaitingDisk => "awaiting-disk",
@@ -128,6 +151,7 @@ impl Why {
             Why::NoWorkerEver { .. }
                 | Why::AllLost { .. }
                 | Why::NeedsUnmet { .. }
+                | Why::TooLarge { .. }
                 | Why::Quarantined { .. }
                 | Why::Draining { .. }
         )
@@ -170,6 +194,17 @@ impl fmt::Display for Why {
             Why::AllFull { workers, slots } => {
                 write!(f, "all {workers} workers are full: {slots} slots in use")
             }
+            Why::Short { resource, needed, free, worker } => {
+                let (needed, free) = (amount(resource, *needed), amount(resource, *free));
+                write!(f, "needs {needed} {resource}, worker {worker} has {free} free")
+            }
+            Why::TooLarge { resource, needed, total, worker } => {
+                let (needed, total) = (amount(resource, *needed), amount(resource, *total));
+                write!(f, "no worker is large enough: needs {needed} {resource}, worker {worker} has {total}")
+            }
+            Why::Reserved { worker, task } => {
+                write!(f, "worker {worker} keeps its room for task {task}, which has waited too long")
+            }
             Why::NoWorkerAsks { workers } => {
                 write!(f, "{workers} workers could take it, but none is fetching tasks now")
             }
@@ -179,4 +214,8 @@ impl fmt::Display for Why {
             Why::AwaitingDisk => f.write_str("waiting for the disk"),
         }
     }
+}
+
+fn amount(of: &str, quantity: Quantity) -> Amount<'_> {
+    Amount { of, quantity }
 }

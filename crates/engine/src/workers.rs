@@ -2,16 +2,22 @@
 //! broker.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::classes::{ClassKey, WorkerRank};
 use crate::command::{Held, OnClose, PresenceName, WorkerAbout, WorkerStats};
+use crate::demand::Devices;
+use crate::demands::DemandKey;
+use crate::dispatch_groups::GroupKey;
 use crate::event::LostReason;
 use crate::id::{SessionId, Slot, WorkerKey};
 use crate::name::Name;
 use crate::namespaces::NamespaceKey;
 use crate::record::WorkerHealth;
 use crate::slab::Slab;
+use crate::stock::Stock;
+use crate::terms::Terms;
 use crate::time::Timestamp;
 
 #[derive(Debug)]
@@ -26,7 +32,7 @@ pub(crate) struct Worker {
     pub(crate) last_seen: Timestamp,
     pub(crate) queues: Vec<Name>,
     pub(crate) capabilities: Vec<Name>,
-    pub(crate) slots: u32,
+    pub(crate) stock: Stock,
     pub(crate) pulls: bool,
     pub(crate) draining: bool,
     pub(crate) heartbeat: Duration,
@@ -42,19 +48,35 @@ pub(crate) struct Worker {
     pub(crate) held: Vec<Slot>,
     /// Its heartbeats list the attempts it holds.
     pub(crate) lists_held: bool,
-    /// Attempts that the broker has ended with a stop notice. Each occupies a slot as long as the worker's
-    /// heartbeats list it.
-    pub(crate) stopping: Vec<Held>,
+    /// Attempts that the broker has ended with a stop notice. Each occupies what it did as long as the
+    /// worker's heartbeats list it.
+    pub(crate) stopping: Vec<Stopping>,
     /// The class in which it counts as a live worker.
     pub(crate) class: Option<ClassKey>,
     /// Whether the class counts it now.
     pub(crate) counted: bool,
     /// The class in which a pulling worker is asking.
     pub(crate) asking: Option<ClassKey>,
-    /// Its rank among the free workers, if it is one.
+    /// Its class and its rank there, if it may take tasks now.
     pub(crate) worker_rank: Option<(ClassKey, WorkerRank)>,
+    /// It is listed in its class as a worker with a free slot.
+    pub(crate) has_slot: bool,
+    /// The demands under which it is listed in its class, because it could take them now.
+    pub(crate) fits: Vec<DemandKey>,
+    /// The class and the demands for which it counts as large enough.
+    pub(crate) large_for: Option<(ClassKey, Vec<DemandKey>)>,
+    /// It takes nothing less urgent than the first task of this dispatch group, which waits for room here.
+    pub(crate) reserved: Option<GroupKey>,
     pub(crate) last_assigned: u64,
     pub(crate) timer: Timestamp,
+}
+
+/// An attempt that is over for the broker but not yet for its worker.
+#[derive(Debug)]
+pub(crate) struct Stopping {
+    pub(crate) held: Held,
+    pub(crate) terms: Arc<Terms>,
+    pub(crate) devices: Option<Box<Devices>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +106,7 @@ impl Worker {
             last_seen: now,
             queues: Vec::new(),
             capabilities: Vec::new(),
-            slots: 0,
+            stock: Stock::default(),
             pulls: false,
             draining: false,
             heartbeat: Duration::ZERO,
@@ -103,6 +125,10 @@ impl Worker {
             counted: false,
             asking: None,
             worker_rank: None,
+            has_slot: false,
+            fits: Vec::new(),
+            large_for: None,
+            reserved: None,
             last_assigned: 0,
             timer: Timestamp::NEVER,
         }
@@ -137,12 +163,19 @@ impl Worker {
         held
     }
 
-    pub(crate) fn slots_in_use(&self) -> usize {
-        self.held.len() + self.stopping.len()
+    pub(crate) fn has_slot(&self) -> bool {
+        self.stock.slots_used < self.stock.slots
     }
 
     pub(crate) fn load_permille(&self) -> u32 {
-        (self.slots_in_use() as u64 * 1000 / u64::from(self.slots.max(1))) as u32
+        (u64::from(self.stock.slots_used) * 1000 / u64::from(self.stock.slots.max(1))) as u32
+    }
+
+    /// Forgets the attempts it has yet to stop.
+    pub(crate) fn forget_stopping(&mut self) {
+        for stopping in std::mem::take(&mut self.stopping) {
+            self.stock.vacate(&stopping.terms.demand, stopping.devices.as_deref());
+        }
     }
 
     /// The worker counts as alive until this moment, even if it stays silent.
@@ -227,6 +260,10 @@ impl Workers {
 
     pub(crate) fn at_mut(&mut self, key: WorkerKey) -> &mut Worker {
         self.slab.at_mut(key.0)
+    }
+
+    pub(crate) fn keys(&self) -> Vec<WorkerKey> {
+        self.iter().map(|(key, _)| key).collect()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (WorkerKey, &Worker)> {

@@ -17,11 +17,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
-use tenure_engine::{Name, Refusal, Timestamp};
+use tenure_engine::{Name, Timestamp};
 
 use crate::clock::wall_clock;
 use crate::counters::Counters;
 use crate::principal::Principal;
+use crate::refusal::HubRefusal;
 use crate::runtime::start_thread;
 
 pub(crate) use act::AuditAct;
@@ -101,7 +102,13 @@ impl Audit {
     }
 
     /// A door refused a request of an admitted peer. The hub logs its own refusals.
-    pub fn refused(&self, principal: &Principal, namespace: Option<&Name>, act: &'static str, no: &Refusal) {
+    pub fn refused(
+        &self,
+        principal: &Principal,
+        namespace: Option<&Name>,
+        act: &'static str,
+        no: &HubRefusal,
+    ) {
         let who = Who {
             namespace: namespace.or(principal.grant.namespace.as_ref()).cloned(),
             ..Who::of(principal)

@@ -7,6 +7,7 @@ use tenure_store::{RealDisk, StoreError};
 
 use crate::audit::AuditAct;
 use crate::handle::{HubHandle, Inbound};
+use crate::refusal::HubRefusal;
 use crate::request::Response;
 
 /// Takes a backup on its own thread and replies.
@@ -23,8 +24,8 @@ pub(crate) fn back_up(
     });
 }
 
-fn copy(handle: &HubHandle, name: &Path) -> Result<Response, Refusal> {
-    let refused = |why| Refusal::BadValue { what: "backup name", why };
+fn copy(handle: &HubHandle, name: &Path) -> Result<Response, HubRefusal> {
+    let refused = |why| HubRefusal::from(Refusal::BadValue { what: "backup name", why });
     let base = handle.backup_dir().ok_or_else(|| refused("cannot be used: this broker has no backup_dir"))?;
     let directory = place(&base, name).map_err(refused)?;
     match copy_to(handle, &directory) {

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_engine::{Name, Refusal, SessionId};
 
+use crate::refusal::HubRefusal;
+
 /// How many calls one session may have in flight, and how many addresses it may listen at.
 pub const CALLS_MAX: usize = 4_096;
 pub const ADDRESSES_MAX: usize = 65_536;
@@ -14,10 +16,10 @@ pub const ADDRESSES_MAX: usize = 65_536;
 const RESERVED: [(&str, &str); 1] = [("mdp.partial/", "mdp")];
 
 /// Refuses an address that belongs to another door.
-pub(crate) fn check_address(door: &str, address: &str) -> Result<(), Refusal> {
+pub(crate) fn check_address(door: &str, address: &str) -> Result<(), HubRefusal> {
     let is_foreign = |(prefix, owner): &(&str, &str)| address.starts_with(prefix) && *owner != door;
     if RESERVED.iter().any(is_foreign) {
-        return Err(Refusal::NotAllowed { what: "use an address that is reserved for a door" });
+        return Err(Refusal::NotAllowed { what: "use an address that is reserved for a door" }.into());
     }
     Ok(())
 }
@@ -63,20 +65,21 @@ impl Calls {
         session: SessionId,
         namespace: &Name,
         address: &Name,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), HubRefusal> {
         let pair = (namespace.clone(), address.clone());
         match self.listeners.get(&pair) {
             Some(other) if *other != session => {
                 return Err(Refusal::BadValue {
                     what: "address",
                     why: "has a listener already: at most one may listen",
-                });
+                }
+                .into());
             }
             _ => {}
         }
         let own = self.of_session.entry(session).or_default();
         if own.addresses.len() >= ADDRESSES_MAX {
-            return Err(Refusal::TooMany { what: "addresses", limit: ADDRESSES_MAX });
+            return Err(Refusal::TooMany { what: "addresses", limit: ADDRESSES_MAX }.into());
         }
         own.addresses.insert(pair.clone());
         self.listeners.insert(pair, session);
@@ -100,13 +103,13 @@ impl Calls {
         token: u64,
         namespace: &Name,
         address: &Name,
-    ) -> Result<(u64, SessionId), Refusal> {
+    ) -> Result<(u64, SessionId), HubRefusal> {
         let Some(receiver) = self.listeners.get(&(namespace.clone(), address.clone())).copied() else {
-            return Err(Refusal::NoListener { address: address.clone() });
+            return Err(HubRefusal::NoListener { address: address.clone() });
         };
         let made = &mut self.of_session.entry(caller).or_default().made;
         if made.len() >= CALLS_MAX {
-            return Err(Refusal::TooMany { what: "calls under way", limit: CALLS_MAX });
+            return Err(Refusal::TooMany { what: "calls under way", limit: CALLS_MAX }.into());
         }
         self.next += 1;
         made.insert(token, self.next);

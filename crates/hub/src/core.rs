@@ -33,6 +33,7 @@ use crate::mailbox::{Mailbox, UnreadBytes};
 use crate::outbox::{Bundle, Outbox, OutboxItem};
 use crate::principal::Principal;
 use crate::queue_flow::QueueFlows;
+use crate::refusal::HubRefusal;
 use crate::request::{Ask, Delivery, Done, Request, Response, Submission};
 use crate::settings::UnreadLimits;
 use crate::stats::{QueueFigures, Stats};
@@ -86,7 +87,7 @@ struct Entry {
 }
 
 impl Entry {
-    fn check(&self, request: &Request) -> Result<(), Refusal> {
+    fn check(&self, request: &Request) -> Result<(), HubRefusal> {
         self.principal.grant.rights.check(request.needs())?;
         match request {
             Request::Listen { address } | Request::Call { address, .. } => {
@@ -155,7 +156,7 @@ impl Core {
         self.watches.remove_all(session, &entry.watches);
         let left = self.calls.forget(session);
         for orphan in left.received {
-            let reply = Err(Refusal::NoListener { address: entry.peer.identity.clone() });
+            let reply = Err(HubRefusal::NoListener { address: entry.peer.identity.clone() });
             self.outbox.push(OutboxItem::Reply { session: orphan.caller, token: orphan.token, reply });
         }
         for (call, pending) in left.made {
@@ -200,7 +201,7 @@ impl Core {
                     core.command(now, &peer, Command::Confirm { held, wanted, result })
                 })
             }
-            Request::Checkpoint { .. } if self.disk_full => Err(Refusal::DiskFull),
+            Request::Checkpoint { .. } if self.disk_full => Err(HubRefusal::DiskFull),
             Request::Checkpoint { held, checkpoint } => {
                 let checkpoint = self.blob(&checkpoint);
                 self.reporting(checkpoint, |core| {
@@ -208,7 +209,9 @@ impl Core {
                 })
             }
             Request::AppendLog { held, piece } => self.append_log(now, &peer, held, piece),
-            Request::Logs { .. } => Err(Refusal::BadValue { what: "logs", why: "are read by the runtime" }),
+            Request::Logs { .. } => {
+                Err(Refusal::BadValue { what: "logs", why: "are read by the runtime" }.into())
+            }
             Request::Command(
                 Command::Submit(_)
                 | Command::Complete(_)
@@ -216,7 +219,8 @@ impl Core {
                 | Command::Confirm { .. }
                 | Command::Checkpoint { .. },
             ) => {
-                Err(Refusal::BadValue { what: "command", why: "carries bytes and has a request of its own" })
+                Err(Refusal::BadValue { what: "command", why: "carries bytes and has a request of its own" }
+                    .into())
             }
             Request::Command(Command::Register(mut spec)) => {
                 spec.owner = owner;
@@ -262,7 +266,7 @@ impl Core {
             Request::Broadcast(broadcast) => Ok(self.broadcast(&peer, &broadcast)),
             Request::Refused { no, .. } => return self.note(session, act, &Err(no)),
             Request::Backup { .. } => {
-                Err(Refusal::BadValue { what: "backup", why: "is made by the runtime" })
+                Err(Refusal::BadValue { what: "backup", why: "is made by the runtime" }.into())
             }
         };
         self.note(session, act, &reply);
@@ -281,9 +285,11 @@ impl Core {
         peer: &Peer,
         held: Held,
         piece: LogPiece,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response, HubRefusal> {
         if piece.bytes.len() > PIECE_BYTES_MAX {
-            return Err(Refusal::TooMany { what: "bytes in a piece of output", limit: PIECE_BYTES_MAX });
+            return Err(
+                Refusal::TooMany { what: "bytes in a piece of output", limit: PIECE_BYTES_MAX }.into()
+            );
         }
         self.engine.check_holder(peer, held)?;
         if let Some(logs) = &self.task_logs {
@@ -298,19 +304,20 @@ impl Core {
     }
 
     /// Whether the session's grant allows a request. `take` checks this itself.
-    pub fn check(&self, session: SessionId, request: &Request) -> Result<(), Refusal> {
+    pub fn check(&self, session: SessionId, request: &Request) -> Result<(), HubRefusal> {
         self.sessions.get(&session).map_or(Ok(()), |entry| entry.check(request))
     }
 
     /// Replies to a request, in the order of decisions.
-    pub fn reply(&mut self, session: SessionId, token: u64, reply: Result<Response, Refusal>) {
+    pub fn reply(&mut self, session: SessionId, token: u64, reply: Result<Response, HubRefusal>) {
         self.reply_at(self.outbox.mark(), session, token, reply);
     }
 
-    fn reply_at(&mut self, mark: usize, session: SessionId, token: u64, reply: Result<Response, Refusal>) {
+    fn reply_at(&mut self, mark: usize, session: SessionId, token: u64, reply: Result<Response, HubRefusal>) {
         if let Err(refusal) = &reply {
             self.stats.refusals_total += 1;
-            self.stats.stale_refusals_total += u64::from(matches!(refusal, Refusal::StaleAttempt { .. }));
+            self.stats.stale_refusals_total +=
+                u64::from(matches!(refusal, HubRefusal::Engine(Refusal::StaleAttempt { .. })));
         }
         self.outbox.insert(mark, OutboxItem::Reply { session, token, reply });
     }
@@ -442,12 +449,12 @@ impl Core {
         now: Timestamp,
         peer: &Peer,
         submissions: Vec<Submission>,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response, HubRefusal> {
         if self.draining {
-            return Err(Refusal::Draining);
+            return Err(HubRefusal::Draining);
         }
         if self.disk_full {
-            return Err(Refusal::DiskFull);
+            return Err(HubRefusal::DiskFull);
         }
         let mut tasks = Vec::with_capacity(submissions.len());
         for Submission { mut task, body } in submissions {
@@ -469,7 +476,7 @@ impl Core {
         Ok(reply)
     }
 
-    fn complete(&mut self, now: Timestamp, peer: &Peer, done: &[Done]) -> Result<Response, Refusal> {
+    fn complete(&mut self, now: Timestamp, peer: &Peer, done: &[Done]) -> Result<Response, HubRefusal> {
         let completions: Vec<_> = done.iter().map(|done| done.at(self.batches.blob(&done.result))).collect();
         let blobs: Vec<Blob> = completions.iter().map(|completion| completion.result).collect();
         let reply = self.command(now, peer, Command::Complete(completions));
@@ -491,8 +498,8 @@ impl Core {
     fn reporting(
         &mut self,
         blob: Blob,
-        report: impl FnOnce(&mut Core) -> Result<Response, Refusal>,
-    ) -> Result<Response, Refusal> {
+        report: impl FnOnce(&mut Core) -> Result<Response, HubRefusal>,
+    ) -> Result<Response, HubRefusal> {
         let reply = report(self);
         if reply.is_err() && !blob.is_empty() {
             self.batches.dead(blob);
@@ -504,13 +511,13 @@ impl Core {
         self.batches.blob(bytes)
     }
 
-    fn command(&mut self, now: Timestamp, peer: &Peer, command: Command) -> Result<Response, Refusal> {
+    fn command(&mut self, now: Timestamp, peer: &Peer, command: Command) -> Result<Response, HubRefusal> {
         let Core { engine, batches, outbox, stats, flows, watches, .. } = self;
         let mut journaling = Journaling { batches, outbox, stats, flows, watched: !watches.is_empty() };
-        engine.handle(now, peer, command, &mut journaling).map(Response::Command)
+        Ok(Response::Command(engine.handle(now, peer, command, &mut journaling)?))
     }
 
-    fn query(&mut self, peer: &Peer, query: &Query) -> Result<Response, Refusal> {
+    fn query(&mut self, peer: &Peer, query: &Query) -> Result<Response, HubRefusal> {
         let mut answer = self.engine.ask(peer, query)?;
         // The assignment may exist in memory while its record is still on its way to the disk.
         if let Answer::Why(why @ Why::AwaitingAcceptance { .. }) = &mut answer

@@ -5,11 +5,14 @@ use std::mem::size_of;
 use crate::request::{Broadcast, CallAnswer, Delivery, Response};
 use crate::stats::{QueueFigures, Stats};
 
+/// A refusal is a sentence with one or two names.
+const REFUSAL_BYTES: usize = 256;
+
 impl Delivery {
     pub(crate) fn bytes(&self) -> usize {
         let beside = match self {
             Delivery::Reply { reply: Ok(response), .. } => response.bytes(),
-            Delivery::Reply { reply: Err(refusal), .. } => refusal.size(),
+            Delivery::Reply { reply: Err(_), .. } => REFUSAL_BYTES,
             Delivery::Notice(notice) => notice.size(),
             Delivery::Event { event, .. } => event.size(),
             Delivery::Call { from, address, body, .. } => from.len() + address.len() + body.len(),

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use tenure_engine::{Name, Refusal};
 
 use crate::keys::{Grant, KeyId};
+use crate::refusal::HubRefusal;
 
 #[derive(Debug)]
 pub(crate) struct EnteredNamespaces {
@@ -21,7 +22,7 @@ impl EnteredNamespaces {
 
     /// Counts a namespace that a session of this key enters. Keys with a namespace of their own are not
     /// counted, and a broker without keys trusts its peers.
-    pub(crate) fn enter(&self, grant: &Grant, namespace: &Name) -> Result<(), Refusal> {
+    pub(crate) fn enter(&self, grant: &Grant, namespace: &Name) -> Result<(), HubRefusal> {
         if grant.namespace.is_some() || grant.key == KeyId::default() {
             return Ok(());
         }
@@ -32,7 +33,7 @@ impl EnteredNamespaces {
         }
         let limit = grant.namespaces_max.unwrap_or(self.limit);
         if entered.len() >= limit {
-            return Err(Refusal::Full { what: "namespaces of this key", limit: limit as u64 });
+            return Err(Refusal::Full { what: "namespaces of this key", limit: limit as u64 }.into());
         }
         entered.insert(namespace.clone());
         Ok(())
@@ -55,10 +56,13 @@ mod tests {
         for namespace in ["a", "b", "a"] {
             assert_eq!(enter(one, namespace), Ok(()));
         }
-        assert_eq!(enter(one, "c"), Err(Refusal::Full { what: "namespaces of this key", limit: 2 }));
+        assert_eq!(enter(one, "c"), Err(Refusal::Full { what: "namespaces of this key", limit: 2 }.into()));
         assert_eq!(enter(two, "c"), Ok(()));
         let three = Grant { namespaces_max: Some(1), ..(**two).clone() };
-        assert_eq!(enter(&three, "d"), Err(Refusal::Full { what: "namespaces of this key", limit: 1 }));
+        assert_eq!(
+            enter(&three, "d"),
+            Err(Refusal::Full { what: "namespaces of this key", limit: 1 }.into())
+        );
         for namespace in ["a", "b", "c"] {
             assert_eq!(enter(&Grant::everything(), namespace), Ok(()), "a broker without keys");
         }

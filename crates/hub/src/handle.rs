@@ -19,6 +19,7 @@ use crate::keyspace::Keyspaces;
 use crate::limits::{INBOX_REQUESTS_MAX, LOG_READS_AT_ONCE, SESSIONS_MAX};
 use crate::mailbox::{Mailbox, UnreadBytes};
 use crate::principal::Principal;
+use crate::refusal::HubRefusal;
 use crate::request::{Ask, Request};
 use crate::task_logs::TaskLogs;
 use crate::topics::Topics;
@@ -56,7 +57,7 @@ pub(crate) enum Inbound {
         session: SessionId,
         token: u64,
         act: Option<AuditAct>,
-        reply: Result<crate::request::Response, Refusal>,
+        reply: Result<crate::request::Response, HubRefusal>,
     },
     Configure(Box<tenure_engine::Settings>),
     /// These keys are gone or their grants have changed.
@@ -158,7 +159,7 @@ impl HubHandle {
     }
 
     /// Whether a grant may use a worker id.
-    pub fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal> {
+    pub fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), HubRefusal> {
         self.keys().may_work_as(grant, worker)
     }
 
@@ -199,7 +200,7 @@ impl HubHandle {
     }
 
     /// Opens a session for an admitted peer.
-    pub fn open(&self, principal: Principal, namespace: Name, identity: Name) -> Result<Session, Refusal> {
+    pub fn open(&self, principal: Principal, namespace: Name, identity: Name) -> Result<Session, HubRefusal> {
         let Some(audit) = self.audit() else { return self.enter(principal, namespace, identity) };
         let opened = self.enter(principal.clone(), namespace.clone(), identity);
         if let Err(no) = &opened {
@@ -208,19 +209,19 @@ impl HubHandle {
         opened
     }
 
-    fn enter(&self, principal: Principal, namespace: Name, identity: Name) -> Result<Session, Refusal> {
+    fn enter(&self, principal: Principal, namespace: Name, identity: Name) -> Result<Session, HubRefusal> {
         // One rule for all doors.
         check_name("namespace", &namespace)?;
         check_name("identity", &identity)?;
         // Held until the hub knows the session: see `set_keys`.
         let keys = self.shared.keys.borrow();
         if !keys.knows(principal.grant.key) {
-            return Err(Refusal::NotAllowed { what: REVOKED });
+            return Err(Refusal::NotAllowed { what: REVOKED }.into());
         }
         self.shared.entered.enter(&principal.grant, &namespace)?;
         if self.shared.sessions.fetch_add(1, Ordering::Relaxed) >= SESSIONS_MAX {
             self.shared.sessions.fetch_sub(1, Ordering::Relaxed);
-            return Err(Refusal::Full { what: "sessions", limit: SESSIONS_MAX as u64 });
+            return Err(Refusal::Full { what: "sessions", limit: SESSIONS_MAX as u64 }.into());
         }
         let id = SessionId(self.shared.next_session.fetch_add(1, Ordering::Relaxed));
         let peer = Arc::new(Peer { session: id, namespace, identity });
@@ -243,14 +244,14 @@ impl HubHandle {
     }
 
     /// Reads a body or result from the cache or from disk. Never runs in the hub's turn.
-    pub async fn read(&self, blob: Blob) -> Result<Bytes, Refusal> {
+    pub async fn read(&self, blob: Blob) -> Result<Bytes, HubRefusal> {
         let mut read = self.read_many(vec![blob]).await;
-        read.pop().unwrap_or(Err(Refusal::Unreadable { what: "body" }))
+        read.pop().unwrap_or(Err(HubRefusal::Unreadable { what: "body" }))
     }
 
     /// Reads several blobs, in order. One blocking task reads all that need the disk, because waking a thread
     /// for each would cost more than the reads.
-    pub async fn read_many(&self, blobs: Vec<Blob>) -> Vec<Result<Bytes, Refusal>> {
+    pub async fn read_many(&self, blobs: Vec<Blob>) -> Vec<Result<Bytes, HubRefusal>> {
         let cached: Vec<Option<Bytes>> = blobs.iter().map(|blob| self.cached(*blob)).collect();
         if cached.iter().all(Option::is_some) {
             return cached.into_iter().flatten().map(Ok).collect();
@@ -263,7 +264,7 @@ impl HubHandle {
             cached.into_iter().zip(blobs).map(fetch).collect()
         };
         let read = tokio::task::spawn_blocking(reading).await;
-        read.unwrap_or_else(|_| vec![Err(Refusal::Unreadable { what: "body" }); count])
+        read.unwrap_or_else(|_| vec![Err(HubRefusal::Unreadable { what: "body" }); count])
     }
 
     /// The same, if the bytes are in memory.
@@ -341,10 +342,10 @@ impl HubHandle {
     }
 }
 
-fn read_blob(reader: &Reader, blob: Blob) -> Result<Bytes, Refusal> {
+fn read_blob(reader: &Reader, blob: Blob) -> Result<Bytes, HubRefusal> {
     reader.read(blob).map_err(|error: ReadError| {
         tracing::warn!(at = blob.at(), bytes = blob.bytes(), %error, "bytes of a task cannot be read from disk");
-        Refusal::Unreadable { what: "body" }
+        HubRefusal::Unreadable { what: "body" }
     })
 }
 

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 use tenure_engine::{DEFAULT_NAMESPACE, Name, Refusal};
 
+use crate::refusal::HubRefusal;
 use crate::rights::Rights;
 
 /// Completes "this key may not …" for a session whose key is gone.
@@ -52,10 +53,10 @@ impl Grant {
 
     /// The namespace of a session: the key's own, else the requested one. A peer that requests another
     /// namespace than its key's is refused, not moved silently.
-    pub fn namespace_for(&self, asked: Option<Name>) -> Result<Name, Refusal> {
+    pub fn namespace_for(&self, asked: Option<Name>) -> Result<Name, HubRefusal> {
         match (&self.namespace, asked) {
             (Some(own), Some(asked)) if *own != asked => {
-                Err(Refusal::NotAllowed { what: "enter this namespace" })
+                Err(Refusal::NotAllowed { what: "enter this namespace" }.into())
             }
             (Some(own), _) => Ok(own.clone()),
             (None, Some(asked)) => Ok(asked),
@@ -157,12 +158,12 @@ impl Keys {
     }
 
     /// Whether a grant may use a worker id. An id that has keys of its own belongs to those keys only.
-    pub fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal> {
+    pub fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), HubRefusal> {
         let is_its_own = match &grant.worker {
             Some(own) => **own == *worker,
             None => !self.known.iter().any(|other| other.grant.worker.as_deref() == Some(worker)),
         };
-        if is_its_own { Ok(()) } else { Err(Refusal::NotAllowed { what: "use this worker id" }) }
+        if is_its_own { Ok(()) } else { Err(Refusal::NotAllowed { what: "use this worker id" }.into()) }
     }
 }
 

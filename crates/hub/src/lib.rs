@@ -31,6 +31,7 @@ mod outbox;
 mod principal;
 mod queries;
 mod queue_flow;
+mod refusal;
 mod request;
 mod rights;
 mod runtime;
@@ -52,6 +53,7 @@ pub use listen::{ListenError, listen};
 pub use mailbox::{Mailbox, UnreadBytes};
 pub use principal::Principal;
 pub use queue_flow::QueueFlow;
+pub use refusal::HubRefusal;
 pub use request::{
     Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch, fresh_id,
 };
@@ -65,9 +67,10 @@ pub use task_logs::{KeptPiece, LogPiece, OutputStream, PrintedPage, TaskLogSaver
 pub mod words {
     pub use tenure_engine::command::{
         Accepted, Answer, AttemptFailure, Command, Completion, Counts, Cursor, Gauges, Held, LimitInfo,
-        ListQuery, Move, NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, TaskInfo, Unnamed,
-        WorkerAbout, WorkerInfo, WorkerSpec, WorkerStats,
+        ListQuery, Move, NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, ResourceInfo,
+        TaskInfo, Unnamed, WorkerAbout, WorkerInfo, WorkerSpec, WorkerStats,
     };
+    pub use tenure_engine::demand::{Amount, CPUS, Demand, Devices, GPUS, MEM, Quantity, Resource};
     pub use tenure_engine::dependency::{
         After, AfterTask, Condition, DependencyInfo, DependencyProgress, OnBroken,
     };

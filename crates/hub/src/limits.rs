@@ -1,5 +1,8 @@
 //! Every limit that the hub enforces on input from peers, by name.
 
+/// How many tasks that weigh no slot a worker holds at once, unless it says otherwise.
+pub use tenure_engine::limits::LIGHT_SLOTS_DEFAULT;
+
 /// The largest body or result.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How many tasks one submission, or reports one request, may carry.

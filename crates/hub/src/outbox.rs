@@ -3,9 +3,10 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use tenure_engine::{Event, Notice, Refusal, SessionId};
+use tenure_engine::{Event, Notice, SessionId};
 
 use crate::audit::AuditLine;
+use crate::refusal::HubRefusal;
 use crate::request::{Delivery, Response};
 use crate::watches::WatchKey;
 
@@ -15,7 +16,7 @@ pub(crate) enum OutboxItem {
     Reply {
         session: SessionId,
         token: u64,
-        reply: Result<Response, Refusal>,
+        reply: Result<Response, HubRefusal>,
     },
     Notice {
         session: SessionId,
@@ -151,7 +152,7 @@ impl Outbox {
     /// before them.
     pub(crate) fn take_free(
         &mut self,
-        is_free: impl Fn(&Result<Response, Refusal>) -> bool,
+        is_free: impl Fn(&Result<Response, HubRefusal>) -> bool,
     ) -> Vec<OutboxItem> {
         let mut waiting = HashSet::new();
         let mut free = Vec::new();

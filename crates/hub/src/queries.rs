@@ -6,6 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use tenure_engine::{Query, Refusal, SessionId};
 
 use crate::limits::QUERIES_WAITING_MAX;
+use crate::refusal::HubRefusal;
 use crate::request::{Ask, Request};
 
 /// How many rows the queries of one turn may read.
@@ -31,7 +32,7 @@ pub(crate) enum Admission {
     Now(Ask),
     Waits,
     /// Too many queries of its session are already waiting.
-    Refused(Ask, Refusal),
+    Refused(Ask, HubRefusal),
 }
 
 impl Queries {
@@ -56,7 +57,7 @@ impl Queries {
         if waiting.len() >= QUERIES_WAITING_MAX {
             return Admission::Refused(
                 ask,
-                Refusal::TooMany { what: "queries that wait", limit: QUERIES_WAITING_MAX },
+                Refusal::TooMany { what: "queries that wait", limit: QUERIES_WAITING_MAX }.into(),
             );
         }
         if waiting.is_empty() {

@@ -12,6 +12,7 @@ use tenure_engine::{
 };
 
 use crate::counters::Counters;
+use crate::refusal::HubRefusal;
 use crate::stats::Stats;
 use crate::task_logs::{LogPiece, PrintedPage};
 
@@ -24,7 +25,7 @@ pub struct Ask {
 
 impl Ask {
     /// Reports a door's own refusal to the audit log. There is no reply, so the token is not used.
-    pub fn refused(act: &'static str, no: &Refusal) -> Ask {
+    pub fn refused(act: &'static str, no: &HubRefusal) -> Ask {
         Ask { token: 0, request: Request::Refused { act, no: no.clone() } }
     }
 }
@@ -96,7 +97,7 @@ pub enum Request {
     /// The door itself refused something that this session's key does not allow: for the audit log. No reply.
     Refused {
         act: &'static str,
-        no: Refusal,
+        no: HubRefusal,
     },
     /// Copy the store to a new directory below the broker's `backup_dir` while the broker runs.
     Backup {
@@ -106,7 +107,7 @@ pub enum Request {
 
 impl Request {
     /// The body of this task is gone: no worker can run it, and a retry would not help.
-    pub fn cannot_be_run(assignment: &Assignment, no: &Refusal) -> Request {
+    pub fn cannot_be_run(assignment: &Assignment, no: &HubRefusal) -> Request {
         let failure = AttemptFailure {
             held: Held { task: assignment.task, attempt: assignment.attempt },
             exit_code: 1,
@@ -173,7 +174,7 @@ pub enum CallAnswer {
 pub enum Delivery {
     Reply {
         token: u64,
-        reply: Result<Response, Refusal>,
+        reply: Result<Response, HubRefusal>,
     },
     Notice(Notice),
     Event {
@@ -209,7 +210,7 @@ pub enum Delivery {
     /// The broker stops; the peer should reconnect later.
     Goodbye,
     /// The hub has ended this session for this reason. Nothing follows; the door closes the connection.
-    Ended(Refusal),
+    Ended(HubRefusal),
 }
 
 #[derive(Debug)]

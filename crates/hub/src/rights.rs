@@ -4,6 +4,7 @@
 
 use tenure_engine::{Command, Refusal};
 
+use crate::refusal::HubRefusal;
 use crate::request::Request;
 use crate::topics::event_prefix;
 
@@ -90,8 +91,12 @@ impl Rights {
     }
 
     /// Refuses what these rights do not allow.
-    pub const fn check(self, needs: Needs) -> Result<(), Refusal> {
-        if self.suffice(needs) { Ok(()) } else { Err(Refusal::NotAllowed { what: needs.what() }) }
+    pub const fn check(self, needs: Needs) -> Result<(), HubRefusal> {
+        if self.suffice(needs) {
+            Ok(())
+        } else {
+            Err(HubRefusal::Engine(Refusal::NotAllowed { what: needs.what() }))
+        }
     }
 }
 

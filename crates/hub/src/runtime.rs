@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tenure_engine::{Name, Refusal, SessionId, Settings, TaskId, Timestamp};
+use tenure_engine::{Name, SessionId, Settings, TaskId, Timestamp};
 use tenure_store::{
     Disk, LeaderLease, MaintenanceEvent, OpenReport, Opened, Pace, Parts, Store, StoreError, StoreSettings,
     Sync,
@@ -31,6 +31,7 @@ use crate::keys::Keys;
 use crate::keyspace::Keyspaces;
 use crate::limits::{DISK_RESERVE_BYTES, INBOX_REQUESTS_MAX};
 use crate::queries::{Admission, Queries};
+use crate::refusal::HubRefusal;
 use crate::request::{Ask, Request, Response};
 use crate::settings::HubSettings;
 use crate::single_client::SingleClientDetector;
@@ -207,7 +208,7 @@ fn read_logs(
     tokio::spawn(async move {
         let _permit = handle.log_read().await;
         let reading = tokio::task::spawn_blocking(move || logs.page(&namespace, task, after));
-        let page = reading.await.unwrap_or(Err(Refusal::Unreadable { what: "log" }));
+        let page = reading.await.unwrap_or(Err(HubRefusal::Unreadable { what: "log" }));
         handle.send(Inbound::Reply { session, token, act, reply: page.map(Response::Logs) });
     });
 }

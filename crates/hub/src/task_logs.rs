@@ -14,10 +14,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use foldhash::fast::RandomState;
-use tenure_engine::{Held, Name, Refusal, TaskId, Timestamp};
+use tenure_engine::{Held, Name, TaskId, Timestamp};
 use tenure_store::{
     LogEntry, LogPlace, Reader, StoreError, TaskLog, TaskLogReader, TaskLogSettings, WriteError,
 };
+
+use crate::refusal::HubRefusal;
 
 /// The longest piece that a worker may send.
 pub(crate) const PIECE_BYTES_MAX: usize = 64 << 10;
@@ -173,7 +175,7 @@ impl TaskLogs {
 
     /// What a task printed after a place in its log; 0 for everything. Reads files, so it must not run in the hub's
     /// turn.
-    pub fn page(&self, namespace: &Name, task: TaskId, after: u64) -> Result<PrintedPage, Refusal> {
+    pub fn page(&self, namespace: &Name, task: TaskId, after: u64) -> Result<PrintedPage, HubRefusal> {
         let key = (Arc::clone(namespace), task);
         let kept: Vec<Kept> = {
             let index = lock(&self.shared.index);
@@ -190,7 +192,7 @@ impl TaskLogs {
             page.next = kept.number();
             let read = self.shared.reader.read(kept.place).map_err(|error| {
                 tracing::warn!(%error, "what a task printed cannot be read back");
-                Refusal::Unreadable { what: "log" }
+                HubRefusal::Unreadable { what: "log" }
             })?;
             // Its file may have been deleted a moment ago.
             if let (Some(piece), Some(stream)) = (read, OutputStream::of(kept.stream)) {

@@ -11,8 +11,8 @@ use tenure_hub::words::{
     Command, Held, Move, NewTask, Peer, Query, SessionId, Settings, TaskId, Timestamp, WorkerSpec,
 };
 use tenure_hub::{
-    Ask, Audit, AuditLevel, Delivery, Done, Grant, Keys, LogFile, Mailbox, Principal, Request, Response,
-    Right, Rights, Stats, Submission,
+    Ask, Audit, AuditLevel, Delivery, Done, Grant, HubRefusal, Keys, LogFile, Mailbox, Principal, Request,
+    Response, Right, Rights, Stats, Submission,
 };
 use tenure_store::{JournalFrame, MemoryDisk, Opened, Parts, Store, StoreSettings, Writer};
 
@@ -136,7 +136,7 @@ fn submission(id: u128, queue: &str) -> Submission {
     Submission::new(NewTask::new(TaskId::from_u128(id), queue), Bytes::from_static(b"a secret body"))
 }
 
-fn last_reply(mailbox: &Mailbox) -> Result<Response, tenure_hub::words::Refusal> {
+fn last_reply(mailbox: &Mailbox) -> Result<Response, HubRefusal> {
     let mut deliveries = Vec::new();
     mailbox.take(&mut deliveries);
     let replies = deliveries.into_iter().filter_map(|delivery| match delivery {

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use tenure_hub::store::MemoryDisk;
 use tenure_hub::words::{EventData, EventFilter, Name, NewTask, Refusal};
 use tenure_hub::{
-    Broadcast, CallAnswer, Counters, Delivery, Request, Response, Submission, Watch, fresh_id, limits,
+    Broadcast, CallAnswer, Counters, Delivery, HubRefusal, Request, Response, Submission, Watch, fresh_id,
+    limits,
 };
 
 use support::test_client::{TestClient, start_hub};
@@ -85,7 +86,7 @@ async fn a_call_is_answered_by_its_one_receiver() {
     caller.ask(1, Request::Call { address: address.clone(), body: Bytes::from_static(b"?") }).await;
     assert!(matches!(
         caller.next().await,
-        Delivery::Reply { token: 1, reply: Err(Refusal::NoListener { .. }) }
+        Delivery::Reply { token: 1, reply: Err(HubRefusal::NoListener { .. }) }
     ));
     receiver.ask(1, Request::Listen { address: address.clone() }).await;
     receiver.next().await;
@@ -115,7 +116,7 @@ async fn a_call_fails_when_its_receiver_is_gone() {
     drop(receiver);
     assert!(matches!(
         caller.next().await,
-        Delivery::Reply { token: 5, reply: Err(Refusal::NoListener { .. }) }
+        Delivery::Reply { token: 5, reply: Err(HubRefusal::NoListener { .. }) }
     ));
 }
 
@@ -140,7 +141,10 @@ async fn the_receiver_learns_that_the_caller_no_longer_waits() {
         receiver.ask(2, Request::CallAnswer { call, answer: CallAnswer::Cancelled }).await;
         let answered = receiver.next().await;
         assert!(
-            matches!(answered, Delivery::Reply { reply: Err(Refusal::BadValue { .. }), .. }),
+            matches!(
+                answered,
+                Delivery::Reply { reply: Err(HubRefusal::Engine(Refusal::BadValue { .. })), .. }
+            ),
             "{answered:?}"
         );
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::store::{Disk, MemoryDisk, StoreSettings};
-use tenure_hub::words::{Command, Held, NewTask, Query, Refusal, Reply, Settings};
-use tenure_hub::{Delivery, Done, Hub, Request, Response, Submission, fresh_id};
+use tenure_hub::words::{Command, Held, NewTask, Query, Reply, Settings};
+use tenure_hub::{Delivery, Done, Hub, HubRefusal, Request, Response, Submission, fresh_id};
 
 use support::TIMEOUT;
 use support::test_client::{TestClient, start_hub, start_hub_with};
@@ -102,7 +102,7 @@ async fn a_full_disk_holds_up_and_loses_nothing() {
 }
 
 /// Asks as somebody new.
-async fn answer(hub: &Hub, request: Request) -> Result<Response, Refusal> {
+async fn answer(hub: &Hub, request: Request) -> Result<Response, HubRefusal> {
     let mut client = TestClient::new(hub.handle(), "newcomer");
     client.ask(1, request).await;
     match client.next().await {
@@ -112,7 +112,7 @@ async fn answer(hub: &Hub, request: Request) -> Result<Response, Refusal> {
 }
 
 /// The same until the hub knows that the disk is full: what is submitted before waits for the disk.
-async fn answer_of_a_full_disk(hub: &Hub, request: impl Fn() -> Request) -> Result<Response, Refusal> {
+async fn answer_of_a_full_disk(hub: &Hub, request: impl Fn() -> Request) -> Result<Response, HubRefusal> {
     let begun = std::time::Instant::now();
     while begun.elapsed() < TIMEOUT {
         let mut client = TestClient::new(hub.handle(), "newcomer");
@@ -137,11 +137,11 @@ async fn a_full_disk_delays_no_request_that_needs_no_record() {
         // What is in memory may not be on disk: nobody is told of it, whether it is known already that there is no room
         // or not.
         let counts = answer(&hub, Request::Query(Query::Counts)).await;
-        assert!(matches!(counts, Err(Refusal::DiskFull)), "{counts:?}");
+        assert!(matches!(counts, Err(HubRefusal::DiskFull)), "{counts:?}");
         let figures = answer(&hub, Request::Stats).await;
         assert!(matches!(figures, Ok(Response::Stats(stats)) if stats.disk_full));
         let submitted = answer_of_a_full_disk(&hub, || submission(1)).await;
-        assert!(matches!(submitted, Err(Refusal::DiskFull)), "{submitted:?}");
+        assert!(matches!(submitted, Err(HubRefusal::DiskFull)), "{submitted:?}");
         // Reports of work go on to be taken, until there is no room for them even in memory.
         for token in 10..22 {
             let held = Held { task: fresh_id(), attempt: 1 };
@@ -180,7 +180,7 @@ async fn keeping_fewer_ended_tasks_frees_room_while_new_ones_are_refused() {
     // Less than the reserve is left.
     disk.limit_capacity(Some(used as u64 + (1 << 20)));
     let refused = answer_until_refused(&hub).await;
-    assert!(matches!(refused, Err(Refusal::DiskFull)), "{refused:?}");
+    assert!(matches!(refused, Err(HubRefusal::DiskFull)), "{refused:?}");
     hub.handle().configure(Settings { ended_kept: 2, ..Settings::default() });
     let begun = std::time::Instant::now();
     while segments() > 4 {
@@ -189,7 +189,7 @@ async fn keeping_fewer_ended_tasks_frees_room_while_new_ones_are_refused() {
     }
 }
 
-async fn answer_until_refused(hub: &Hub) -> Result<Response, Refusal> {
+async fn answer_until_refused(hub: &Hub) -> Result<Response, HubRefusal> {
     let begun = std::time::Instant::now();
     loop {
         let reply = answer(hub, submission(1)).await;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tenure_hub::core::Core;
 use tenure_hub::words::{
-    Answer, Command, NewTask, Peer, Query, Refusal, SessionId, Settings, TaskId, Timestamp, WorkerSpec,
+    Answer, Command, NewTask, Peer, Query, SessionId, Settings, TaskId, Timestamp, WorkerSpec,
 };
-use tenure_hub::{Ask, Delivery, Mailbox, Principal, Request, Response, Stats, Submission};
+use tenure_hub::{Ask, Delivery, HubRefusal, Mailbox, Principal, Request, Response, Stats, Submission};
 use tenure_store::{JournalFrame, MemoryDisk, Opened, Parts, Store, StoreSettings, Writer};
 
 struct Bench {
@@ -126,7 +126,7 @@ fn while_the_disk_is_full_new_work_is_refused_and_questions_are_answered() {
     assert!(bench.seal().is_none(), "a refusal changes nothing");
     let mut deliveries = Vec::new();
     client.take(&mut deliveries);
-    assert!(matches!(&deliveries[0], Delivery::Reply { reply: Err(Refusal::DiskFull), .. }));
+    assert!(matches!(&deliveries[0], Delivery::Reply { reply: Err(HubRefusal::DiskFull), .. }));
     assert!(matches!(&deliveries[1], Delivery::Reply { reply: Ok(Response::Answer(Answer::Counts(_))), .. }));
     bench.core.set_disk_full(false);
     bench.ask(1, 3, submission(1));

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use tenure_hub::store::{MemoryDisk, StoreSettings};
 use tenure_hub::words::{Command, EventFilter, Refusal, Settings};
-use tenure_hub::{Ask, Delivery, Grant, Hub, HubHandle, Keys, Principal, Request, Response, Session, Watch};
+use tenure_hub::{
+    Ask, Delivery, Grant, Hub, HubHandle, HubRefusal, Keys, Principal, Request, Response, Session, Watch,
+};
 
 use support::TIMEOUT;
 
@@ -60,12 +62,17 @@ async fn sessions_of_revoked_and_changed_keys_end_and_others_go_on() {
     hub.handle().set_keys(keys(&[("changed", "office"), ("kept", "lab"), ("new", "lab")]));
     for session in [&gone, &changed] {
         let last = next(session).await;
-        let Delivery::Ended(Refusal::NotAllowed { what }) = &last else { panic!("{last:?}") };
+        let Delivery::Ended(HubRefusal::Engine(Refusal::NotAllowed { what })) = &last else {
+            panic!("{last:?}")
+        };
         assert!(what.contains("revoked"), "{what}");
         assert!(session.mailbox().is_closed());
     }
     let again = hub.handle().open(stale, "lab".into(), "somebody".into());
-    assert!(matches!(again, Err(Refusal::NotAllowed { .. })), "a door that was about to open a session");
+    assert!(
+        matches!(again, Err(HubRefusal::Engine(Refusal::NotAllowed { .. }))),
+        "a door that was about to open a session"
+    );
     // The watch that was kept hears what happens, and nothing is delivered to the others.
     let request = Request::Command(Command::SetLimit { tag: "t".into(), limit: Some(1) });
     let new = open(hub.handle(), "new");

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use tenure_hub::store::{MemoryDisk, StoreSettings};
 use tenure_hub::words::{EventFilter, ListQuery, NewTask, Query, Refusal, Settings};
 use tenure_hub::{
-    Ask, Delivery, Hub, HubSettings, Keys, Mailbox, Request, Response, Submission, UnreadLimits, Watch,
-    fresh_id,
+    Ask, Delivery, Hub, HubRefusal, HubSettings, Keys, Mailbox, Request, Response, Submission, UnreadLimits,
+    Watch, fresh_id,
 };
 
 use tenure_hub::limits::SAME_WATCHES_MAX;
@@ -74,7 +74,7 @@ async fn a_session_follows_the_same_thing_only_so_often() {
             answered(&mut client, begin(1_000 * which + number)).await.unwrap();
         }
         let no = answered(&mut client, begin(1_000 * which + 999)).await.unwrap_err();
-        assert!(matches!(no, Refusal::TooMany { limit: SAME_WATCHES_MAX, .. }), "{no:?}");
+        assert!(matches!(no, HubRefusal::Engine(Refusal::TooMany { limit: SAME_WATCHES_MAX, .. })), "{no:?}");
         answered(&mut client, Request::Unwatch { watch: 1_000 * which }).await.unwrap();
         answered(&mut client, begin(1_000 * which + 999)).await.unwrap();
     }
@@ -84,7 +84,7 @@ async fn a_session_follows_the_same_thing_only_so_often() {
 }
 
 /// The reply to a request; that watches are live is passed over.
-async fn answered(client: &mut TestClient, request: Request) -> Result<(), Refusal> {
+async fn answered(client: &mut TestClient, request: Request) -> Result<(), HubRefusal> {
     client.ask(1, request).await;
     loop {
         if let Delivery::Reply { reply, .. } = client.next().await {
@@ -128,7 +128,7 @@ async fn questions_are_refused_while_too_much_is_unread() {
     for number in 0..100 {
         match reader.next().await {
             Delivery::Reply { token, reply: Ok(Response::Answer(_)) } => assert_eq!(token, number),
-            Delivery::Reply { token, reply: Err(Refusal::TooMany { .. }) } => {
+            Delivery::Reply { token, reply: Err(HubRefusal::Engine(Refusal::TooMany { .. })) } => {
                 assert_eq!(token, number);
                 refused += 1;
             }
@@ -155,7 +155,7 @@ async fn the_largest_holder_is_ended_when_all_together_hold_too_much() {
     until("an answer arrives", || mailbox(&small).unread_bytes() > MB).await;
     large.session.send(vec![list(1), list(2)]).await.expect("the hub is there");
     let ended = large.next().await;
-    assert!(matches!(ended, Delivery::Ended(Refusal::TooMany { .. })), "{ended:?}");
+    assert!(matches!(ended, Delivery::Ended(HubRefusal::Engine(Refusal::TooMany { .. }))), "{ended:?}");
     assert!(mailbox(&large).is_closed());
     let answered = small.next().await;
     assert!(matches!(answered, Delivery::Reply { reply: Ok(Response::Answer(_)), .. }), "{answered:?}");

@@ -158,6 +158,7 @@ pub(crate) fn engine_settings() -> Settings {
         restart_grace: Duration::from_secs(20),
         accept_timeout: Duration::from_secs(10),
         quarantine_for: Duration::from_secs(30),
+        reserve_after: Duration::from_secs(5),
         backlog: Thresholds { depth: Some(10), age: Some(Duration::from_secs(15)) },
         ..Settings::default()
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Accepted, After, AfterTask, Command, Condition, EventFilter, Move, Name, NewTask, OnBroken, OnLost,
-    Refusal, Reply, TaskId, Thresholds, Timestamp,
+    Accepted, After, AfterTask, Command, Condition, Demand, EventFilter, Move, Name, NewTask, OnBroken,
+    OnLost, Quantity, Refusal, Reply, Resource, TaskId, Thresholds, Timestamp,
 };
-use tenure_hub::{Ask, Delivery, Request, Response, Submission, Watch};
+use tenure_hub::{Ask, Delivery, HubRefusal, Request, Response, Submission, Watch};
 
 use crate::promises::PromiseChecker;
 use crate::random::Random;
@@ -113,6 +113,9 @@ impl Client {
         if random.percent(20) {
             task.needs = vec![(*random.pick(&CAPABILITIES)).into()];
         }
+        if random.percent(40) {
+            task.demand = demand(random);
+        }
         if random.percent(15) && !self.known.is_empty() {
             task.parent = Some(*random.pick(&self.known));
         }
@@ -154,7 +157,7 @@ impl Client {
         }
     }
 
-    fn answered(&mut self, token: u64, reply: Result<Response, Refusal>, promises: &mut PromiseChecker) {
+    fn answered(&mut self, token: u64, reply: Result<Response, HubRefusal>, promises: &mut PromiseChecker) {
         let Some(submission) = self.unanswered.remove(&token) else { return };
         let Ok(Response::Command(Reply::Submitted(each))) = reply else { return };
         match &each[0] {
@@ -204,4 +207,17 @@ fn steering(task: TaskId, random: &mut Random) -> Command {
         }
         _ => Command::ResumeQueue { queue: (*random.pick(&QUEUES)).into() },
     }
+}
+
+/// What a task may occupy. A worker of the calm phase has room for each.
+fn demand(random: &mut Random) -> Demand {
+    let (slots, resources): (u32, &[(&str, u64)]) = *random.pick(&[
+        (0, &[][..]),
+        (2, &[]),
+        (1, &[("gpus", 500)]),
+        (1, &[("gpus", 1_000), ("licence", 500)]),
+        (0, &[("licence", 1_000)]),
+    ]);
+    let resource = |(name, quantity): &(&str, u64)| Resource::new(*name, Quantity(*quantity));
+    Demand { slots, resources: resources.iter().map(resource).collect() }
 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_hub::core::Core;
 use tenure_hub::words::{
-    Answer, Event, Held, ListQuery, Name, Peer, PresenceName, Query, SessionId, StateName, TaskId, TaskInfo,
+    Answer, Demand, Event, Held, ListQuery, Name, Peer, PresenceName, Query, Resource, SessionId, StateName,
+    TaskId, TaskInfo, Why, WorkerInfo,
 };
 
 use crate::order::OrderChecker;
@@ -217,7 +218,6 @@ impl PromiseChecker {
                 worker.presence == PresenceName::Live
                     && !worker.draining
                     && worker.quarantined_until.is_none()
-                    && worker.held.len() + worker.stopping.len() < worker.slots as usize
             })
             .collect();
         if free.is_empty() {
@@ -235,8 +235,11 @@ impl PromiseChecker {
             let able = free.iter().any(|worker| {
                 worker.queues.contains(&task.terms.queue)
                     && task.terms.needs.iter().all(|need| worker.capabilities.contains(need))
+                    && has_room(worker, &task.terms.demand)
             });
-            !paused && !blocked && able
+            let why = || engine.ask(&observer(), &Query::Explain { task: task.id });
+            let is_reserved = || matches!(why(), Ok(Answer::Why(Why::Reserved { .. })));
+            !paused && !blocked && able && !is_reserved()
         };
         let forgotten = tasks.iter().find(could_run).map(|task| task.id);
         self.check(forgotten.is_none(), || {
@@ -270,4 +273,21 @@ pub(crate) fn live_workers(core: &Core) -> usize {
 
 fn observer() -> Peer {
     Peer { session: SessionId(u64::MAX), namespace: "default".into(), identity: "observer".into() }
+}
+
+/// Whether a worker certainly has room for a task. Parts of gpus may be on different ones, so only an idle gpu counts.
+fn has_room(worker: &WorkerInfo, demand: &Demand) -> bool {
+    let has_slots = match demand.slots {
+        0 => worker.light_used < worker.light_slots,
+        slots => worker.slots_used + slots <= worker.slots,
+    };
+    let has = |wanted: &Resource| {
+        worker.resources.iter().any(|resource| {
+            let is_shared = &*resource.name == "gpus" && resource.used.0 > 0;
+            resource.name == wanted.name
+                && !is_shared
+                && resource.used.0 + wanted.quantity.0 <= resource.total.0
+        })
+    };
+    has_slots && demand.resources.iter().all(has)
 }

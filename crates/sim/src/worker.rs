@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    AttemptFailure, Blob, Command, Held, Name, Notice, OnClose, Refusal, Reply, TaskId, Timestamp, Wanted,
-    WorkerSpec,
+    AttemptFailure, Blob, Command, Demand, Held, Name, Notice, OnClose, Quantity, Refusal, Reply, Resource,
+    TaskId, Timestamp, Wanted, WorkerSpec,
 };
-use tenure_hub::{Ask, Delivery, Done, Request, Response};
+use tenure_hub::{Ask, Delivery, Done, HubRefusal, Request, Response};
 
 use crate::client::CAPABILITIES;
 use crate::promises::PromiseChecker;
@@ -20,6 +20,9 @@ pub(crate) struct Worker {
     pub(crate) name: Name,
     instance: u64,
     slots: u64,
+    light_slots: u32,
+    gpus: u64,
+    licences: u64,
     queues: Vec<Name>,
     capabilities: Vec<Name>,
     on_close: OnClose,
@@ -34,9 +37,11 @@ pub(crate) struct Worker {
     task_millis_max: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Running {
     attempt: u32,
+    demand: Demand,
+    gpus: Vec<u16>,
     done_at: Timestamp,
     wanted: Option<Wanted>,
 }
@@ -50,6 +55,9 @@ impl Worker {
             name: format!("worker-{number}").into(),
             instance: random.next(),
             slots,
+            light_slots: random.between(0, 4) as u32,
+            gpus: random.between(0, 3),
+            licences: random.between(0, 3),
             queues,
             capabilities,
             on_close: if random.percent(30) { OnClose::TasksDie } else { OnClose::MayStillRun },
@@ -66,6 +74,9 @@ impl Worker {
     pub(crate) fn becomes_able(&mut self) {
         self.queues = ["red", "green", "blue"].map(Name::from).to_vec();
         self.capabilities = CAPABILITIES.map(Name::from).to_vec();
+        self.slots = self.slots.max(2);
+        self.light_slots = 4;
+        (self.gpus, self.licences) = (self.gpus.max(1), self.licences.max(1));
         self.task_millis_max = 200;
     }
 
@@ -95,6 +106,9 @@ impl Worker {
         spec.lost_after = Duration::from_secs(3);
         spec.lease = Duration::from_secs(8);
         spec.on_close = self.on_close;
+        spec.light_slots = self.light_slots;
+        let resources = [("gpus", self.gpus), ("licence", self.licences)];
+        spec.resources = resources.map(|(name, count)| Resource::new(name, Quantity::whole(count))).to_vec();
         let unreported =
             self.running.iter().map(|(task, running)| Held { task: *task, attempt: running.attempt });
         spec.held = unreported.chain(self.reports.values().copied()).collect();
@@ -163,12 +177,14 @@ impl Worker {
                 promises.handed_out(held, &self.name, assignment.checkpoint.bytes());
                 let running = Running {
                     attempt: held.attempt,
+                    demand: assignment.terms.demand.clone(),
+                    gpus: assignment.devices.gpus,
                     done_at: now + Duration::from_millis(random.between(1, self.task_millis_max)),
                     wanted: None,
                 };
                 self.running.insert(held.task, running);
-                promises.check(self.running.len() <= self.slots as usize, || {
-                    format!("{} holds {} tasks and has {} slots", self.name, self.running.len(), self.slots)
+                promises.check(!self.is_overcommitted(), || {
+                    format!("{} is over-committed: {:?}", self.name, self)
                 });
                 if random.percent(90) {
                     promises.begins(held, &self.name);
@@ -204,7 +220,7 @@ impl Worker {
     fn answered(
         &mut self,
         token: u64,
-        reply: Result<Response, Refusal>,
+        reply: Result<Response, HubRefusal>,
         promises: &mut PromiseChecker,
     ) -> Vec<Ask> {
         if let Some((registering, held)) = self.registering.clone()
@@ -225,7 +241,7 @@ impl Worker {
         {
             promises.checkpoint_taken(task, size);
         }
-        if let Err(Refusal::NotAWorker) = reply {
+        if let Err(HubRefusal::Engine(Refusal::NotAWorker)) = reply {
             // The broker has dropped the worker: it registers again.
             return self.connected();
         }
@@ -234,7 +250,7 @@ impl Worker {
 
     fn registered(
         &mut self,
-        reply: Result<Response, Refusal>,
+        reply: Result<Response, HubRefusal>,
         presented: &[Held],
         promises: &mut PromiseChecker,
     ) -> Vec<Ask> {
@@ -257,6 +273,25 @@ impl Worker {
             });
         }
         asks
+    }
+
+    /// Whether its tasks occupy more than it has.
+    fn is_overcommitted(&self) -> bool {
+        let running = || self.running.values();
+        let slots: u64 = running().map(|running| u64::from(running.demand.slots)).sum();
+        let light = running().filter(|running| running.demand.slots == 0).count();
+        let used = |name: &str| running().map(|running| running.demand.of(name).0).sum::<u64>();
+        let of_gpu = |gpu: u16| {
+            let users = running().filter(|running| running.gpus.contains(&gpu));
+            users.map(|running| running.demand.of("gpus").0.min(1_000)).sum::<u64>()
+        };
+        let unknown = running().flat_map(|running| &running.gpus).any(|gpu| u64::from(*gpu) >= self.gpus);
+        slots > self.slots
+            || light > self.light_slots as usize
+            || used("gpus") > self.gpus * 1_000
+            || used("licence") > self.licences * 1_000
+            || (0..self.gpus as u16).any(|gpu| of_gpu(gpu) > 1_000)
+            || unknown
     }
 
     fn drop_attempt(&mut self, held: Held, promises: &mut PromiseChecker) {

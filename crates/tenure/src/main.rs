@@ -12,6 +12,7 @@ mod exit;
 mod key;
 mod output;
 mod own;
+mod resource_args;
 mod serve;
 mod signals;
 mod units;

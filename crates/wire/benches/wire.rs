@@ -150,6 +150,8 @@ fn assignment(number: u64) -> Assignment {
         failures: 0,
         checkpoint_bytes: 0,
         after: Vec::new(),
+        cpus: Vec::new(),
+        gpus: Vec::new(),
     }
 }
 

@@ -34,6 +34,10 @@ message! {
         cancel_timeout_ms: Option<u64>,
         /// What happens if a dependency ends otherwise than it should.
         on_broken: OnBroken = OnBroken::Cancel,
+        /// How many slots it occupies. 0: a light slot instead.
+        slots: u32 = 1,
+        /// The quantities it needs.
+        resources: Vec<Resource>,
         /// The submitter, who can watch the task. The broker sets it and ignores a client's value.
         submitter: Option<Name>,
     }
@@ -54,8 +58,20 @@ impl Terms {
             run_limit_ms: None,
             cancel_timeout_ms: None,
             on_broken: OnBroken::Cancel,
+            slots: 1,
+            resources: Vec::new(),
             submitter: None,
         }
+    }
+}
+
+row! {
+    /// A quantity of a resource.
+    #[derive(Eq)]
+    pub struct Resource {
+        name: Name,
+        /// In thousandths. Memory is counted in bytes.
+        quantity: u64,
     }
 }
 
@@ -124,6 +140,9 @@ row! {
         checkpoint_bytes: u64,
         /// The tasks it waited for; the worker can fetch their results.
         after: Vec<DependencyInfo>,
+        /// The numbers of the cpus and gpus that belong to the attempt.
+        cpus: Vec<u16>,
+        gpus: Vec<u16>,
     }
 }
 
@@ -199,6 +218,9 @@ message! {
         started_at: Option<Timestamp>,
         intent: Option<Intent>,
         progress: Option<Progress>,
+        /// The numbers of the cpus and gpus that belong to the attempt.
+        cpus: Vec<u16>,
+        gpus: Vec<u16>,
     }
 }
 

@@ -24,6 +24,9 @@ words! {
         Draining = "draining",
         TagLimit = "tag-limit",
         AllFull = "all-full",
+        ResourcesShort = "resources-short",
+        TooLarge = "too-large",
+        Reserved = "reserved",
         NoWorkerAsks = "nobody-asks",
         AwaitingAcceptance = "awaiting-acceptance",
         AwaitingDisk = "awaiting-disk",
@@ -48,6 +51,13 @@ message! {
         slots: Option<u32>,
         limit: Option<u32>,
         in_use: Option<u32>,
+        /// What is short, and quantities of it in thousandths: needed, free on the worker, and in total.
+        resource: Option<Name>,
+        needed: Option<u64>,
+        free: Option<u64>,
+        total: Option<u64>,
+        /// The task for which a worker keeps room.
+        task: Option<TaskId>,
         /// How many tasks it waits for, and some of them.
         open: Option<u32>,
         some: Vec<WaitedFor>,
@@ -80,6 +90,11 @@ impl Why {
             slots: None,
             limit: None,
             in_use: None,
+            resource: None,
+            needed: None,
+            free: None,
+            total: None,
+            task: None,
             open: None,
             some: Vec::new(),
         }

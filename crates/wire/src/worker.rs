@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use crate::Name;
 use crate::id::TaskId;
-use crate::schema::message;
-use crate::task::Held;
+use crate::schema::{message, row};
+use crate::task::{Held, Resource};
 use crate::time::Timestamp;
 use crate::words::{OnClose, Presence};
 
@@ -20,6 +20,10 @@ message! {
         queues: Vec<Name>,
         capabilities: Vec<Name>,
         slots: u32 = 1,
+        /// How many tasks that weigh no slot it takes at once. Absent: the broker's default.
+        light_slots: Option<u32>,
+        /// What it has for tasks that need quantities.
+        resources: Vec<Resource>,
         /// Requests tasks one by one instead of receiving them up to its slots.
         pulls: bool,
         heartbeat_ms: u64 = 5_000,
@@ -46,6 +50,8 @@ impl WorkerSpec {
             queues,
             capabilities: Vec::new(),
             slots,
+            light_slots: None,
+            resources: Vec::new(),
             pulls: false,
             heartbeat_ms: 5_000,
             lost_after_ms: 15_000,
@@ -88,6 +94,16 @@ message! {
     }
 }
 
+row! {
+    /// A resource of a worker, in thousandths.
+    #[derive(Eq)]
+    pub struct ResourceInfo {
+        name: Name,
+        used: u64,
+        total: u64,
+    }
+}
+
 message! {
     /// A worker as shown to people.
     pub struct WorkerInfo {
@@ -98,6 +114,11 @@ message! {
         queues: Vec<Name>,
         capabilities: Vec<Name>,
         slots: u32,
+        /// The sum of what its tasks weigh.
+        slots_used: u32,
+        light_slots: u32,
+        light_used: u32,
+        resources: Vec<ResourceInfo>,
         pulls: bool,
         held: Vec<Held>,
         draining: bool,

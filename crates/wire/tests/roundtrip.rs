@@ -12,7 +12,9 @@ use tenure_wire::notice::{Assign, Events, Gap};
 use tenure_wire::refusal::{Code, Refusal};
 use tenure_wire::reply::{HeldReply, RefusedEntry, Submitted};
 use tenure_wire::request::{Complete, Heartbeat, ListQuery, Move, Start, Submit, Watch};
-use tenure_wire::task::{Accepted, After, Assignment, Completion, DependencyInfo, Held, NewTask, Terms};
+use tenure_wire::task::{
+    Accepted, After, Assignment, Completion, DependencyInfo, Held, NewTask, Resource, Terms,
+};
 use tenure_wire::verdict::Verdict;
 use tenure_wire::why::{Why, WhyCode};
 use tenure_wire::words::{
@@ -62,8 +64,10 @@ fn terms() -> impl Strategy<Value = Terms> {
     let policy = (word(OnLost::KNOWN, |text| OnLost::from(text)), 0_u16..5, any::<u16>(), on_broken);
     let span = || option::of(any::<u64>());
     let spans = (any::<u64>(), any::<u64>(), span(), span(), span());
-    (name(), vec(name(), 0..3), vec(name(), 0..3), policy, spans, option::of(name())).prop_map(
-        |(queue, needs, tags, policy, spans, submitter)| Terms {
+    let resource = (name(), any::<u64>()).prop_map(|(name, quantity)| Resource { name, quantity });
+    let demand = (0_u32..5, vec(resource, 0..3));
+    (name(), vec(name(), 0..3), vec(name(), 0..3), policy, spans, option::of(name()), demand).prop_map(
+        |(queue, needs, tags, policy, spans, submitter, (slots, resources))| Terms {
             queue,
             needs,
             tags,
@@ -76,6 +80,8 @@ fn terms() -> impl Strategy<Value = Terms> {
             run_limit_ms: spans.3,
             cancel_timeout_ms: spans.4,
             on_broken: policy.3,
+            slots,
+            resources,
             submitter,
         },
     )
@@ -124,8 +130,9 @@ fn new_task() -> impl Strategy<Value = NewTask> {
 
 fn assignment() -> impl Strategy<Value = Assignment> {
     let rest = (time(), option::of(name()), option::of(id()), any::<u16>(), any::<u16>(), any::<u64>());
-    (id(), any::<u32>(), body(), any::<u32>(), any::<i32>(), rest, vec(dependency(), 0..3)).prop_map(
-        |(task, attempt, body, terms, priority, rest, after)| {
+    let devices = (vec(any::<u16>(), 0..3), vec(any::<u16>(), 0..3));
+    (id(), any::<u32>(), body(), any::<u32>(), any::<i32>(), rest, vec(dependency(), 0..3), devices).prop_map(
+        |(task, attempt, body, terms, priority, rest, after, (cpus, gpus))| {
             let (submitted_at, name, parent, crashes, failures, checkpoint_bytes) = rest;
             Assignment {
                 task,
@@ -140,6 +147,8 @@ fn assignment() -> impl Strategy<Value = Assignment> {
                 failures,
                 checkpoint_bytes,
                 after,
+                cpus,
+                gpus,
             }
         },
     )

@@ -1,11 +1,12 @@
 //! A submission from the keyword arguments of Python: a dict with one entry for everything that is said.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use tenure_client::{OnLost, Submission, TaskId, Timestamp};
+use tenure_client::{OnLost, Quantity, Submission, TaskId, Timestamp};
 
 use crate::error;
 
@@ -28,6 +29,13 @@ pub(crate) fn read(said: &Bound<'_, PyDict>) -> PyResult<Submission> {
             "priority" => submission.priority(value.extract()?),
             "needs" => submission.needs(value.extract::<Vec<String>>()?),
             "tags" => submission.tags(value.extract::<Vec<String>>()?),
+            "slots" => submission.slots(value.extract()?),
+            "resources" => {
+                for (name, quantity) in quantities(&value)? {
+                    submission = submission.resource(name, quantity);
+                }
+                submission
+            }
             "parent" => submission.parent(task_id(&value.extract::<String>()?)?),
             "hold" => submission.hold(value.extract()?),
             "not_before_ms" => submission.not_before(Timestamp(value.extract()?)),
@@ -57,6 +65,15 @@ pub(crate) fn read(said: &Bound<'_, PyDict>) -> PyResult<Submission> {
 
 pub(crate) fn bytes(value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     Ok(Bytes::copy_from_slice(value.cast::<PyBytes>()?.as_bytes()))
+}
+
+/// A dict of texts: each quantity as a person writes it.
+pub(crate) fn quantities(value: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Quantity)>> {
+    let read = |(name, text): (String, String)| match Quantity::parse(&text) {
+        Ok(quantity) => Ok((name, quantity)),
+        Err(why) => Err(error::bad_setting(&name, &why.to_string())),
+    };
+    value.extract::<BTreeMap<String, String>>()?.into_iter().map(read).collect()
 }
 
 pub(crate) fn task_id(text: &str) -> PyResult<TaskId> {

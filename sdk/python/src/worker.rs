@@ -18,6 +18,7 @@ use crate::error;
 use crate::operation::{run, within};
 use crate::owned::{Once, Owned};
 use crate::port::Via;
+use crate::submission::quantities;
 use crate::value::Value;
 
 /// A worker that runs.
@@ -61,6 +62,13 @@ pub(crate) fn start_worker(
             "queues" => builder.queues(value.extract::<Vec<String>>()?),
             "capabilities" => builder.capabilities(value.extract::<Vec<String>>()?),
             "slots" => builder.slots(value.extract()?),
+            "light_slots" => builder.light_slots(value.extract()?),
+            "resources" => {
+                for (name, quantity) in quantities(&value)? {
+                    builder = builder.resource(name, quantity);
+                }
+                builder
+            }
             "heartbeat_ms" => builder.heartbeat(span(&value)?),
             "lost_after_ms" => builder.lost_after(span(&value)?),
             "lease_ms" => builder.lease(span(&value)?),
@@ -284,6 +292,16 @@ impl Task {
     #[getter]
     fn submitted_at(&self) -> PyResult<u64> {
         Ok(self.get()?.submitted_at().0)
+    }
+
+    #[getter]
+    fn cpus(&self) -> PyResult<Vec<u16>> {
+        Ok(self.get()?.cpus().to_vec())
+    }
+
+    #[getter]
+    fn gpus(&self) -> PyResult<Vec<u16>> {
+        Ok(self.get()?.gpus().to_vec())
     }
 
     #[getter]

@@ -238,3 +238,21 @@ def _events(client: SyncClient, task: str) -> list[object]:
         while (event := watch.next(0.2)) is not None:
             events.append(event)
         return events
+
+
+def test_a_task_weighs_slots_and_needs_resources(shared_broker: Broker, client: SyncClient) -> None:
+    queue = str(uuid.uuid4())
+
+    def devices(context: tenure.Context) -> str:
+        return f"{context.cpus} {context.gpus} {context.terms.slots}"
+
+    with shared_broker.worker([queue], devices, resources={"gpus": 1, "cpus": 2, "mem": "4GB"}):
+        task = client.submit(queue, b"", resources={"gpus": 0.5, "cpus": 2, "mem": "1GB"})
+        assert task.result(timeout=LONG) == b"[0, 1] [0] 1"
+        light = client.submit(queue, b"", slots=0)
+        assert light.result(timeout=LONG) == b"[] [] 0"
+        info = next(worker for worker in client.workers() if queue in worker.queues)
+        assert (info.slots_used, info.light_slots, len(info.resources)) == (0, 1_000, 3)
+    for wrong in ({"gpus": 1.5}, {"gpus": None}, {"mem": "lots"}, {"gpus": 0.0001}):
+        with pytest.raises(tenure.TenureError):
+            client.submit(queue, b"", resources=wrong)  # type: ignore[arg-type]

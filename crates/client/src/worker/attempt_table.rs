@@ -17,6 +17,7 @@ use tenure_wire::words::{StopWhy, Wanted};
 use tenure_wire::{Code, Refusal};
 
 use super::context::Context;
+use super::occupancy::Occupancy;
 use super::outcome::{Failure, Outcome};
 use super::report::AttemptReport;
 use super::signal::Interrupt;
@@ -27,14 +28,12 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct AttemptTable {
-    slots: usize,
+    occupancy: Occupancy,
     held: HashMap<Held, Stage>,
     /// In order of arrival. Entries that are gone are skipped.
     waiting: VecDeque<Held>,
     /// Handlers that still run although their attempt is over.
     over: HashMap<Held, Instant>,
-    /// Running handlers, including those above.
-    busy: usize,
     leaving: bool,
     /// Attempts whose checkpoint the link must fetch.
     pub(crate) fetches: Vec<Held>,
@@ -79,13 +78,12 @@ pub(crate) enum Answered {
 }
 
 impl AttemptTable {
-    pub(crate) fn new(slots: usize) -> AttemptTable {
+    pub(crate) fn new(occupancy: Occupancy) -> AttemptTable {
         AttemptTable {
-            slots,
+            occupancy,
             held: HashMap::new(),
             waiting: VecDeque::new(),
             over: HashMap::new(),
-            busy: 0,
             leaving: false,
             fetches: Vec::new(),
             starts: Vec::new(),
@@ -134,10 +132,10 @@ impl AttemptTable {
         } else if context.lacks_checkpoint() {
             self.fetches.push(held);
             self.held.insert(held, Stage::Fetching(context));
-        } else if self.busy < self.slots {
+        } else if self.occupancy.fits(&context) {
             self.start(context);
         } else {
-            // The broker's count of free slots does not include handlers that still run although their attempt is
+            // The broker's count of what is free does not include handlers that still run although their attempt is
             // over.
             self.waiting.push_back(held);
             self.held.insert(held, Stage::Waiting(context));
@@ -175,7 +173,7 @@ impl AttemptTable {
                 self.over.insert(held, now);
             }
             Some(Stage::Starting(_)) => {
-                self.busy -= 1;
+                self.occupancy.vacate(held);
                 self.fill();
             }
             // The broker's answer will say that the report came too late.
@@ -194,7 +192,7 @@ impl AttemptTable {
                 self.report(held, AttemptReport::Confirm { wanted, result: Bytes::new() });
             }
             Some(Stage::Starting(_)) => {
-                self.busy -= 1;
+                self.occupancy.vacate(held);
                 self.report(held, AttemptReport::Confirm { wanted, result: Bytes::new() });
                 self.fill();
             }
@@ -204,7 +202,7 @@ impl AttemptTable {
 
     /// A handler has returned. Returns whether its outcome counts.
     pub(crate) fn finished(&mut self, held: Held, outcome: Option<Outcome>, result_bytes_max: usize) -> bool {
-        self.busy -= 1;
+        self.occupancy.vacate(held);
         let counts = self.over.remove(&held).is_none();
         if counts {
             let interrupt = match self.held.get(&held) {
@@ -377,12 +375,12 @@ impl AttemptTable {
 
     /// How many handlers run.
     pub(crate) fn busy(&self) -> usize {
-        self.busy
+        self.occupancy.busy()
     }
 
     fn start(&mut self, context: Context) {
         let held = context.held();
-        self.busy += 1;
+        self.occupancy.occupy(&context);
         self.starts.push(held);
         if context.is_careful() {
             self.held.insert(held, Stage::Starting(context));
@@ -402,15 +400,16 @@ impl AttemptTable {
         }
     }
 
-    /// Starts the attempts that have waited longest, as far as slots are free.
+    /// Starts the attempts that have waited longest, as far as there is room.
     fn fill(&mut self) {
-        while self.busy < self.slots
-            && let Some(held) = self.waiting.pop_front()
-        {
+        for held in std::mem::take(&mut self.waiting) {
             // The attempt may have been stopped or cancelled meanwhile.
-            if let Some(Stage::Waiting(context)) = self.held.get(&held) {
+            let Some(Stage::Waiting(context)) = self.held.get(&held) else { continue };
+            if self.occupancy.fits(context) {
                 let context = context.clone();
                 self.start(context);
+            } else {
+                self.waiting.push_back(held);
             }
         }
     }

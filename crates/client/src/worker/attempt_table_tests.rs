@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use tenure_wire::task::{Assignment, Terms};
+use tenure_wire::task::{Assignment, Resource, Terms};
 use tenure_wire::words::OnLost;
+use tenure_wire::worker::WorkerSpec;
 use tenure_wire::{TaskId, Timestamp};
 
 use super::super::outbox::WorkerOutbox;
@@ -13,9 +14,14 @@ const RESULT_BYTES_MAX: usize = 1 << 20;
 
 fn context(task: u8, on_lost: OnLost) -> Context {
     let terms = Terms { on_lost, ..Terms::new("images") };
-    let assignment = Assignment {
-        task: TaskId([task; 16]),
-        attempt: 1,
+    let assignment = assignment(Held { task: TaskId([task; 16]), attempt: 1 });
+    Context::new(assignment, Arc::new(terms), Arc::new(WorkerOutbox::default()))
+}
+
+fn assignment(held: Held) -> Assignment {
+    Assignment {
+        task: held.task,
+        attempt: held.attempt,
         body: Bytes::new(),
         terms: 0,
         priority: 0,
@@ -26,8 +32,13 @@ fn context(task: u8, on_lost: OnLost) -> Context {
         failures: 0,
         checkpoint_bytes: 0,
         after: Vec::new(),
-    };
-    Context::new(assignment, Arc::new(terms), Arc::new(WorkerOutbox::default()))
+        cpus: Vec::new(),
+        gpus: Vec::new(),
+    }
+}
+
+fn room(slots: u32) -> Occupancy {
+    Occupancy::new(&WorkerSpec::new("w", Vec::new(), slots))
 }
 
 /// Takes a task and returns it with its handler begun, if it was.
@@ -51,7 +62,7 @@ fn refusal(code: Code) -> Refusal {
 
 #[test]
 fn a_task_is_started_run_reported_and_forgotten() {
-    let (mut attempts, now) = (AttemptTable::new(1), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(room(1)), Instant::now());
     let (held, _) = assign(&mut attempts, 1);
     assert_eq!((std::mem::take(&mut attempts.starts), begun(&mut attempts)), (vec![held], vec![held]));
     assert!(complete(&mut attempts, held));
@@ -64,7 +75,7 @@ fn a_task_is_started_run_reported_and_forgotten() {
 
 #[test]
 fn a_careful_task_begins_only_when_the_broker_knows() {
-    let (mut attempts, now) = (AttemptTable::new(2), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(room(2)), Instant::now());
     let (one, two) = (context(1, OnLost::Pause), context(2, OnLost::Pause));
     attempts.assigned(one.clone());
     attempts.assigned(two.clone());
@@ -77,7 +88,7 @@ fn a_careful_task_begins_only_when_the_broker_knows() {
 
 #[test]
 fn a_careful_task_whose_start_got_lost_begins_when_the_registration_confirms_it() {
-    let (mut attempts, now) = (AttemptTable::new(1), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(room(1)), Instant::now());
     let careful = context(1, OnLost::Pause);
     attempts.assigned(careful.clone());
     attempts.disconnected();
@@ -90,7 +101,7 @@ fn a_careful_task_whose_start_got_lost_begins_when_the_registration_confirms_it(
 
 #[test]
 fn no_more_handlers_run_than_there_are_slots_even_if_some_do_not_stop() {
-    let (mut attempts, now) = (AttemptTable::new(1), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(room(1)), Instant::now());
     let (one, running) = assign(&mut attempts, 1);
     begun(&mut attempts);
     attempts.stop(now, one, StopWhy::Stale);
@@ -106,7 +117,7 @@ fn no_more_handlers_run_than_there_are_slots_even_if_some_do_not_stop() {
 
 #[test]
 fn what_has_not_begun_is_cancelled_at_once_and_what_runs_is_asked() {
-    let mut attempts = AttemptTable::new(1);
+    let mut attempts = AttemptTable::new(room(1));
     let (one, running) = assign(&mut attempts, 1);
     let (two, _) = assign(&mut attempts, 2);
     let cancel = Interrupt::Cancel { reason: Some("wrong scan".into()) };
@@ -123,7 +134,7 @@ fn what_has_not_begun_is_cancelled_at_once_and_what_runs_is_asked() {
 
 #[test]
 fn a_report_that_was_not_answered_is_sent_again_after_the_reconnect() {
-    let (mut attempts, now) = (AttemptTable::new(3), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(room(3)), Instant::now());
     let (one, _) = assign(&mut attempts, 1);
     let (two, _) = assign(&mut attempts, 2);
     let (three, running) = assign(&mut attempts, 3);
@@ -150,7 +161,7 @@ fn a_report_that_was_not_answered_is_sent_again_after_the_reconnect() {
 
 #[test]
 fn an_attempt_that_is_over_after_the_reconnect_is_stopped_and_not_reported() {
-    let (mut attempts, now) = (AttemptTable::new(1), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(room(1)), Instant::now());
     let (one, running) = assign(&mut attempts, 1);
     attempts.disconnected();
     attempts.registered(now, &[one], &[0]);
@@ -161,7 +172,7 @@ fn an_attempt_that_is_over_after_the_reconnect_is_stopped_and_not_reported() {
 
 #[test]
 fn what_waited_for_a_hand_is_forgotten_when_the_connection_is_lost() {
-    let mut attempts = AttemptTable::new(1);
+    let mut attempts = AttemptTable::new(room(1));
     let (one, _) = assign(&mut attempts, 1);
     assign(&mut attempts, 2);
     attempts.disconnected();
@@ -173,7 +184,7 @@ fn what_waited_for_a_hand_is_forgotten_when_the_connection_is_lost() {
 
 #[test]
 fn a_stale_answer_ends_a_report() {
-    let (mut attempts, now) = (AttemptTable::new(1), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(room(1)), Instant::now());
     let (one, _) = assign(&mut attempts, 1);
     complete(&mut attempts, one);
     assert_eq!(attempts.answered(now, one, Some(&refusal(Code::StaleAttempt))), Answered::Stale);
@@ -182,7 +193,7 @@ fn a_stale_answer_ends_a_report() {
 
 #[test]
 fn a_broker_without_room_is_told_again_a_little_later() {
-    let (mut attempts, now) = (AttemptTable::new(1), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(room(1)), Instant::now());
     let (one, _) = assign(&mut attempts, 1);
     complete(&mut attempts, one);
     attempts.unsent.clear();
@@ -198,7 +209,7 @@ fn a_broker_without_room_is_told_again_a_little_later() {
 
 #[test]
 fn a_report_that_the_broker_does_not_take_becomes_a_failure_and_then_nothing() {
-    let (mut attempts, now) = (AttemptTable::new(1), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(room(1)), Instant::now());
     let (one, _) = assign(&mut attempts, 1);
     complete(&mut attempts, one);
     assert_eq!(attempts.answered(now, one, Some(&refusal(Code::BadValue))), Answered::Again);
@@ -211,7 +222,7 @@ fn a_report_that_the_broker_does_not_take_becomes_a_failure_and_then_nothing() {
 
 #[test]
 fn a_leaving_worker_gives_back_what_has_not_begun_and_asks_the_rest_to_hurry() {
-    let mut attempts = AttemptTable::new(1);
+    let mut attempts = AttemptTable::new(room(1));
     let (one, running) = assign(&mut attempts, 1);
     let (two, _) = assign(&mut attempts, 2);
     attempts.leave();
@@ -228,7 +239,7 @@ fn a_leaving_worker_gives_back_what_has_not_begun_and_asks_the_rest_to_hurry() {
 
 #[test]
 fn what_does_not_end_in_time_is_reported_as_crashed_and_its_handler_is_over() {
-    let (mut attempts, now) = (AttemptTable::new(2), Instant::now());
+    let (mut attempts, now) = (AttemptTable::new(room(2)), Instant::now());
     let (one, running) = assign(&mut attempts, 1);
     let (two, _) = assign(&mut attempts, 2);
     complete(&mut attempts, two);
@@ -243,4 +254,49 @@ fn what_does_not_end_in_time_is_reported_as_crashed_and_its_handler_is_over() {
             Failure::new(1, "the worker stopped before the handler ended").crashed()
         )))
     );
+}
+
+fn needing(task: u8, slots: u32, resources: &[(&str, u64)], gpus: &[u16]) -> Context {
+    let row = |(name, quantity): &(&str, u64)| Resource { name: (*name).into(), quantity: *quantity };
+    let terms = Terms { slots, resources: resources.iter().map(row).collect(), ..Terms::new("images") };
+    let plain = context(task, OnLost::Requeue);
+    let assignment = Assignment { gpus: gpus.to_vec(), ..assignment(plain.held()) };
+    Context::new(assignment, Arc::new(terms), Arc::new(WorkerOutbox::default()))
+}
+
+#[test]
+fn a_task_waits_until_its_whole_weight_is_free_and_one_without_weight_does_not() {
+    let (mut attempts, now) = (AttemptTable::new(room(2)), Instant::now());
+    let (first, _) = assign(&mut attempts, 1);
+    begun(&mut attempts);
+    // The broker has ended it, but its handler runs on.
+    attempts.stop(now, first, StopWhy::Stale);
+    let (large, light) = (needing(2, 2, &[], &[]), needing(3, 0, &[], &[]));
+    attempts.assigned(large.clone());
+    attempts.assigned(light.clone());
+    assert_eq!(begun(&mut attempts), [light.held()]);
+    complete(&mut attempts, first);
+    assert_eq!(begun(&mut attempts), [large.held()]);
+}
+
+#[test]
+fn a_gpu_is_free_when_the_handler_that_used_it_has_returned() {
+    let mut spec = WorkerSpec::new("w", Vec::new(), 8);
+    spec.resources = vec![Resource { name: "gpus".into(), quantity: 2_000 }];
+    let (mut attempts, now) = (AttemptTable::new(Occupancy::new(&spec)), Instant::now());
+    let whole = |task, gpu| needing(task, 1, &[("gpus", 1_000)], &[gpu]);
+    let first = whole(1, 0);
+    attempts.assigned(first.clone());
+    assert_eq!(begun(&mut attempts), [first.held()]);
+    attempts.stop(now, first.held(), StopWhy::Stale);
+    let (same, other) = (whole(2, 0), whole(3, 1));
+    attempts.assigned(same.clone());
+    attempts.assigned(other.clone());
+    assert_eq!(begun(&mut attempts), [other.held()]);
+    complete(&mut attempts, first.held());
+    assert_eq!(begun(&mut attempts), [same.held()]);
+    let halves = [4, 5].map(|task| needing(task, 1, &[("gpus", 500)], &[0]));
+    complete(&mut attempts, same.held());
+    halves.iter().for_each(|half| attempts.assigned(half.clone()));
+    assert_eq!(begun(&mut attempts), halves.map(|half| half.held()), "parts share one");
 }

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_wire::task::Resource;
 use tenure_wire::time::millis;
 use tenure_wire::words::{OnClose, Role};
 use tenure_wire::worker::WorkerSpec;
@@ -23,6 +24,7 @@ use crate::builder::CONNECT_TIMEOUT;
 use crate::dialer::random;
 use crate::error::Error;
 use crate::peer::{PeerOptions, peer_setters};
+use crate::quantity::Quantity;
 
 /// Default time for handlers to wind down.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -133,6 +135,20 @@ impl WorkerBuilder {
     #[must_use]
     pub fn slots(mut self, slots: u32) -> WorkerBuilder {
         self.spec.slots = slots;
+        self
+    }
+
+    /// Sets how many tasks that weigh no slot the worker takes at once (1,000).
+    #[must_use]
+    pub fn light_slots(mut self, light_slots: u32) -> WorkerBuilder {
+        self.spec.light_slots = Some(light_slots);
+        self
+    }
+
+    /// Adds a resource that the worker has for tasks that need quantities of it.
+    #[must_use]
+    pub fn resource(mut self, name: impl Into<Name>, quantity: Quantity) -> WorkerBuilder {
+        self.spec.resources.push(Resource { name: name.into(), quantity: quantity.0 });
         self
     }
 

@@ -107,6 +107,17 @@ impl Context {
         self.inner.assignment.failures
     }
 
+    /// The numbers of the cpus that belong to this attempt, if the task needs cpus.
+    pub fn cpus(&self) -> &[u16] {
+        &self.inner.assignment.cpus
+    }
+
+    /// The numbers of the gpus that belong to this attempt, if the task needs gpus. A part of one shares its number
+    /// with other attempts.
+    pub fn gpus(&self) -> &[u16] {
+        &self.inner.assignment.gpus
+    }
+
     /// Returns everything that the submission specified.
     pub fn terms(&self) -> &Terms {
         &self.inner.terms

@@ -22,6 +22,7 @@ use self::terminate::{Terminate, terminated};
 use super::attempt_table::AttemptTable;
 use super::handle::Tally;
 use super::lease_guard::{ClockTime, LeaseClock, LeaseGuard};
+use super::occupancy::Occupancy;
 use super::outbox::{Finished, Leaving, WorkerOutbox};
 use super::pending_checkpoint::PendingCheckpoint;
 use super::process_stats::ProcessStats;
@@ -126,7 +127,7 @@ impl Link {
         tally: Arc<Tally>,
     ) -> Link {
         let now = Instant::now();
-        let mut attempts = AttemptTable::new(settings.spec.slots as usize);
+        let mut attempts = AttemptTable::new(Occupancy::new(&settings.spec));
         for Unreported { held, report } in std::mem::take(&mut settings.unreported) {
             attempts.resume(held, report);
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tenure_hub::limits::MANY_MAX;
 use tenure_hub::words::{Refusal, Reply};
-use tenure_hub::{Ask, Delivery, Request, Response, Session, Submission};
+use tenure_hub::{Ask, Delivery, HubRefusal, Request, Response, Session, Submission};
 use tonic::{Status, Streaming};
 
 use super::{GrpcCall, GrpcSession};
@@ -18,9 +18,9 @@ const UNANSWERED_MAX: usize = 64;
 type Refused = Vec<(usize, Refusal)>;
 
 /// The tasks of a request, and those that are invalid.
-fn understand(request: pb::SubmitRequest) -> Result<(Vec<Submission>, Refused), Refusal> {
+fn understand(request: pb::SubmitRequest) -> Result<(Vec<Submission>, Refused), HubRefusal> {
     if request.tasks.len() > MANY_MAX {
-        return Err(Refusal::TooMany { what: "tasks", limit: MANY_MAX });
+        return Err(Refusal::TooMany { what: "tasks", limit: MANY_MAX }.into());
     }
     let templates: Vec<SubmitTemplate> = request.terms.into_iter().map(SubmitTemplate::new).collect();
     let mut submissions = Vec::with_capacity(request.tasks.len());

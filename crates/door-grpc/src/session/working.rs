@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
 use tenure_hub::words::{Blob, Command, Name, Notice, Refusal, Reply};
-use tenure_hub::{Ask, Delivery, Grant, Request, Response, Session};
+use tenure_hub::{Ask, Delivery, Grant, HubRefusal, Request, Response, Session};
 use tonic::{Status, Streaming};
 
 use super::GrpcSession;
@@ -102,10 +102,10 @@ impl Working {
         }
     }
 
-    fn understand(&mut self, message: pb::WorkerMessage) -> Result<Request, Refusal> {
+    fn understand(&mut self, message: pb::WorkerMessage) -> Result<Request, HubRefusal> {
         use worker_message::Message;
         if message.number == OWN_NUMBER {
-            return Err(Refusal::BadValue { what: "number", why: "is reserved for the broker" });
+            return Err(Refusal::BadValue { what: "number", why: "is reserved for the broker" }.into());
         }
         let empty = Refusal::BadValue {
             what: "message",
@@ -194,7 +194,7 @@ impl Working {
     async fn send_delivery(
         &mut self,
         delivery: Delivery,
-        body: Option<Result<Bytes, Refusal>>,
+        body: Option<Result<Bytes, HubRefusal>>,
     ) -> Result<(), Status> {
         match delivery {
             Delivery::Reply { token, reply } => self.reply(token, reply),
@@ -230,7 +230,7 @@ impl Working {
         Ok(())
     }
 
-    fn reply(&mut self, number: u64, reply: Result<Response, Refusal>) {
+    fn reply(&mut self, number: u64, reply: Result<Response, HubRefusal>) {
         use broker_message::Message;
         self.unanswered = self.unanswered.saturating_sub(1);
         if number == OWN_NUMBER {
@@ -254,7 +254,7 @@ impl Working {
         }
     }
 
-    fn refuse(&mut self, number: u64, no: &Refusal) {
+    fn refuse(&mut self, number: u64, no: &HubRefusal) {
         let message = Some(broker_message::Message::Refused(translate::refusal(no)));
         self.out.push_back(pb::BrokerMessage { number, message });
     }

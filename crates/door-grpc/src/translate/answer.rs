@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use tenure_hub::Stats;
 use tenure_hub::words::{
-    Accepted, Blob, Counts, Holding, LimitInfo, QueueInfo, Refusal, StateName, TaskInfo, TaskState, Why,
-    WorkerInfo, WorkerStats,
+    Accepted, Blob, Counts, Devices, Holding, LimitInfo, QueueInfo, Refusal, StateName, TaskInfo, TaskState,
+    Why, WorkerInfo, WorkerStats,
 };
 
-use super::notice::{dependency, terms};
+use super::notice::{dependency, numbers, terms};
 use super::refusal::{map, refusal};
 use super::word::{span, text, texts, wanted_word};
 use crate::proto::tenure::v1 as pb;
@@ -73,6 +73,19 @@ pub(crate) fn why(reason: &Why) -> pb::Why {
         Why::AllFull { workers, slots } => {
             vec![("workers", workers.to_string()), ("slots", slots.to_string())]
         }
+        Why::Short { resource, needed, free, worker } => vec![
+            ("resource", resource.to_string()),
+            ("needed", needed.0.to_string()),
+            ("free", free.0.to_string()),
+            ("worker", worker.to_string()),
+        ],
+        Why::TooLarge { resource, needed, total, worker } => vec![
+            ("resource", resource.to_string()),
+            ("needed", needed.0.to_string()),
+            ("total", total.0.to_string()),
+            ("worker", worker.to_string()),
+        ],
+        Why::Reserved { worker, task } => vec![("worker", worker.to_string()), ("task", task.to_string())],
         Why::AwaitingAcceptance { worker, since } => {
             vec![("worker", worker.to_string()), ("since", since.to_string())]
         }
@@ -90,7 +103,9 @@ pub(crate) fn task_info(info: &TaskInfo) -> pb::Task {
     let data = match &info.state {
         TaskState::Created | TaskState::Waiting { .. } | TaskState::Ready { .. } => None,
         TaskState::Delayed { until } => Some(Data::Until(until.0)),
-        TaskState::Assigned(holding) | TaskState::Running(holding) => Some(Data::Holding(held_by(holding))),
+        TaskState::Assigned(holding) | TaskState::Running(holding) => {
+            Some(Data::Holding(held_by(holding, info.devices.as_deref())))
+        }
         TaskState::Paused(pause) => Some(Data::Pause(pb::PauseInfo {
             since: pause.since.0,
             why: pause_cause(pause.why).to_owned(),
@@ -133,7 +148,7 @@ pub(crate) fn task_info(info: &TaskInfo) -> pb::Task {
     }
 }
 
-fn held_by(holding: &Holding) -> pb::Holding {
+fn held_by(holding: &Holding, devices: Option<&Devices>) -> pb::Holding {
     pb::Holding {
         worker: holding.worker.to_string(),
         since: holding.since.0,
@@ -148,6 +163,8 @@ fn held_by(holding: &Holding) -> pb::Holding {
             note: text(progress.note.as_deref()),
             at: progress.at.0,
         }),
+        cpus: devices.map_or_else(Vec::new, |devices| numbers(&devices.cpus)),
+        gpus: devices.map_or_else(Vec::new, |devices| numbers(&devices.gpus)),
     }
 }
 
@@ -208,6 +225,11 @@ fn worker_info(info: WorkerInfo) -> pb::Worker {
         version: text(info.about.version.as_deref()),
         door: text(info.about.door),
         stats: info.stats.map(worker_stats),
+        slots_used: info.slots_used,
+        light_slots: info.light_slots,
+        light_used: info.light_used,
+        resources: info.resources.iter().map(|of| (of.name.to_string(), of.total.0)).collect(),
+        resources_used: info.resources.iter().map(|of| (of.name.to_string(), of.used.0)).collect(),
     }
 }
 

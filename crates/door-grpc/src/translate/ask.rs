@@ -1,12 +1,13 @@
 //! Converts requests to the hub's types, and refuses values that the hub does not know.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{
-    After, AfterTask, AttemptFailure, Backoff, Blob, Command, EventFilter, Held, ListQuery, Move, NewTask,
-    Refusal, TaskId, Timestamp, Wanted, WorkerAbout, WorkerSpec, WorkerStats,
+    After, AfterTask, AttemptFailure, Backoff, Blob, Command, Demand, EventFilter, Held, ListQuery, Move,
+    NewTask, Quantity, Refusal, Resource, TaskId, Timestamp, Wanted, WorkerAbout, WorkerSpec, WorkerStats,
 };
 use tenure_hub::{Done, LogPiece, OutputStream, Submission, fresh_id};
 
@@ -44,6 +45,7 @@ impl SubmitTemplate {
             run_limit: terms.run_limit_ms.map(Duration::from_millis),
             cancel_timeout: terms.cancel_timeout_ms.map(Duration::from_millis),
             on_broken: from_on_broken(&terms.on_broken)?,
+            demand: Demand { slots: terms.slots.unwrap_or(1), resources: resources(terms.resources) },
             ..plain
         })
     }
@@ -151,6 +153,8 @@ pub(crate) fn worker_spec(spec: pb::Register) -> Result<WorkerSpec, Refusal> {
         instance: spec.instance,
         capabilities: names(spec.capabilities),
         pulls: spec.pulls,
+        light_slots: spec.light_slots.unwrap_or(plain.light_slots),
+        resources: resources(spec.resources),
         heartbeat: millis(spec.heartbeat_ms, plain.heartbeat),
         lost_after: millis(spec.lost_after_ms, plain.lost_after),
         busy_lost_after: spec.busy_lost_after_ms.map(Duration::from_millis),
@@ -165,6 +169,10 @@ pub(crate) fn worker_spec(spec: pb::Register) -> Result<WorkerSpec, Refusal> {
         },
         ..plain
     })
+}
+
+fn resources(resources: BTreeMap<String, u64>) -> Vec<Resource> {
+    resources.into_iter().map(|(name, quantity)| Resource::new(name, Quantity(quantity))).collect()
 }
 
 pub(crate) fn worker_stats(stats: pb::WorkerStats) -> Result<WorkerStats, Refusal> {

@@ -22,6 +22,8 @@ pub(super) fn terms(terms: &Terms) -> pb::Terms {
         cancel_timeout_ms: terms.cancel_timeout.map(span),
         submitter: terms.submitter.to_string(),
         on_broken: terms.on_broken.as_str().to_owned(),
+        slots: Some(terms.demand.slots),
+        resources: terms.demand.resources.iter().map(|of| (of.name.to_string(), of.quantity.0)).collect(),
     }
 }
 
@@ -35,6 +37,11 @@ pub(super) fn dependency(info: &DependencyInfo) -> pb::Dependency {
         name: text(info.name.as_deref()),
         result_bytes: u64::from(info.result_bytes),
     }
+}
+
+/// The numbers of cpus or gpus.
+pub(super) fn numbers(numbers: &[u16]) -> Vec<u32> {
+    numbers.iter().copied().map(u32::from).collect()
 }
 
 /// Work, with its body.
@@ -52,6 +59,8 @@ pub(crate) fn assign(assignment: &Assignment, body: Bytes) -> Message {
         failures: u32::from(assignment.failures),
         checkpoint_bytes: u64::from(assignment.checkpoint.bytes()),
         after: assignment.after.iter().map(dependency).collect(),
+        cpus: numbers(&assignment.devices.cpus),
+        gpus: numbers(&assignment.devices.gpus),
     })
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use prost::Message as _;
+use tenure_hub::HubRefusal;
 use tenure_hub::words::Refusal;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
@@ -16,8 +17,9 @@ const CODE_KEY: &str = "tenure-code";
 const DETAIL_TYPE: &str = "type.googleapis.com/tenure.v1.Refusal";
 
 /// A refusal that ends the call.
-pub(crate) fn status(no: &Refusal) -> Status {
-    said(code(no), refusal(no))
+pub(crate) fn status(no: &(impl Clone + Into<HubRefusal>)) -> Status {
+    let no: HubRefusal = no.clone().into();
+    said(code(&no), refusal(&no))
 }
 
 /// The status for a call without a key.
@@ -42,7 +44,7 @@ fn no_entry(message: &str) -> Status {
 
 /// The broker stops, or has stopped.
 pub(crate) fn unavailable() -> Status {
-    status(&Refusal::Draining)
+    status(&HubRefusal::Draining)
 }
 
 /// The hub's reply does not fit the request: a bug in this door.
@@ -50,8 +52,9 @@ pub(crate) fn unexpected() -> Status {
     Status::internal("internal error: the reply does not match the request; please report this")
 }
 
-/// A refusal inside an answer.
-pub(crate) fn refusal(no: &Refusal) -> pb::Refusal {
+/// A refusal of the hub, or of the engine, inside an answer.
+pub(crate) fn refusal(no: &(impl Clone + Into<HubRefusal>)) -> pb::Refusal {
+    let no: &HubRefusal = &no.clone().into();
     pb::Refusal { code: no.code().to_owned(), message: no.to_string(), facts: map(facts(no)) }
 }
 
@@ -77,7 +80,18 @@ struct RichStatus {
 }
 
 /// The table of `spec/grpc.md`.
-fn code(no: &Refusal) -> Code {
+fn code(no: &HubRefusal) -> Code {
+    match no {
+        HubRefusal::Engine(no) => engine_code(no),
+        HubRefusal::NoListener { .. } => Code::FailedPrecondition,
+        HubRefusal::DiskFull => Code::ResourceExhausted,
+        HubRefusal::Draining => Code::Unavailable,
+        HubRefusal::Trimmed { .. } => Code::OutOfRange,
+        HubRefusal::Unreadable { .. } => Code::DataLoss,
+    }
+}
+
+fn engine_code(no: &Refusal) -> Code {
     match no {
         Refusal::UnknownTask { .. }
         | Refusal::UnknownName { .. }
@@ -90,18 +104,24 @@ fn code(no: &Refusal) -> Code {
         Refusal::BadParent { .. }
         | Refusal::NotAWorker
         | Refusal::WrongState { .. }
-        | Refusal::TooLate { .. }
-        | Refusal::NoListener { .. } => Code::FailedPrecondition,
+        | Refusal::TooLate { .. } => Code::FailedPrecondition,
         Refusal::StaleAttempt { .. } => Code::Aborted,
-        Refusal::Full { .. } | Refusal::DiskFull => Code::ResourceExhausted,
-        Refusal::Draining => Code::Unavailable,
+        Refusal::Full { .. } => Code::ResourceExhausted,
         Refusal::NotAllowed { .. } => Code::PermissionDenied,
-        Refusal::Trimmed { .. } => Code::OutOfRange,
-        Refusal::Unreadable { .. } => Code::DataLoss,
     }
 }
 
-fn facts(no: &Refusal) -> Vec<(&'static str, String)> {
+fn facts(no: &HubRefusal) -> Vec<(&'static str, String)> {
+    match no {
+        HubRefusal::Engine(no) => engine_facts(no),
+        HubRefusal::Unreadable { what } => vec![("what", (*what).to_owned())],
+        HubRefusal::Trimmed { oldest } => vec![("oldest", oldest.to_string())],
+        HubRefusal::NoListener { address } => vec![("address", address.to_string())],
+        HubRefusal::DiskFull | HubRefusal::Draining => Vec::new(),
+    }
+}
+
+fn engine_facts(no: &Refusal) -> Vec<(&'static str, String)> {
     match no {
         Refusal::UnknownTask { task } | Refusal::BadParent { parent: task } | Refusal::IdTaken { task } => {
             vec![("task", task.to_string())]
@@ -126,11 +146,9 @@ fn facts(no: &Refusal) -> Vec<(&'static str, String)> {
         }
         Refusal::TooMany { what, limit } => vec![("what", (*what).to_owned()), ("limit", limit.to_string())],
         Refusal::Full { what, limit } => vec![("what", (*what).to_owned()), ("limit", limit.to_string())],
-        Refusal::NotAllowed { what } | Refusal::Unreadable { what } => vec![("what", (*what).to_owned())],
-        Refusal::Trimmed { oldest } => vec![("oldest", oldest.to_string())],
-        Refusal::NoListener { address } => vec![("address", address.to_string())],
+        Refusal::NotAllowed { what } => vec![("what", (*what).to_owned())],
         Refusal::TooLate { deadline } => vec![("deadline", deadline.to_string())],
-        Refusal::NotAWorker | Refusal::DiskFull | Refusal::Draining => Vec::new(),
+        Refusal::NotAWorker => Vec::new(),
     }
 }
 

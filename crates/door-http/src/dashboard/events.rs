@@ -6,7 +6,8 @@ use bytes::Bytes;
 use futures::stream;
 use maud::{Markup, html};
 use serde_json::json;
-use tenure_hub::words::{Answer, EventFilter, Query, Refusal};
+use tenure_hub::HubRefusal;
+use tenure_hub::words::{Answer, EventFilter, Query};
 use tokio::time::timeout;
 
 use super::format::escaped;
@@ -65,19 +66,18 @@ pub(super) async fn page(call: HttpCall) -> HttpResult {
 }
 
 fn filter(call: &HttpCall) -> Result<EventFilter, ProblemDetails> {
-    let refused = |no: Refusal| translate::problem(&no);
     let query = &call.query;
     let task = query.one("task")?.map(|text| translate::task_id("task", text)).transpose();
     let kinds =
         query.one("kind")?.unwrap_or_default().split(',').map(str::trim).filter(|kind| !kind.is_empty());
     let filter = EventFilter {
-        task: task.map_err(refused)?,
+        task: task.map_err(|no| translate::problem(&no))?,
         queue: query.one("queue")?.map(Into::into),
         worker: query.one("worker")?.map(Into::into),
         kinds: kinds.map(Into::into).collect(),
         ..EventFilter::default()
     };
-    translate::check_kinds(&filter).map_err(refused)?;
+    translate::check_kinds(&filter).map_err(|no| translate::problem(&no))?;
     Ok(filter)
 }
 
@@ -116,7 +116,7 @@ pub(super) async fn stream(call: HttpCall) -> HttpResult {
 }
 
 /// Appends this and what has arrived. Returns whether the stream goes on.
-fn gather(out: &mut String, first: Result<WatchItem, Refusal>, watch: &mut EventWatch) -> bool {
+fn gather(out: &mut String, first: Result<WatchItem, HubRefusal>, watch: &mut EventWatch) -> bool {
     let mut rows: Vec<Markup> = Vec::new();
     let mut last = None;
     let mut item = Some(first);

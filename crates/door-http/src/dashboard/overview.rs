@@ -114,7 +114,7 @@ fn figures(seen: &Seen, now: Timestamp) -> Markup {
     let oldest = seen.queues.iter().filter_map(|queue| queue.oldest_ready).min();
     let live = seen.workers.iter().filter(|worker| worker.presence == PresenceName::Live);
     let (slots, held) = live.fold((0u64, 0u64), |(slots, held), worker| {
-        (slots + u64::from(worker.slots), held + worker.held.len() as u64)
+        (slots + u64::from(worker.slots), held + u64::from(worker.slots_used))
     });
     let stats = &seen.stats;
     let cell = |name: &str, value: Markup, note: &str| {

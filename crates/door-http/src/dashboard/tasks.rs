@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use tenure_hub::wall_clock;
-use tenure_hub::words::{Cursor, ListQuery, Query, StateName, TaskId};
+use tenure_hub::words::{Cursor, ListQuery, Query, Refusal, StateName, TaskId};
 
 use super::format::{count, escaped};
 use super::frame::{self, Allowed, Section};
@@ -95,7 +95,7 @@ impl Filter {
 
     fn query(&self) -> Result<ListQuery, ProblemDetails> {
         let name = |text: &Option<String>| text.as_deref().map(Into::into);
-        let refused = |no| translate::problem(&no);
+        let refused = |no: Refusal| translate::problem(&no);
         let parent = self.parent.as_deref().map(|id| translate::task_id("parent", id)).transpose();
         let cursor = self.cursor.as_deref().map(str::parse::<Cursor>).transpose();
         let of_family = self.parent.is_some() && self.state.is_none();

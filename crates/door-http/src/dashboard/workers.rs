@@ -3,7 +3,8 @@
 use maud::{Markup, html};
 use tenure_hub::wall_clock;
 use tenure_hub::words::{
-    Answer, EventFilter, ListQuery, Name, PresenceName, Query, Refusal, StateName, Timestamp, WorkerInfo,
+    Amount, Answer, EventFilter, ListQuery, Name, PresenceName, Query, Refusal, ResourceInfo, StateName,
+    Timestamp, WorkerInfo,
 };
 
 use super::format::{ago, bytes, count, counted, escaped, span};
@@ -119,11 +120,17 @@ fn presence(worker: &WorkerInfo, now: Timestamp) -> Markup {
     }
 }
 
+/// How much of a resource is in use.
+fn in_use(resource: &ResourceInfo) -> String {
+    let amount = |quantity| Amount { of: &resource.name, quantity };
+    format!("{}: {} of {}", resource.name, amount(resource.used), amount(resource.total))
+}
+
 fn slots(worker: &WorkerInfo) -> Markup {
-    let held = worker.held.len() + worker.stopping.len();
     html! {
-        meter min="0" max=(worker.slots.max(1)) value=(held) aria-label="Slots in use" {}
-        " " span.nowrap { (held) " of " (worker.slots) }
+        meter min="0" max=(worker.slots.max(1)) value=(worker.slots_used) aria-label="Slots in use" {}
+        " " span.nowrap { (worker.slots_used) " of " (worker.slots) }
+        @for resource in &worker.resources { br; span.note { (in_use(resource)) } }
     }
 }
 
@@ -250,6 +257,9 @@ fn facts(worker: &WorkerInfo, now: Timestamp) -> Markup {
             dt { "Last sign of life" } dd { (heartbeat(worker, now)) }
             dt { "Since" } dd { (ago(worker.since, now)) }
             dt { "Slots" } dd { (slots(worker)) @if worker.pulls { ", asks for tasks itself" } }
+            @if worker.light_used > 0 {
+                dt { "Light slots" } dd { (worker.light_used) " of " (worker.light_slots) }
+            }
             dt { "Queues" }
             dd { @for queue in &worker.queues { a href={ "/queues/" (escaped(queue)) } { (queue) } " " } }
             @if !worker.capabilities.is_empty() { dt { "Capabilities" } dd { (names(&worker.capabilities)) } }

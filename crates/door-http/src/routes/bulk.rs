@@ -3,8 +3,8 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tenure_hub::Request;
 use tenure_hub::words::{Answer, Command, ListQuery, Query, Refusal, StateName, TaskId};
+use tenure_hub::{HubRefusal, Request};
 
 use crate::call::HttpCall;
 use crate::problem::ProblemDetails;
@@ -125,7 +125,9 @@ pub(crate) async fn act(mut call: HttpCall) -> HttpResult {
             match reply {
                 Ok(_) => done += 1,
                 // The key does not allow the act at all.
-                Err(no @ Refusal::NotAllowed { .. }) => return Err(translate::problem(&no)),
+                Err(no @ HubRefusal::Engine(Refusal::NotAllowed { .. })) => {
+                    return Err(translate::problem(&no));
+                }
                 Err(no) => {
                     refused_count += 1;
                     if refused.len() < NAMED_MAX {
@@ -174,7 +176,7 @@ async fn select(hub: &mut HubAccess, act: Act, input: &BulkInput) -> Result<Vec<
     }
 }
 
-fn filter(act: Act, wanted: &WhereInput) -> Result<ListQuery, Refusal> {
+fn filter(act: Act, wanted: &WhereInput) -> Result<ListQuery, HubRefusal> {
     let states: Vec<StateName> =
         wanted.state.iter().map(|state| translate::state(state)).collect::<Result<_, _>>()?;
     let name = |text: &Option<String>| text.as_deref().map(Into::into);

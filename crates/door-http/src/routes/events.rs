@@ -5,7 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream;
 use serde_json::{Value, json};
-use tenure_hub::words::{EventFilter, Refusal};
+use tenure_hub::HubRefusal;
+use tenure_hub::words::EventFilter;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::call::HttpCall;
@@ -109,7 +110,7 @@ async fn follow(call: &HttpCall, filter: EventFilter) -> HttpResult {
 }
 
 /// Appends this and all that has arrived, as much as is sent at a time. Returns whether the stream goes on.
-fn gather(out: &mut String, first: Result<WatchItem, Refusal>, watching: &mut EventWatch) -> bool {
+fn gather(out: &mut String, first: Result<WatchItem, HubRefusal>, watching: &mut EventWatch) -> bool {
     let mut watched = Some(first);
     while let Some(one) = watched {
         match one {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::header::HeaderValue;
 use serde_json::json;
-use tenure_hub::words::{Query, Refusal, StateName};
+use tenure_hub::words::{Query, StateName};
 use tenure_hub::{Request, Response, Stats, wall_clock};
 
 use super::queues::queues;
@@ -37,7 +37,7 @@ pub(crate) async fn scaling(call: HttpCall) -> HttpResult {
     call.query.only(&["wait"])?;
     let wait = call.query.one("wait")?.map(codec::seconds).transpose()?.unwrap_or(WAIT);
     let name = call.name("queue")?;
-    tenure_hub::words::check_name("queue", &name).map_err(|no: Refusal| translate::problem(&no))?;
+    tenure_hub::words::check_name("queue", &name).map_err(|no| translate::problem(&no))?;
     let mut hub = call.hub()?;
     let found = queues(&mut hub, Query::Queue { queue: name.clone() }).await?;
     let namespace = &call.peer()?.namespace;

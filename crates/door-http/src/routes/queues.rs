@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{Answer, Command, Name, Query, QueueInfo, Refusal, Thresholds};
 
@@ -86,13 +86,25 @@ pub(crate) async fn submit(mut call: HttpCall) -> HttpResult {
     submitted(&mut call.hub()?, submission).await
 }
 
+/// Each as `NAME=QUANTITY`.
+fn resources<'a>(given: impl Iterator<Item = &'a str>) -> Result<Map<String, Value>, ProblemDetails> {
+    let one = |text: &str| {
+        let why = "is not NAME=QUANTITY, such as gpus=0.5";
+        let pair = text.split_once('=').ok_or(Refusal::BadValue { what: "resource", why });
+        pair.map(|(name, quantity)| (name.to_owned(), quantity.into()))
+    };
+    given.map(one).collect::<Result<_, _>>().map_err(|no| translate::problem(&no))
+}
+
 fn task_input(call: &HttpCall) -> Result<TaskInput, ProblemDetails> {
-    const KNOWN: [&str; 19] = [
+    const KNOWN: [&str; 21] = [
         "id",
         "name",
         "priority",
         "need",
         "tag",
+        "slots",
+        "resource",
         "parent",
         "after",
         "on_broken",
@@ -121,6 +133,8 @@ fn task_input(call: &HttpCall) -> Result<TaskInput, ProblemDetails> {
         priority: query.number("priority")?,
         needs: texts("need"),
         tags: texts("tag"),
+        slots: query.number("slots")?,
+        resources: resources(query.many("resource"))?,
         parent: text("parent")?,
         after: texts("after").into_iter().map(translate::AfterInput::Task).collect(),
         on_broken: text("on_broken")?,

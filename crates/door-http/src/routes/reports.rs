@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{AttemptFailure, Blob, Command, Held, Refusal, Reply};
-use tenure_hub::{Done, Request, Response as HubResponse};
+use tenure_hub::{Done, HubRefusal, Request, Response as HubResponse};
 
 use super::acts::{Nothing, ReasonInput};
 use super::work::worker;
@@ -133,14 +133,16 @@ async fn ends(worker: &HttpWorker, held: Held, request: Request) -> HttpResult {
 async fn report(worker: &HttpWorker, held: Held, request: Request) -> Result<(), ProblemDetails> {
     let reply = worker.ask(request).await;
     let refused = match reply {
-        Ok(HubResponse::Command(Reply::Held(each))) => each.into_iter().find_map(Result::err),
+        Ok(HubResponse::Command(Reply::Held(each))) => {
+            each.into_iter().find_map(Result::err).map(HubRefusal::Engine)
+        }
         Ok(_) => None,
         Err(no) => Some(no),
     };
     match refused {
         None => Ok(()),
         Some(no) => {
-            if matches!(no, Refusal::StaleAttempt { .. } | Refusal::UnknownTask { .. }) {
+            if matches!(no, HubRefusal::Engine(Refusal::StaleAttempt { .. } | Refusal::UnknownTask { .. })) {
                 worker.is_over(held);
             }
             Err(translate::problem(&no))

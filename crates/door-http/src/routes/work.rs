@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::Response;
 use http::header::{ACCEPT, HeaderName, HeaderValue};
 use serde_json::json;
-use tenure_hub::words::{Assignment, Command, Name, Refusal, Reply};
+use tenure_hub::words::{Assignment, Command, Name, Reply};
 use tenure_hub::{Needs, Request, Response as HubResponse, Right};
 
 use super::acts::Nothing;
@@ -40,16 +40,18 @@ pub(crate) async fn register(mut call: HttpCall) -> HttpResult {
     let input: WorkerInput = call.json().await?;
     let name: Name = call.name("worker")?;
     let peer = call.peer()?;
-    let refused = |no: Refusal| translate::problem(&no);
-    peer.hub.may_work_as(&peer.principal.grant, &name).map_err(refused)?;
-    let spec = input.spec(name.clone()).map_err(refused)?;
+    peer.hub.may_work_as(&peer.principal.grant, &name).map_err(|no| translate::problem(&no))?;
+    let spec = input.spec(name.clone()).map_err(|no| translate::problem(&no))?;
     let held = spec.held.clone();
     let silence = spec.lost_after.max(spec.busy_lost_after.unwrap_or_default());
     let (queues, heartbeat, silence_max) =
         (spec.queues.clone(), spec.heartbeat, silence + spec.lease + MARGIN);
     let terms = translate::registered(&spec);
     let worker = call.door.workers.open(peer, &name)?;
-    let reply = worker.ask(Request::Command(Command::Register(Box::new(spec)))).await.map_err(refused)?;
+    let reply = worker
+        .ask(Request::Command(Command::Register(Box::new(spec))))
+        .await
+        .map_err(|no| translate::problem(&no))?;
     let HubResponse::Command(Reply::Registered { held: each, returned }) = reply else {
         return Err(ProblemDetails::unexpected());
     };

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tenure_hub::words::{Answer, Command, Query, Refusal, TaskInfo};
-use tenure_hub::{Ask, Delivery, Request, Response, Session};
+use tenure_hub::words::{Answer, Command, Query, TaskInfo};
+use tenure_hub::{Ask, Delivery, HubRefusal, Request, Response, Session};
 
 use crate::authentication::HttpPeer;
 use crate::problem::ProblemDetails;
@@ -40,21 +40,21 @@ impl HubAccess {
     }
 
     /// The same with the refusal as the hub gives it.
-    pub(crate) async fn ask_raw(&mut self, request: Request) -> Result<Response, Refusal> {
+    pub(crate) async fn ask_raw(&mut self, request: Request) -> Result<Response, HubRefusal> {
         let mut replies = self.ask_many(vec![request]).await?;
-        replies.pop().unwrap_or(Err(Refusal::Draining))
+        replies.pop().unwrap_or(Err(HubRefusal::Draining))
     }
 
     /// Sends several requests at once. The replies come in the same order.
     pub(crate) async fn ask_many(
         &mut self,
         requests: Vec<Request>,
-    ) -> Result<Vec<Result<Response, Refusal>>, Refusal> {
+    ) -> Result<Vec<Result<Response, HubRefusal>>, HubRefusal> {
         let count = requests.len();
         let session = self.session.as_ref().expect("it is there until this is dropped");
         let asks = requests.into_iter().map(|request| Ask { token: 0, request }).collect();
         self.unanswered += count;
-        session.send(asks).await.map_err(|_| Refusal::Draining)?;
+        session.send(asks).await.map_err(|_| HubRefusal::Draining)?;
         let mut replies = Vec::with_capacity(count);
         let mut arrived = Vec::new();
         while replies.len() < count {
@@ -82,7 +82,7 @@ impl HubAccess {
                 }
             }
             if is_closed {
-                return Err(Refusal::Draining);
+                return Err(HubRefusal::Draining);
             }
         }
         Ok(replies)

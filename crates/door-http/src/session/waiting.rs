@@ -6,7 +6,7 @@ use std::time::Duration;
 use foldhash::fast::RandomState;
 use tenure_hub::limits::MANY_MAX;
 use tenure_hub::words::{Answer, EventFilter, Query, Refusal, TaskId};
-use tenure_hub::{Ask, Delivery, Request, Response, Session, Watch};
+use tenure_hub::{Ask, Delivery, HubRefusal, Request, Response, Session, Watch};
 
 use crate::authentication::HttpPeer;
 use crate::problem::ProblemDetails;
@@ -34,14 +34,14 @@ struct Waiting {
 }
 
 impl Waiting {
-    async fn until_all_ended(&mut self, tasks: &[TaskId]) -> Result<(), Refusal> {
+    async fn until_all_ended(&mut self, tasks: &[TaskId]) -> Result<(), HubRefusal> {
         self.watch_and_look(tasks).await?;
         let mut arrived = Vec::new();
         while !self.left.is_empty() {
             self.session.mailbox().arrived().await;
             let is_closed = self.session.mailbox().is_closed();
             if !self.session.mailbox().take(&mut arrived) && is_closed {
-                return Err(Refusal::Draining);
+                return Err(HubRefusal::Draining);
             }
             let mut look_at = Vec::new();
             for delivery in arrived.drain(..) {
@@ -58,7 +58,7 @@ impl Waiting {
                     }
                     // Events may have been missed: looks at all that are left.
                     Delivery::Gap { .. } => look_at.extend(&self.left),
-                    Delivery::Goodbye => return Err(Refusal::Draining),
+                    Delivery::Goodbye => return Err(HubRefusal::Draining),
                     // This session has asked for nothing else.
                     Delivery::Notice(_)
                     | Delivery::Call { .. }
@@ -74,7 +74,7 @@ impl Waiting {
     }
 
     /// First the watches, then a query for each: an end in between is seen twice, and counted once.
-    async fn watch_and_look(&self, tasks: &[TaskId]) -> Result<(), Refusal> {
+    async fn watch_and_look(&self, tasks: &[TaskId]) -> Result<(), HubRefusal> {
         let kinds: Vec<_> = KINDS_OF_ENDS.iter().map(|kind| (*kind).into()).collect();
         let mut asks = Vec::with_capacity(2 * tasks.len());
         for (index, task) in tasks.iter().enumerate() {
@@ -86,8 +86,8 @@ impl Waiting {
         self.send(asks).await
     }
 
-    async fn send(&self, asks: Vec<Ask>) -> Result<(), Refusal> {
-        self.session.send(asks).await.map_err(|_| Refusal::Draining)
+    async fn send(&self, asks: Vec<Ask>) -> Result<(), HubRefusal> {
+        self.session.send(asks).await.map_err(|_| HubRefusal::Draining)
     }
 }
 

@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tenure_hub::words::{Event, EventFilter, Refusal};
-use tenure_hub::{Ask, Delivery, Request, Session, Watch};
+use tenure_hub::words::{Event, EventFilter};
+use tenure_hub::{Ask, Delivery, HubRefusal, Request, Session, Watch};
 
 use crate::authentication::HttpPeer;
 use crate::problem::ProblemDetails;
@@ -42,7 +42,7 @@ impl EventWatch {
     ) -> Result<EventWatch, ProblemDetails> {
         let session = peer.open()?;
         let request = Request::Watch(Watch { watch: 1, filter, from });
-        let stopped = |_| translate::problem(&Refusal::Draining);
+        let stopped = |_| translate::problem(&HubRefusal::Draining);
         session.send(vec![Ask { token: 0, request }]).await.map_err(stopped)?;
         let mut watching = EventWatch { session, arrived: VecDeque::new(), taken: Vec::new() };
         loop {
@@ -51,15 +51,15 @@ impl EventWatch {
                 Some(Delivery::Reply { reply: Err(no), .. }) => return Err(translate::problem(&no)),
                 Some(Delivery::Ended(why)) => return Err(translate::problem(&why)),
                 Some(_) => {}
-                None => return Err(translate::problem(&Refusal::Draining)),
+                None => return Err(translate::problem(&HubRefusal::Draining)),
             }
         }
     }
 
     /// Waits for what comes next.
-    pub(crate) async fn next(&mut self) -> Result<WatchItem, Refusal> {
+    pub(crate) async fn next(&mut self) -> Result<WatchItem, HubRefusal> {
         loop {
-            let delivery = self.delivery().await.ok_or(Refusal::Draining)?;
+            let delivery = self.delivery().await.ok_or(HubRefusal::Draining)?;
             if let Some(watched) = watched(delivery)? {
                 return Ok(watched);
             }
@@ -67,7 +67,7 @@ impl EventWatch {
     }
 
     /// What has arrived already, if anything has.
-    pub(crate) fn next_now(&mut self) -> Option<Result<WatchItem, Refusal>> {
+    pub(crate) fn next_now(&mut self) -> Option<Result<WatchItem, HubRefusal>> {
         loop {
             match watched(self.arrived.pop_front()?) {
                 Ok(Some(watched)) => return Some(Ok(watched)),
@@ -90,12 +90,12 @@ impl EventWatch {
     }
 }
 
-fn watched(delivery: Delivery) -> Result<Option<WatchItem>, Refusal> {
+fn watched(delivery: Delivery) -> Result<Option<WatchItem>, HubRefusal> {
     match delivery {
         Delivery::Event { event, .. } => Ok(Some(WatchItem::Event(event))),
         Delivery::Gap { from, oldest, .. } => Ok(Some(WatchItem::Gap { from, oldest })),
         Delivery::Live { next, .. } => Ok(Some(WatchItem::Live { next })),
-        Delivery::Goodbye => Err(Refusal::Draining),
+        Delivery::Goodbye => Err(HubRefusal::Draining),
         Delivery::Ended(why) => Err(why),
         // This session has asked for nothing else.
         Delivery::Reply { .. }

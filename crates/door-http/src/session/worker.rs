@@ -12,7 +12,7 @@ use foldhash::fast::RandomState;
 use tenure_hub::words::{
     Assignment, Command, Held, Name, Notice, Refusal, StopWhy, TaskId, Timestamp, Wanted,
 };
-use tenure_hub::{Ask, Delivery, Grant, Request, Response, Session, wall_clock};
+use tenure_hub::{Ask, Delivery, Grant, HubRefusal, Request, Response, Session, wall_clock};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -38,7 +38,7 @@ struct WorkerState {
     silence_max: Duration,
     last_seen: Timestamp,
     next_token: u64,
-    replies: HashMap<u64, oneshot::Sender<Result<Response, Refusal>>, RandomState>,
+    replies: HashMap<u64, oneshot::Sender<Result<Response, HubRefusal>>, RandomState>,
     assigned: VecDeque<Box<Assignment>>,
     /// Fetches that wait.
     waiting: usize,
@@ -49,7 +49,7 @@ struct WorkerState {
     /// Attempts that are over, whatever the worker does.
     stopped: VecDeque<(Held, StopWhy)>,
     is_draining: bool,
-    ended: Option<Refusal>,
+    ended: Option<HubRefusal>,
 }
 
 /// A client wants an attempt cancelled or paused.
@@ -113,7 +113,7 @@ impl HttpWorker {
     }
 
     /// Sends a request and waits for its reply.
-    pub(crate) async fn ask(&self, request: Request) -> Result<Response, Refusal> {
+    pub(crate) async fn ask(&self, request: Request) -> Result<Response, HubRefusal> {
         let (sender, replied) = oneshot::channel();
         let token = {
             let mut state = self.lock();
@@ -127,15 +127,15 @@ impl HttpWorker {
             token
         };
         self.send(token, request).await?;
-        replied.await.unwrap_or(Err(Refusal::Draining))
+        replied.await.unwrap_or(Err(HubRefusal::Draining))
     }
 
-    async fn send(&self, token: u64, request: Request) -> Result<(), Refusal> {
-        self.session.send(vec![Ask { token, request }]).await.map_err(|_| Refusal::Draining)
+    async fn send(&self, token: u64, request: Request) -> Result<(), HubRefusal> {
+        self.session.send(vec![Ask { token, request }]).await.map_err(|_| HubRefusal::Draining)
     }
 
     /// The next task, if one comes in time.
-    pub(crate) async fn fetch(&self, patience: Duration) -> Result<Option<Box<Assignment>>, Refusal> {
+    pub(crate) async fn fetch(&self, patience: Duration) -> Result<Option<Box<Assignment>>, HubRefusal> {
         let deadline = Instant::now() + patience;
         let waiting = Fetching::begin(self);
         loop {
@@ -173,7 +173,7 @@ impl HttpWorker {
     }
 
     /// Withdraws the request for a task, unless another fetch waits. A task that came meanwhile is returned.
-    async fn stop_asking(&self) -> Result<Option<Box<Assignment>>, Refusal> {
+    async fn stop_asking(&self) -> Result<Option<Box<Assignment>>, HubRefusal> {
         let unask = {
             let mut state = self.lock();
             let unask = state.is_asking && state.waiting == 0;
@@ -217,7 +217,7 @@ impl HttpWorker {
                     }
                 }
                 Delivery::Notice(notice) => state.notice(notice),
-                Delivery::Goodbye => state.end(Refusal::Draining),
+                Delivery::Goodbye => state.end(HubRefusal::Draining),
                 Delivery::Ended(why) => state.end(why),
                 // This session has asked for nothing else.
                 Delivery::Event { .. }
@@ -230,7 +230,7 @@ impl HttpWorker {
             }
         }
         if is_closed {
-            state.end(Refusal::Draining);
+            state.end(HubRefusal::Draining);
         }
         drop(state);
         self.changed.notify_waiters();
@@ -256,7 +256,7 @@ impl WorkerState {
             }
             Notice::Stop { task, attempt, why } => self.stop(task, attempt, why),
             Notice::Drain => self.is_draining = true,
-            Notice::Replaced { worker } => self.end(Refusal::WorkerTaken { worker }),
+            Notice::Replaced { worker } => self.end(Refusal::WorkerTaken { worker }.into()),
         }
     }
 
@@ -274,7 +274,7 @@ impl WorkerState {
         }
     }
 
-    fn end(&mut self, why: Refusal) {
+    fn end(&mut self, why: HubRefusal) {
         self.ended.get_or_insert(why);
         self.replies.clear();
         self.assigned.clear();

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use tenure_hub::Stats;
 use tenure_hub::words::{Counts, Held, LimitInfo, QueueInfo, StateName, WorkerInfo, WorkerStats};
 
+use super::resources::quantities;
 use super::word::{millis, some_millis, some_time, texts, time};
 
 pub(crate) fn queue(queue: &QueueInfo) -> Value {
@@ -31,6 +32,11 @@ pub(crate) fn worker(worker: &WorkerInfo) -> Value {
         "queues": texts(&worker.queues),
         "capabilities": texts(&worker.capabilities),
         "slots": worker.slots,
+        "slots_used": worker.slots_used,
+        "light_slots": worker.light_slots,
+        "light_used": worker.light_used,
+        "resources": quantities(worker.resources.iter().map(|of| (&of.name, of.total))),
+        "resources_used": quantities(worker.resources.iter().map(|of| (&of.name, of.used))),
         "pulls": worker.pulls,
         "held": worker.held.iter().map(held).collect::<Vec<_>>(),
         "stopping": worker.stopping.iter().map(held).collect::<Vec<_>>(),

@@ -1,6 +1,7 @@
 //! An event as JSON.
 
 use serde_json::{Map, Value, json};
+use tenure_hub::HubRefusal;
 use tenure_hub::words::{Event, EventData, EventFilter, EventSubject, LostReason, Next, Refusal};
 
 use super::why::why;
@@ -52,11 +53,11 @@ pub(super) const KINDS: [&str; 38] = [
 ];
 
 /// Refuses kinds of events that this broker does not have: the client would wait without end.
-pub(crate) fn check_kinds(filter: &EventFilter) -> Result<(), Refusal> {
+pub(crate) fn check_kinds(filter: &EventFilter) -> Result<(), HubRefusal> {
     if filter.kinds.iter().all(|kind| KINDS.contains(&&**kind)) {
         return Ok(());
     }
-    Err(Refusal::BadValue { what: "kind", why: "contains an unknown kind of event" })
+    Err(Refusal::BadValue { what: "kind", why: "contains an unknown kind of event" }.into())
 }
 
 pub(crate) fn event(event: &Event) -> Value {

@@ -2,11 +2,14 @@
 
 use http::StatusCode;
 use serde_json::{Map, Value};
+use tenure_hub::HubRefusal;
 use tenure_hub::words::Refusal;
 
 use crate::problem::ProblemDetails;
 
-pub(crate) fn problem(no: &Refusal) -> ProblemDetails {
+/// The problem for a refusal of the hub, or of the engine.
+pub(crate) fn problem(no: &(impl Clone + Into<HubRefusal>)) -> ProblemDetails {
+    let no: &HubRefusal = &no.clone().into();
     let facts: Map<String, Value> =
         facts(no).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     ProblemDetails {
@@ -16,13 +19,22 @@ pub(crate) fn problem(no: &Refusal) -> ProblemDetails {
 }
 
 /// The table of `spec/http.md`.
-fn status(no: &Refusal) -> StatusCode {
+fn status(no: &HubRefusal) -> StatusCode {
+    match no {
+        HubRefusal::Engine(no) => engine_status(no),
+        HubRefusal::NoListener { .. } => StatusCode::NOT_FOUND,
+        HubRefusal::Trimmed { .. } | HubRefusal::Unreadable { .. } => StatusCode::GONE,
+        HubRefusal::Draining => StatusCode::SERVICE_UNAVAILABLE,
+        HubRefusal::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
+    }
+}
+
+fn engine_status(no: &Refusal) -> StatusCode {
     match no {
         Refusal::UnknownTask { .. }
         | Refusal::UnknownName { .. }
         | Refusal::UnknownWorker { .. }
-        | Refusal::UnknownQueue { .. }
-        | Refusal::NoListener { .. } => StatusCode::NOT_FOUND,
+        | Refusal::UnknownQueue { .. } => StatusCode::NOT_FOUND,
         Refusal::BadName { .. }
         | Refusal::BadValue { .. }
         | Refusal::TooMany { .. }
@@ -35,14 +47,21 @@ fn status(no: &Refusal) -> StatusCode {
         | Refusal::StaleAttempt { .. }
         | Refusal::TooLate { .. } => StatusCode::CONFLICT,
         Refusal::NotAllowed { .. } => StatusCode::FORBIDDEN,
-        Refusal::Trimmed { .. } | Refusal::Unreadable { .. } => StatusCode::GONE,
-        Refusal::Full { .. } | Refusal::Draining => StatusCode::SERVICE_UNAVAILABLE,
-        Refusal::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
+        Refusal::Full { .. } => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 
 /// The table at the head of `spec/errors.md`.
-fn action(no: &Refusal) -> &'static str {
+fn action(no: &HubRefusal) -> &'static str {
+    match no {
+        HubRefusal::Engine(no) => engine_action(no),
+        HubRefusal::NoListener { .. } => "check what the request refers to",
+        HubRefusal::DiskFull | HubRefusal::Draining => "wait, then try again",
+        HubRefusal::Trimmed { .. } | HubRefusal::Unreadable { .. } => "continue with what is left",
+    }
+}
+
+fn engine_action(no: &Refusal) -> &'static str {
     match no {
         Refusal::StaleAttempt { .. } => "stop working on it and drop its result",
         Refusal::BadName { .. }
@@ -57,15 +76,23 @@ fn action(no: &Refusal) -> &'static str {
         Refusal::UnknownTask { .. }
         | Refusal::UnknownName { .. }
         | Refusal::UnknownWorker { .. }
-        | Refusal::UnknownQueue { .. }
-        | Refusal::NoListener { .. } => "check what the request refers to",
+        | Refusal::UnknownQueue { .. } => "check what the request refers to",
         Refusal::NotAWorker | Refusal::WorkerTaken { .. } => "register, then try again",
-        Refusal::Full { .. } | Refusal::DiskFull | Refusal::Draining => "wait, then try again",
-        Refusal::Trimmed { .. } | Refusal::Unreadable { .. } => "continue with what is left",
+        Refusal::Full { .. } => "wait, then try again",
     }
 }
 
-fn facts(no: &Refusal) -> Vec<(&'static str, Value)> {
+fn facts(no: &HubRefusal) -> Vec<(&'static str, Value)> {
+    match no {
+        HubRefusal::Engine(no) => engine_facts(no),
+        HubRefusal::Unreadable { what } => vec![("what", (*what).into())],
+        HubRefusal::Trimmed { oldest } => vec![("oldest", (*oldest).into())],
+        HubRefusal::NoListener { address } => vec![("address", (&**address).into())],
+        HubRefusal::DiskFull | HubRefusal::Draining => Vec::new(),
+    }
+}
+
+fn engine_facts(no: &Refusal) -> Vec<(&'static str, Value)> {
     match no {
         Refusal::UnknownTask { task } | Refusal::BadParent { parent: task } | Refusal::IdTaken { task } => {
             vec![("task", task.to_string().into())]
@@ -94,10 +121,8 @@ fn facts(no: &Refusal) -> Vec<(&'static str, Value)> {
         }
         Refusal::TooMany { what, limit } => vec![("what", (*what).into()), ("limit", (*limit).into())],
         Refusal::Full { what, limit } => vec![("what", (*what).into()), ("limit", (*limit).into())],
-        Refusal::NotAllowed { what } | Refusal::Unreadable { what } => vec![("what", (*what).into())],
-        Refusal::Trimmed { oldest } => vec![("oldest", (*oldest).into())],
-        Refusal::NoListener { address } => vec![("address", (&**address).into())],
+        Refusal::NotAllowed { what } => vec![("what", (*what).into())],
         Refusal::TooLate { deadline } => vec![("deadline", deadline.rfc3339().into())],
-        Refusal::NotAWorker | Refusal::DiskFull | Refusal::Draining => Vec::new(),
+        Refusal::NotAWorker => Vec::new(),
     }
 }

@@ -6,11 +6,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tenure_hub::limits::BODY_BYTES_MAX;
-use tenure_hub::words::{After, AfterTask, Backoff, Move, NewTask, Refusal, Timestamp};
+use tenure_hub::words::{After, AfterTask, Backoff, Demand, Move, NewTask, Refusal, Timestamp};
 use tenure_hub::{Submission, fresh_id};
 
+use super::resources::resources;
 use super::word::{from_condition, from_on_broken, from_on_lost, names, task_id};
 
 /// The queue of a task that names none.
@@ -29,6 +30,9 @@ pub(crate) struct TaskInput {
     pub(crate) priority: Option<i32>,
     pub(crate) needs: Vec<String>,
     pub(crate) tags: Vec<String>,
+    pub(crate) slots: Option<u32>,
+    /// Numbers, or texts with a unit.
+    pub(crate) resources: Map<String, Value>,
     pub(crate) parent: Option<String>,
     pub(crate) after: Vec<AfterInput>,
     pub(crate) on_broken: Option<String>,
@@ -140,6 +144,7 @@ impl TaskInput {
             priority: self.priority,
             needs: names(self.needs),
             tags: names(self.tags),
+            demand: Demand { slots: self.slots.unwrap_or(1), resources: resources(&self.resources)? },
             parent: self.parent.map(|parent| task_id("parent", &parent)).transpose()?,
             after: self.after.into_iter().map(AfterInput::after).collect::<Result<_, _>>()?,
             on_broken: self.on_broken.as_deref().map(from_on_broken).transpose()?.unwrap_or_default(),

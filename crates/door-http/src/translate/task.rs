@@ -1,8 +1,11 @@
 //! A task as JSON.
 
 use serde_json::{Value, json};
-use tenure_hub::words::{Accepted, DependencyInfo, End, Holding, PauseInfo, StateName, TaskInfo, TaskState};
+use tenure_hub::words::{
+    Accepted, DependencyInfo, Devices, End, Holding, PauseInfo, StateName, TaskInfo, TaskState,
+};
 
+use super::resources::quantities;
 use super::why::why;
 use super::word::{millis, on_lost, pause_cause, some_millis, some_time, texts, time, wanted};
 
@@ -38,7 +41,7 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
         })),
         "ready_since": some_time(since),
         "until": some_time(until),
-        "holding": task.state.holding().map(holding),
+        "holding": task.state.holding().map(|held| holding(held, task.devices.as_deref())),
         "pause": paused,
         "end": task.state.end().map(end),
         "queue": &*terms.queue,
@@ -54,6 +57,8 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
         "run_limit_ms": some_millis(terms.run_limit),
         "cancel_timeout_ms": some_millis(terms.cancel_timeout),
         "on_broken": terms.on_broken.as_str(),
+        "slots": terms.demand.slots,
+        "resources": quantities(terms.demand.resources.iter().map(|of| (&of.name, of.quantity))),
     })
 }
 
@@ -67,7 +72,7 @@ fn dependency(info: &DependencyInfo) -> Value {
 }
 
 /// The worker that holds a task.
-fn holding(holding: &Holding) -> Value {
+fn holding(holding: &Holding, devices: Option<&Devices>) -> Value {
     json!({
         "worker": &*holding.worker,
         "since": time(holding.since),
@@ -78,6 +83,8 @@ fn holding(holding: &Holding) -> Value {
         "progress": holding.progress.as_ref().map(|progress| json!({
             "percent": progress.percent, "note": progress.note, "at": time(progress.at),
         })),
+        "cpus": devices.map_or(&[][..], |devices| &devices.cpus),
+        "gpus": devices.map_or(&[][..], |devices| &devices.gpus),
     })
 }
 

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use tenure_hub::words::{WaitedFor, Why};
 
+use super::resources::quantity;
 use super::word::{texts, time};
 
 pub(crate) fn why(why: &Why) -> Value {
@@ -25,6 +26,13 @@ fn facts(why: &Why) -> Value {
         Why::Draining { workers } | Why::NoWorkerAsks { workers } => json!({ "workers": workers }),
         Why::TagLimit { tag, limit, in_use } => json!({ "tag": &**tag, "limit": limit, "in_use": in_use }),
         Why::AllFull { workers, slots } => json!({ "workers": workers, "slots": slots }),
+        Why::Short { resource, needed, free, worker } => json!({
+            "resource": &**resource, "needed": quantity(*needed), "free": quantity(*free), "worker": &**worker,
+        }),
+        Why::TooLarge { resource, needed, total, worker } => json!({
+            "resource": &**resource, "needed": quantity(*needed), "total": quantity(*total), "worker": &**worker,
+        }),
+        Why::Reserved { worker, task } => json!({ "worker": &**worker, "task": task.to_string() }),
         Why::AwaitingAcceptance { worker, since } => json!({ "worker": &**worker, "since": time(*since) }),
     }
 }

@@ -11,6 +11,7 @@ use tenure_hub::words::{Assignment, Held, Name, Refusal, WorkerAbout, WorkerSpec
 
 use super::broker::held;
 use super::refusal::problem;
+use super::resources::{quantities, resources};
 use super::submission::{check_size, from_base64};
 use super::word::{millis, names, on_lost, some_millis, task_id, texts, time, wanted};
 use crate::session::WorkerNews;
@@ -40,6 +41,8 @@ pub(crate) struct WorkerInput {
     queues: Vec<String>,
     capabilities: Vec<String>,
     slots: Option<u32>,
+    light_slots: Option<u32>,
+    resources: Map<String, Value>,
     instance: u64,
     heartbeat_ms: Option<u64>,
     lost_after_ms: Option<u64>,
@@ -61,7 +64,10 @@ impl WorkerInput {
         }
         let span = |span: Option<u64>, default| span.map_or(default, Duration::from_millis);
         let text = |text: Option<String>| text.map(Into::into);
+        let plain = WorkerSpec::new(worker, names(self.queues), self.slots.unwrap_or(1));
         Ok(WorkerSpec {
+            light_slots: self.light_slots.unwrap_or(plain.light_slots),
+            resources: resources(&self.resources)?,
             instance: self.instance,
             capabilities: names(self.capabilities),
             pulls: true,
@@ -76,7 +82,7 @@ impl WorkerInput {
                 version: text(self.version),
                 door: Some("http"),
             },
-            ..WorkerSpec::new(worker, names(self.queues), self.slots.unwrap_or(1))
+            ..plain
         })
     }
 }
@@ -175,6 +181,10 @@ pub(crate) fn assignment(assignment: &Assignment, body: &Bytes, checkpoint: &Byt
         "failures": assignment.failures,
         "on_lost": on_lost(terms.on_lost),
         "run_limit_ms": some_millis(terms.run_limit),
+        "slots": terms.demand.slots,
+        "resources": quantities(terms.demand.resources.iter().map(|of| (&of.name, of.quantity))),
+        "cpus": assignment.devices.cpus,
+        "gpus": assignment.devices.gpus,
     });
     for (field, field_base64, bytes) in
         [("body", "body_base64", body), ("checkpoint", "checkpoint_base64", checkpoint)]

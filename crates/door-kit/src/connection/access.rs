@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tenure_hub::topics::Topics;
-use tenure_hub::words::{Name, Refusal, SessionId};
-use tenure_hub::{ClockReading, Grant, Principal};
+use tenure_hub::words::{Name, SessionId};
+use tenure_hub::{ClockReading, Grant, HubRefusal, Principal};
 
 use super::ConnectionAccess;
 use crate::accept::Door;
@@ -80,14 +80,19 @@ impl ConnectionAccess for DoorAccess {
         Ok(principal)
     }
 
-    fn open(&mut self, principal: Principal, namespace: Name, identity: Name) -> Result<SessionId, Refusal> {
+    fn open(
+        &mut self,
+        principal: Principal,
+        namespace: Name,
+        identity: Name,
+    ) -> Result<SessionId, HubRefusal> {
         let session = self.door.hub.open(principal, namespace, identity)?;
         let id = session.id();
         self.session = Some(session);
         Ok(id)
     }
 
-    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal> {
+    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), HubRefusal> {
         self.door.hub.may_work_as(grant, worker)
     }
 
@@ -95,7 +100,7 @@ impl ConnectionAccess for DoorAccess {
         self.door.hub.topics().clone()
     }
 
-    fn note_refusal(&self, principal: &Principal, act: &'static str, no: &Refusal) {
+    fn note_refusal(&self, principal: &Principal, act: &'static str, no: &HubRefusal) {
         if let Some(audit) = self.door.hub.audit() {
             audit.refused(principal, None, act, no);
         }

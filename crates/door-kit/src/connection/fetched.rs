@@ -3,21 +3,21 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use tenure_hub::words::Refusal;
+use tenure_hub::HubRefusal;
 
 /// A delivery may change what later ones need, so each entry has an index: bytes that their delivery no longer needs
 /// must not reach another one.
 #[derive(Debug, Default)]
-pub(super) struct Fetched(VecDeque<(usize, Result<Bytes, Refusal>)>);
+pub(super) struct Fetched(VecDeque<(usize, Result<Bytes, HubRefusal>)>);
 
 impl Fetched {
     /// `bytes` belong to the deliveries at these indexes, in the same order.
-    pub(super) fn new(places: Vec<usize>, bytes: Vec<Result<Bytes, Refusal>>) -> Fetched {
+    pub(super) fn new(places: Vec<usize>, bytes: Vec<Result<Bytes, HubRefusal>>) -> Fetched {
         Fetched(places.into_iter().zip(bytes).collect())
     }
 
     /// Returns the bytes for the delivery at this index. Callers ask in ascending order.
-    pub(super) fn take(&mut self, place: usize) -> Option<Result<Bytes, Refusal>> {
+    pub(super) fn take(&mut self, place: usize) -> Option<Result<Bytes, HubRefusal>> {
         self.0.pop_front_if(|(of, _)| *of == place).map(|(_, bytes)| bytes)
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tenure_hub::limits::SESSION_REQUESTS_MAX;
 use tenure_hub::topics::Topics;
-use tenure_hub::words::{Blob, Name, Refusal, SessionId, Timestamp};
-use tenure_hub::{Ask, ClockReading, Delivery, Grant, Principal};
+use tenure_hub::words::{Blob, Name, SessionId, Timestamp};
+use tenure_hub::{Ask, ClockReading, Delivery, Grant, HubRefusal, Principal};
 
 use crate::authenticator::LoginError;
 
@@ -50,7 +50,7 @@ pub trait Protocol: Send {
         &mut self,
         now: ClockReading,
         delivery: Delivery,
-        bytes: Option<Result<Bytes, Refusal>>,
+        bytes: Option<Result<Bytes, HubRefusal>>,
         turn: &mut Turn,
     );
 
@@ -150,13 +150,18 @@ pub trait ConnectionAccess: Send {
     fn login(&mut self, now: ClockReading, key: Option<&[u8]>) -> Result<Principal, LoginError>;
 
     /// Opens the hub session for this peer, and ends an earlier one.
-    fn open(&mut self, principal: Principal, namespace: Name, identity: Name) -> Result<SessionId, Refusal>;
+    fn open(
+        &mut self,
+        principal: Principal,
+        namespace: Name,
+        identity: Name,
+    ) -> Result<SessionId, HubRefusal>;
 
     /// Whether a grant may use a worker id.
-    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal>;
+    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), HubRefusal>;
 
     fn topics(&self) -> Topics;
 
     /// Records in the audit log that a peer was refused before its session began.
-    fn note_refusal(&self, _principal: &Principal, _act: &'static str, _no: &Refusal) {}
+    fn note_refusal(&self, _principal: &Principal, _act: &'static str, _no: &HubRefusal) {}
 }

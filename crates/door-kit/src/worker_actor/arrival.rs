@@ -1,8 +1,8 @@
 //! A worker with a name of its own has connected: the door asks the hub what this worker holds, and queues the
 //! worker's messages until the answer comes.
 
-use tenure_hub::words::{Answer, ListQuery, Name, Query, Refusal, StateName, TaskInfo};
-use tenure_hub::{Request, Response};
+use tenure_hub::words::{Answer, ListQuery, Name, Query, StateName, TaskInfo};
+use tenure_hub::{HubRefusal, Request, Response};
 
 /// For workers bound to one connection. Workers that outlive connections have a [`super::WorkerActor`].
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl<M> Arrival<M> {
     }
 
     /// Returns what the worker holds, and its queued messages.
-    pub fn finish(self, reply: Result<Response, Refusal>) -> (Vec<TaskInfo>, Vec<M>) {
+    pub fn finish(self, reply: Result<Response, HubRefusal>) -> (Vec<TaskInfo>, Vec<M>) {
         let held = match reply {
             Ok(Response::Answer(Answer::Tasks { tasks, .. })) => tasks,
             _ => Vec::new(),
@@ -55,7 +55,7 @@ mod tests {
     fn what_is_said_too_early_waits_up_to_a_limit() {
         let mut arrival = Arrival::new(2);
         assert!(arrival.keep('a') && arrival.keep('b') && !arrival.keep('c'));
-        let (held, early) = arrival.finish(Err(Refusal::Draining));
+        let (held, early) = arrival.finish(Err(HubRefusal::Draining));
         assert!(held.is_empty());
         assert_eq!(early, ['a', 'b']);
     }

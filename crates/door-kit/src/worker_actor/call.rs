@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tenure_hub::words::{Assignment, Name, Refusal, TaskId, Wanted, WorkerAbout, WorkerStats};
-use tenure_hub::{Grant, Right};
+use tenure_hub::words::{Assignment, Name, TaskId, Wanted, WorkerAbout, WorkerStats};
+use tenure_hub::{Grant, HubRefusal, Right};
 
 use super::Dialect;
 
@@ -201,6 +201,6 @@ pub enum CallReply<D: Dialect> {
     Held(TaskId),
     /// The outputs became too long.
     TooLong,
-    Refused(Refusal),
+    Refused(HubRefusal),
     Own(D::Answer),
 }

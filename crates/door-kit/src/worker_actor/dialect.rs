@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 
 use bytes::Bytes;
-use tenure_hub::Response;
-use tenure_hub::words::{Name, Refusal, TaskId, Timestamp};
+use tenure_hub::words::{Name, TaskId, Timestamp};
+use tenure_hub::{HubRefusal, Response};
 
 use super::directory::WorkerNotice;
 use super::{ActorOutput, Caller, WorkerActor};
@@ -48,7 +48,7 @@ pub trait Dialect: Copy + Debug + PartialEq + Send + Sync + Sized + 'static {
     fn answered(
         worker: &mut WorkerActor<Self>,
         pending: Self::Pending,
-        reply: Result<Response, Refusal>,
+        reply: Result<Response, HubRefusal>,
         out: &mut ActorOutput<Self>,
     );
 

@@ -7,8 +7,8 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tenure_hub::words::{Name, Refusal, Timestamp, Wanted};
-use tenure_hub::{ClockReading, Delivery, HubHandle, Principal, Right, monotonic_clock};
+use tenure_hub::words::{Name, Timestamp, Wanted};
+use tenure_hub::{ClockReading, Delivery, HubHandle, HubRefusal, Principal, Right, monotonic_clock};
 use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc};
 use tokio::time::{Duration, Instant, sleep_until};
 
@@ -240,7 +240,7 @@ impl<D: Dialect> Actor<D> {
     }
 
     /// Returns the session with the hub; opens one if there is none.
-    fn open_session(&self) -> Result<Arc<tenure_hub::Session>, Refusal> {
+    fn open_session(&self) -> Result<Arc<tenure_hub::Session>, HubRefusal> {
         let mut session = locked(&self.session);
         if let Some(session) = &*session {
             return Ok(Arc::clone(session));

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tenure_hub::Response;
 use tenure_hub::words::{Command, Name, OnClose, Refusal, Timestamp, UNSAID, Unnamed, WorkerSpec};
+use tenure_hub::{HubRefusal, Response};
 
 use super::recall::Survivors;
 use super::requests::{PendingRequest, refused};
@@ -144,7 +144,7 @@ impl<D: Dialect> WorkerActor<D> {
     pub(super) fn left(
         &mut self,
         caller: Caller,
-        reply: Result<Response, Refusal>,
+        reply: Result<Response, HubRefusal>,
         out: &mut ActorOutput<D>,
     ) {
         self.presence.registrar = None;
@@ -180,7 +180,7 @@ impl<D: Dialect> WorkerActor<D> {
     pub(super) fn joined(
         &mut self,
         caller: Option<Caller>,
-        reply: Result<Response, Refusal>,
+        reply: Result<Response, HubRefusal>,
         out: &mut ActorOutput<D>,
     ) {
         let early = std::mem::take(&mut self.early);
@@ -202,7 +202,7 @@ impl<D: Dialect> WorkerActor<D> {
                 self.presence.standing = Standing::Out;
                 self.presence.registrar = None;
                 let answer = match refusal {
-                    Refusal::WorkerTaken { .. } => CallReply::Taken,
+                    HubRefusal::Engine(Refusal::WorkerTaken { .. }) => CallReply::Taken,
                     other => CallReply::Refused(other),
                 };
                 for caller in caller.into_iter().chain(early.into_iter().map(|(caller, _)| caller)) {
@@ -266,10 +266,10 @@ impl<D: Dialect> WorkerActor<D> {
 }
 
 /// Converts the hub's reply for a connection.
-pub(super) fn done<D: Dialect>(reply: Result<Response, Refusal>) -> CallReply<D> {
+pub(super) fn done<D: Dialect>(reply: Result<Response, HubRefusal>) -> CallReply<D> {
     match refused(reply) {
         Ok(_) => CallReply::Done,
-        Err(Refusal::NotAWorker) => CallReply::NotRegistered,
+        Err(HubRefusal::Engine(Refusal::NotAWorker)) => CallReply::NotRegistered,
         Err(refusal) => CallReply::Refused(refusal),
     }
 }

@@ -3,8 +3,8 @@
 //! The hub decides whether a worker is dead: it knows when the broker itself was away and could not receive any. So
 //! the actor forwards signs of life, and asks the hub when the last forwarded one is old.
 
-use tenure_hub::words::{Answer as HubAnswer, Command, PresenceName, Query, Refusal, Timestamp};
-use tenure_hub::{Ask, Request, Response};
+use tenure_hub::words::{Answer as HubAnswer, Command, PresenceName, Query, Timestamp};
+use tenure_hub::{Ask, HubRefusal, Request, Response};
 
 use super::requests::PendingRequest;
 use super::{ActorOutput, CallReply, Dialect, Standing, WorkerActor, WorkerKind};
@@ -42,7 +42,7 @@ impl<D: Dialect> WorkerActor<D> {
     pub(super) fn apply_presence(
         &mut self,
         now: Timestamp,
-        reply: Result<Response, Refusal>,
+        reply: Result<Response, HubRefusal>,
         out: &mut ActorOutput<D>,
     ) {
         self.life.asked = false;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use tenure_hub::words::{Answer as HubAnswer, ListQuery, Query, Refusal, StateName, TaskId};
-use tenure_hub::{Request, Response};
+use tenure_hub::words::{Answer as HubAnswer, ListQuery, Query, StateName, TaskId};
+use tenure_hub::{HubRefusal, Request, Response};
 
 use super::arrival::held_by;
 use super::claims::{Claim, checkpoint_of};
@@ -75,7 +75,7 @@ impl<D: Dialect> WorkerActor<D> {
         self.ask(Request::Query(Query::List(Box::new(query))), PendingRequest::Recall, out);
     }
 
-    pub(super) fn recalled(&mut self, reply: Result<Response, Refusal>, out: &mut ActorOutput<D>) {
+    pub(super) fn recalled(&mut self, reply: Result<Response, HubRefusal>, out: &mut ActorOutput<D>) {
         if let Ok(Response::Answer(HubAnswer::Tasks { tasks, next })) = reply {
             for task in tasks {
                 let mut claim = Claim::recalled(&task, self.life.clock);
@@ -96,7 +96,7 @@ impl<D: Dialect> WorkerActor<D> {
     }
 
     /// The fetched bytes: what a task of the worker had saved before the interruption.
-    pub fn has_read(&mut self, token: u64, bytes: Result<Bytes, Refusal>, out: &mut ActorOutput<D>) {
+    pub fn has_read(&mut self, token: u64, bytes: Result<Bytes, HubRefusal>, out: &mut ActorOutput<D>) {
         let Some(PendingRequest::Outputs { task }) = self.requests.take(token) else { return };
         let outputs = bytes.ok().and_then(|bytes| D::Outputs::from_checkpoint(&bytes));
         if let (Some(claim), Some(outputs)) = (self.claims.get_mut(task), outputs) {

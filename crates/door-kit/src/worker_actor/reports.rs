@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tenure_hub::words::{AttemptFailure, Blob, Command, Held, Refusal, TaskId};
-use tenure_hub::{Done, Request, Response};
+use tenure_hub::{Done, HubRefusal, Request, Response};
 
 use super::claims::Claim;
 use super::requests::{PendingRequest, refused};
@@ -121,16 +121,16 @@ impl<D: Dialect> WorkerActor<D> {
         &mut self,
         caller: Option<Caller>,
         task: TaskId,
-        reply: Result<Response, Refusal>,
+        reply: Result<Response, HubRefusal>,
         out: &mut ActorOutput<D>,
     ) {
         let answer = match refused(reply) {
-            Ok(_) | Err(Refusal::StaleAttempt { .. } | Refusal::UnknownTask { .. }) => {
+            Ok(_) | Err(HubRefusal::Engine(Refusal::StaleAttempt { .. } | Refusal::UnknownTask { .. })) => {
                 self.claims.remove(task);
                 D::has_ended(self, task, out);
                 CallReply::Done
             }
-            Err(Refusal::NotAWorker) => CallReply::NotRegistered,
+            Err(HubRefusal::Engine(Refusal::NotAWorker)) => CallReply::NotRegistered,
             Err(refusal) => {
                 if let Some(claim) = self.claims.get_mut(task) {
                     claim.ending = false;

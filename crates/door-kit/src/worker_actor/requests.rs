@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use tenure_hub::words::{Command, Refusal, Reply, TaskId};
-use tenure_hub::{Ask, Request, Response};
+use tenure_hub::words::{Command, Reply, TaskId};
+use tenure_hub::{Ask, HubRefusal, Request, Response};
 
 use super::{ActorOutput, Caller, Dialect, WorkerActor};
 
@@ -111,7 +111,7 @@ impl<D: Dialect> WorkerActor<D> {
 }
 
 /// Some replies carry a refusal for one of several items. For a request with one item, that refusal is the reply.
-pub fn refused(reply: Result<Response, Refusal>) -> Result<Response, Refusal> {
+pub fn refused(reply: Result<Response, HubRefusal>) -> Result<Response, HubRefusal> {
     let response = reply?;
     let refusal = match &response {
         Response::Command(Reply::Held(each)) => each.iter().find_map(|held| held.as_ref().err()),
@@ -119,7 +119,7 @@ pub fn refused(reply: Result<Response, Refusal>) -> Result<Response, Refusal> {
         _ => None,
     };
     match refusal {
-        Some(refusal) => Err(refusal.clone()),
+        Some(refusal) => Err(refusal.clone().into()),
         None => Ok(response),
     }
 }

@@ -1,7 +1,7 @@
 //! The worker actor without its runner: calls and deliveries come in, requests and answers go out.
 
 use tenure_hub::words::{Blob, Name, Notice, Refusal, Timestamp, Wanted};
-use tenure_hub::{Ask, ClockReading, Delivery, Response};
+use tenure_hub::{Ask, ClockReading, Delivery, HubRefusal, Response};
 
 use super::claims::Claims;
 use super::joining::done;
@@ -95,7 +95,7 @@ impl<D: Dialect> WorkerActor<D> {
                 allowed.push((caller, call));
             } else {
                 let refusal = Refusal::NotAllowed { what: "use this worker id" };
-                out.answers.push((caller, CallReply::Refused(refusal)));
+                out.answers.push((caller, CallReply::Refused(refusal.into())));
             }
         }
         self.call_all(now, allowed, out);
@@ -167,7 +167,7 @@ impl<D: Dialect> WorkerActor<D> {
             } else {
                 let limit = CALLS_WAITING_MAX;
                 let refusal = Refusal::TooMany { what: "calls while a worker joins", limit };
-                out.answers.push((caller, CallReply::Refused(refusal)));
+                out.answers.push((caller, CallReply::Refused(refusal.into())));
             }
             return;
         }
@@ -269,11 +269,11 @@ impl<D: Dialect> WorkerActor<D> {
         now: Timestamp,
         pending: PendingRequest<D>,
         token: u64,
-        reply: Result<Response, Refusal>,
+        reply: Result<Response, HubRefusal>,
         out: &mut ActorOutput<D>,
     ) {
         let is_joining = matches!(pending, PendingRequest::Join { .. } | PendingRequest::Recall);
-        if matches!(reply, Err(Refusal::NotAWorker)) && !is_joining {
+        if matches!(reply, Err(HubRefusal::Engine(Refusal::NotAWorker))) && !is_joining {
             self.handle_unregistered(out);
         }
         match pending {

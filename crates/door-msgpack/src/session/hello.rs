@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tenure_door_kit::LoginError;
 use tenure_hub::limits::{BODY_BYTES_MAX, MANY_MAX, SESSION_REQUESTS_MAX};
 use tenure_hub::words::{Refusal, check_name};
-use tenure_hub::{ClockReading, Grant, Needs, Right, Rights, fresh_id};
+use tenure_hub::{ClockReading, Grant, HubRefusal, Needs, Right, Rights, fresh_id};
 use tenure_wire::hello::{FEATURE_ACKNOWLEDGE, Hello, PeerLimits, Welcome};
 use tenure_wire::limits::FRAME_BYTES_MAX;
 use tenure_wire::words::Role;
@@ -47,7 +47,7 @@ impl Session {
         hello: Hello,
         access: &mut dyn ConnectionAccess,
         turn: &mut Turn,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), HubRefusal> {
         let key = hello.key.as_ref().map(|key| key.reveal().as_bytes());
         let principal = match access.login(now, key) {
             Ok(principal) => principal,
@@ -67,7 +67,7 @@ impl Session {
         let grant = Arc::clone(&principal.grant);
         let allowed = check_roles(&grant, &hello.roles).and_then(|()| grant.namespace_for(hello.namespace));
         let namespace = allowed.inspect_err(|no| {
-            if matches!(no, Refusal::NotAllowed { .. }) {
+            if matches!(no, HubRefusal::Engine(Refusal::NotAllowed { .. })) {
                 access.note_refusal(&principal, "connect", no);
             }
         })?;
@@ -106,9 +106,9 @@ impl Session {
 /// Optional parts of the protocol that this broker supports.
 const FEATURES: [&str; 1] = [FEATURE_ACKNOWLEDGE];
 
-fn check_roles(grant: &Grant, roles: &[Role]) -> Result<(), Refusal> {
+fn check_roles(grant: &Grant, roles: &[Role]) -> Result<(), HubRefusal> {
     if roles.iter().any(|role| matches!(role, Role::Other(_))) {
-        return Err(Refusal::BadValue { what: "role", why: "is neither `client` nor `worker`" });
+        return Err(Refusal::BadValue { what: "role", why: "is neither `client` nor `worker`" }.into());
     }
     if roles.contains(&Role::Worker) {
         grant.rights.check(Needs::Right(Right::Work))?;

@@ -1,8 +1,7 @@
 //! Checks the rights that the hub does not check: those for topics and worker ids.
 
-use tenure_hub::TopicAct;
 use tenure_hub::topics::SubscriptionId;
-use tenure_hub::words::Refusal;
+use tenure_hub::{HubRefusal, TopicAct};
 use tenure_wire::Request;
 
 use super::{ConnectionAccess, Known};
@@ -12,7 +11,7 @@ pub(super) fn check(
     access: &dyn ConnectionAccess,
     peer: &Known,
     request: &Request,
-) -> Result<(), (&'static str, Refusal)> {
+) -> Result<(), (&'static str, HubRefusal)> {
     let act = match request {
         Request::Publish(_) => TopicAct::Publish,
         Request::Subscribe(subscribe) => match (&subscribe.topics[..], &subscribe.id) {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 use futures::stream::{FuturesUnordered, Stream};
+use tenure_hub::HubRefusal;
 use tenure_hub::topics::{
     self, Delivery, DeliveryKind, Message, PublishReceipt, RequestAnswer, SubscriptionHandle, Topics,
 };
@@ -227,7 +228,12 @@ fn wait_for_mail(number: u64, subscription: &SubscriptionHandle) -> TopicFuture 
 
 impl Session {
     /// Requests about topics. They never reach the engine.
-    pub(super) fn topics(&mut self, number: u64, request: Request, turn: &mut Turn) -> Result<(), Refusal> {
+    pub(super) fn topics(
+        &mut self,
+        number: u64,
+        request: Request,
+        turn: &mut Turn,
+    ) -> Result<(), HubRefusal> {
         let Some(peer) = &mut self.peer else { return Ok(()) };
         let identity = peer.identity.clone();
         let side = peer
@@ -244,10 +250,11 @@ impl Session {
                     return Err(Refusal::BadValue {
                         what: "number",
                         why: "is in use by an open subscription",
-                    });
+                    }
+                    .into());
                 }
                 if side.subscriptions.len() >= SUBSCRIPTIONS_MAX {
-                    return Err(Refusal::TooMany { what: "subscriptions", limit: SUBSCRIPTIONS_MAX });
+                    return Err(Refusal::TooMany { what: "subscriptions", limit: SUBSCRIPTIONS_MAX }.into());
                 }
                 let how = translate::how(&subscribe)?;
                 side.subscribe(number, *subscribe, how, &identity)
@@ -265,7 +272,7 @@ impl Session {
             Request::Acknowledge(acknowledge) => side.acknowledge(acknowledge),
             Request::Request(request) => {
                 if side.asked >= REQUESTS_MAX {
-                    return Err(Refusal::TooMany { what: "requests on topics", limit: REQUESTS_MAX });
+                    return Err(Refusal::TooMany { what: "requests on topics", limit: REQUESTS_MAX }.into());
                 }
                 side.request(number, *request, identity, turn);
                 return Ok(());

@@ -1,7 +1,7 @@
 //! Converts each kind of request to hub requests.
 
 use tenure_hub::words::{Command, Held, Query, Refusal, Reply as HubReply};
-use tenure_hub::{Ask, ClockReading, Request as HubRequest, Response, Watch};
+use tenure_hub::{Ask, ClockReading, HubRefusal, Request as HubRequest, Response, Watch};
 use tenure_wire::address::{Call, Hear};
 use tenure_wire::envelope::NO_NUMBER;
 use tenure_wire::reply::Pong;
@@ -48,7 +48,7 @@ impl Session {
         number: u64,
         request: Request,
         turn: &mut Turn,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), HubRefusal> {
         let command = match request {
             // Frequent requests.
             Request::Submit(submit) => {
@@ -96,7 +96,7 @@ impl Session {
         number: u64,
         request: Request,
         turn: &mut Turn,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), HubRefusal> {
         let command = match request {
             Request::Register(spec) => {
                 let spec = translate::worker_spec(*spec)?;
@@ -154,7 +154,7 @@ impl Session {
         number: u64,
         request: Request,
         turn: &mut Turn,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), HubRefusal> {
         let mut expect = ReplyPlan::Plain;
         let asked = match request {
             Request::Show(OneTask { task }) => HubRequest::Query(Query::Show { task: translate::id(task) }),
@@ -191,7 +191,9 @@ impl Session {
                 }
                 let number = opening(number)?;
                 if !self.extras().watches.insert(number) {
-                    return Err(Refusal::BadValue { what: "number", why: "is in use by an open watch" });
+                    return Err(
+                        Refusal::BadValue { what: "number", why: "is in use by an open watch" }.into()
+                    );
                 }
                 let from = watch.from;
                 expect = ReplyPlan::Watching { from };
@@ -216,7 +218,7 @@ impl Session {
         number: u64,
         request: Request,
         turn: &mut Turn,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), HubRefusal> {
         let asked = match request {
             Request::Answer(given) => {
                 let answer = translate::call_answer(&given.outcome, given.body)?;
@@ -312,9 +314,15 @@ impl Session {
         self.ask(number, ReplyPlan::Submitted { refused }, HubRequest::Submit(submissions), turn);
     }
 
-    fn call(&mut self, now: ClockReading, number: u64, call: Call, turn: &mut Turn) -> Result<(), Refusal> {
+    fn call(
+        &mut self,
+        now: ClockReading,
+        number: u64,
+        call: Call,
+        turn: &mut Turn,
+    ) -> Result<(), HubRefusal> {
         if self.extras().calls.contains_key(&number) {
-            return Err(Refusal::BadValue { what: "number", why: "is in use by a call in flight" });
+            return Err(Refusal::BadValue { what: "number", why: "is in use by a call in flight" }.into());
         }
         let request = HubRequest::Call { address: call.to.clone(), body: call.body };
         let token = self.ask(number, ReplyPlan::Call { to: call.to }, request, turn);
@@ -324,13 +332,13 @@ impl Session {
         Ok(())
     }
 
-    fn set_broadcasts(&mut self, hear: Hear) -> Result<(), Refusal> {
+    fn set_broadcasts(&mut self, hear: Hear) -> Result<(), HubRefusal> {
         let hears = &mut self.extras().hears;
         if hears.contains(&hear) {
             return Ok(());
         }
         if hears.len() >= HEARS_MAX {
-            return Err(Refusal::TooMany { what: "kinds of broadcasts", limit: HEARS_MAX });
+            return Err(Refusal::TooMany { what: "kinds of broadcasts", limit: HEARS_MAX }.into());
         }
         hears.push(hear);
         Ok(())
@@ -354,12 +362,15 @@ pub(super) fn pong(now: ClockReading) -> Reply {
 }
 
 /// The number of a watch, wait or call: it is required, and the highest are reserved for the door.
-pub(super) fn opening(number: u64) -> Result<u64, Refusal> {
+pub(super) fn opening(number: u64) -> Result<u64, HubRefusal> {
     match number {
         NO_NUMBER => {
-            Err(Refusal::BadValue { what: "number", why: "is 0: this request needs a number of its own" })
+            Err(Refusal::BadValue { what: "number", why: "is 0: this request needs a number of its own" }
+                .into())
         }
-        OWN_WATCHES.. => Err(Refusal::BadValue { what: "number", why: "is 2 to the power of 63 or more" }),
+        OWN_WATCHES.. => {
+            Err(Refusal::BadValue { what: "number", why: "is 2 to the power of 63 or more" }.into())
+        }
         _ => Ok(number),
     }
 }

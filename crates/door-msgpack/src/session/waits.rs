@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 use tenure_hub::words::{Answer, Event, EventFilter, Query, Refusal, TaskId, TaskInfo, Timestamp};
-use tenure_hub::{ClockReading, Request, Response, Watch};
+use tenure_hub::{ClockReading, HubRefusal, Request, Response, Watch};
 use tenure_wire::reply::EndedReply;
 use tenure_wire::task::Ended;
 use tenure_wire::{Reply, request};
@@ -70,13 +70,13 @@ impl Session {
         number: u64,
         wait: request::Wait,
         turn: &mut Turn,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), HubRefusal> {
         let waits = &mut self.extras().waits;
         if waits.all.contains_key(&number) {
-            return Err(Refusal::BadValue { what: "number", why: "is in use by an open wait" });
+            return Err(Refusal::BadValue { what: "number", why: "is in use by an open wait" }.into());
         }
         if waits.by_task.len() + wait.tasks.len() > WAITED_MAX {
-            return Err(Refusal::TooMany { what: "tasks waited for", limit: WAITED_MAX });
+            return Err(Refusal::TooMany { what: "tasks waited for", limit: WAITED_MAX }.into());
         }
         let left: HashSet<TaskId, RandomState> = wait.tasks.iter().copied().map(translate::id).collect();
         if left.is_empty() {
@@ -108,8 +108,8 @@ impl Session {
     pub(super) fn looked(
         &mut self,
         task: TaskId,
-        reply: Result<Response, Refusal>,
-        bytes: Option<Result<Bytes, Refusal>>,
+        reply: Result<Response, HubRefusal>,
+        bytes: Option<Result<Bytes, HubRefusal>>,
         turn: &mut Turn,
     ) {
         match reply {
@@ -126,7 +126,7 @@ impl Session {
     pub(super) fn handle_end(
         &mut self,
         event: &Event,
-        bytes: Option<Result<Bytes, Refusal>>,
+        bytes: Option<Result<Bytes, HubRefusal>>,
         turn: &mut Turn,
     ) {
         let Some(task) = event.task() else { return };
@@ -164,7 +164,7 @@ impl Session {
         &mut self,
         task: TaskId,
         row: &Ended,
-        bytes: Option<Result<Bytes, Refusal>>,
+        bytes: Option<Result<Bytes, HubRefusal>>,
         turn: &mut Turn,
     ) {
         let bytes = bytes.and_then(Result::ok);
@@ -209,7 +209,7 @@ impl Session {
         self.query_task(info.id, turn);
     }
 
-    fn cannot_wait(&mut self, task: TaskId, no: &Refusal, turn: &mut Turn) {
+    fn cannot_wait(&mut self, task: TaskId, no: &HubRefusal, turn: &mut Turn) {
         let by = self.extras().waits.by_task.get(&task).map(|waited| waited.by.clone()).unwrap_or_default();
         for number in by {
             let Some(wait) = self.extras().waits.all.remove(&number) else { continue };

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Accepted, Answer, Blob, Counts, Holding, LimitInfo, QueueInfo, Refusal, Reply, StateName, TaskInfo,
-    TaskState, WaitedFor, Why, WorkerInfo, WorkerStats,
+    Accepted, Answer, Blob, Counts, Devices, Holding, LimitInfo, QueueInfo, Refusal, Reply, ResourceInfo,
+    StateName, TaskInfo, TaskState, WaitedFor, Why, WorkerInfo, WorkerStats,
 };
 use tenure_hub::{Response, Stats};
 use tenure_wire::queue::StateCounts;
@@ -127,6 +127,23 @@ pub(super) fn reason(reason: &Why) -> why::Why {
         Why::AllFull { workers, slots } => {
             why::Why { workers: Some(*workers), slots: Some(*slots), ..blank(WhyCode::AllFull) }
         }
+        Why::Short { resource, needed, free, worker } => why::Why {
+            resource: Some(resource.clone()),
+            needed: Some(needed.0),
+            free: Some(free.0),
+            worker: Some(worker.clone()),
+            ..blank(WhyCode::ResourcesShort)
+        },
+        Why::TooLarge { resource, needed, total, worker } => why::Why {
+            resource: Some(resource.clone()),
+            needed: Some(needed.0),
+            total: Some(total.0),
+            worker: Some(worker.clone()),
+            ..blank(WhyCode::TooLarge)
+        },
+        Why::Reserved { worker, task: waiting } => {
+            why::Why { worker: Some(worker.clone()), task: Some(task(*waiting)), ..blank(WhyCode::Reserved) }
+        }
         Why::NoWorkerAsks { workers } => why::Why { workers: Some(*workers), ..blank(WhyCode::NoWorkerAsks) },
         Why::AwaitingAcceptance { worker, since } => why::Why {
             worker: Some(worker.clone()),
@@ -214,7 +231,8 @@ fn task_info(info: &TaskInfo) -> wire_task::TaskInfo {
         TaskState::Created | TaskState::Waiting { .. } | TaskState::Ready { .. } => {}
         TaskState::Delayed { until } => told.until = Some(time(*until)),
         TaskState::Assigned(holding) | TaskState::Running(holding) => {
-            told.holding = Some(Box::new(held_by(holding)));
+            let devices = info.devices.as_deref().cloned().unwrap_or_default();
+            told.holding = Some(Box::new(held_by(holding, devices)));
         }
         TaskState::Paused(pause) => {
             told.pause = Some(wire_task::PauseInfo {
@@ -237,7 +255,7 @@ fn task_info(info: &TaskInfo) -> wire_task::TaskInfo {
     told
 }
 
-fn held_by(holding: &Holding) -> wire_task::Holding {
+fn held_by(holding: &Holding, devices: Devices) -> wire_task::Holding {
     wire_task::Holding {
         worker: holding.worker.clone(),
         since: time(holding.since),
@@ -252,6 +270,8 @@ fn held_by(holding: &Holding) -> wire_task::Holding {
             note: progress.note.clone(),
             at: time(progress.at),
         }),
+        cpus: devices.cpus,
+        gpus: devices.gpus,
     }
 }
 
@@ -281,6 +301,10 @@ fn worker_info(info: WorkerInfo) -> worker::WorkerInfo {
         queues: info.queues,
         capabilities: info.capabilities,
         slots: info.slots,
+        slots_used: info.slots_used,
+        light_slots: info.light_slots,
+        light_used: info.light_used,
+        resources: info.resources.into_iter().map(resource_info).collect(),
         pulls: info.pulls,
         held: info
             .held
@@ -300,6 +324,10 @@ fn worker_info(info: WorkerInfo) -> worker::WorkerInfo {
         door: info.about.door.map(Into::into),
         stats: info.stats.map(|stats| Box::new(worker_stats(stats))),
     }
+}
+
+fn resource_info(info: ResourceInfo) -> worker::ResourceInfo {
+    worker::ResourceInfo { name: info.name, used: info.used.0, total: info.total.0 }
 }
 
 fn worker_stats(stats: WorkerStats) -> worker::WorkerStats {

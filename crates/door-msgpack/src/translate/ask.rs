@@ -1,10 +1,10 @@
 //! Converts requests to the hub's types, and refuses values that the hub does not know.
 
 use bytes::Bytes;
-use tenure_hub::limits::BODY_BYTES_MAX;
+use tenure_hub::limits::{BODY_BYTES_MAX, LIGHT_SLOTS_DEFAULT};
 use tenure_hub::words::{
-    After, AfterTask, AttemptFailure, Backoff, Command, EventFilter, Held, ListQuery, Move, NewTask, Refusal,
-    TaskId, Thresholds, Unnamed, WorkerAbout, WorkerSpec, WorkerStats,
+    After, AfterTask, AttemptFailure, Backoff, Command, Demand, EventFilter, Held, ListQuery, Move, NewTask,
+    Quantity, Refusal, Resource, TaskId, Thresholds, Unnamed, WorkerAbout, WorkerSpec, WorkerStats,
 };
 use tenure_hub::{CallAnswer, Done, LogPiece, OutputStream, Submission, fresh_id};
 use tenure_wire::event::EventKind;
@@ -32,6 +32,10 @@ impl Template {
         };
         Template(Ok(NewTask {
             on_broken,
+            demand: Demand {
+                slots: terms.slots,
+                resources: terms.resources.into_iter().map(resource).collect(),
+            },
             needs: terms.needs,
             tags: terms.tags,
             on_lost,
@@ -71,6 +75,10 @@ impl Template {
         };
         Ok(Submission::new(new, task.body))
     }
+}
+
+fn resource(resource: task::Resource) -> Resource {
+    Resource { name: resource.name, quantity: Quantity(resource.quantity) }
 }
 
 fn after(after: task::After) -> Result<After, Refusal> {
@@ -146,6 +154,8 @@ pub(crate) fn worker_spec(spec: worker::WorkerSpec) -> Result<WorkerSpec, Refusa
         queues: spec.queues,
         capabilities: spec.capabilities,
         slots: spec.slots,
+        light_slots: spec.light_slots.unwrap_or(LIGHT_SLOTS_DEFAULT),
+        resources: spec.resources.into_iter().map(resource).collect(),
         pulls: spec.pulls,
         heartbeat: from_span(spec.heartbeat_ms),
         lost_after: from_span(spec.lost_after_ms),

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tenure_hub::CallAnswer;
-use tenure_hub::words::{Assignment, DependencyInfo, StopWhy, TaskId, Terms, Wanted};
+use tenure_hub::words::{Assignment, DependencyInfo, Resource, StopWhy, TaskId, Terms, Wanted};
 use tenure_wire::address::Answered;
 use tenure_wire::notice::{Stop, WantedNotice};
 use tenure_wire::task as wire_task;
@@ -26,8 +26,14 @@ pub(crate) fn terms(terms: &Terms) -> wire_task::Terms {
         run_limit_ms: terms.run_limit.map(span),
         cancel_timeout_ms: terms.cancel_timeout.map(span),
         on_broken: on_broken(terms.on_broken),
+        slots: terms.demand.slots,
+        resources: terms.demand.resources.iter().map(resource).collect(),
         submitter: Some(terms.submitter.clone()),
     }
+}
+
+fn resource(resource: &Resource) -> wire_task::Resource {
+    wire_task::Resource { name: resource.name.clone(), quantity: resource.quantity.0 }
 }
 
 /// A task that another one waits or waited for.
@@ -57,6 +63,8 @@ pub(crate) fn assignment(assignment: Assignment, body: Bytes, terms: u32) -> wir
         failures: assignment.failures,
         checkpoint_bytes: u64::from(assignment.checkpoint.bytes()),
         after: assignment.after.iter().map(dependency).collect(),
+        cpus: assignment.devices.cpus,
+        gpus: assignment.devices.gpus,
     }
 }
 

@@ -1,11 +1,32 @@
 //! Converts every refusal of the hub.
 
+use tenure_hub::HubRefusal;
 use tenure_hub::words::Refusal;
 use tenure_wire::Code;
 
 use super::word::{name, task, time};
 
-pub(crate) fn refusal(no: &Refusal) -> tenure_wire::Refusal {
+/// Converts a refusal of the hub, or of the engine.
+pub(crate) fn refusal(no: &(impl Clone + Into<HubRefusal>)) -> tenure_wire::Refusal {
+    let no: &HubRefusal = &no.clone().into();
+    let blank = |code| tenure_wire::Refusal::new(code, no.to_string());
+    match no {
+        HubRefusal::Engine(no) => engine_refusal(no),
+        HubRefusal::DiskFull => blank(Code::DiskFull),
+        HubRefusal::Draining => blank(Code::Draining),
+        HubRefusal::Trimmed { oldest } => {
+            tenure_wire::Refusal { oldest: Some(*oldest), ..blank(Code::Trimmed) }
+        }
+        HubRefusal::Unreadable { what } => {
+            tenure_wire::Refusal { what: Some((*what).into()), ..blank(Code::Unreadable) }
+        }
+        HubRefusal::NoListener { address } => {
+            tenure_wire::Refusal { address: Some(address.clone()), ..blank(Code::NoListener) }
+        }
+    }
+}
+
+fn engine_refusal(no: &Refusal) -> tenure_wire::Refusal {
     let blank = |code| tenure_wire::Refusal::new(code, no.to_string());
     match no {
         Refusal::UnknownTask { task: id } => {
@@ -50,17 +71,8 @@ pub(crate) fn refusal(no: &Refusal) -> tenure_wire::Refusal {
         Refusal::BadValue { what, why } => about(what, why, blank(Code::BadValue)),
         Refusal::TooMany { what, limit } => beyond(what, *limit as u64, blank(Code::TooMany)),
         Refusal::Full { what, limit } => beyond(what, *limit, blank(Code::Full)),
-        Refusal::DiskFull => blank(Code::DiskFull),
-        Refusal::Draining => blank(Code::Draining),
         Refusal::NotAllowed { what } => {
             tenure_wire::Refusal { what: Some((*what).into()), ..blank(Code::NotAllowed) }
-        }
-        Refusal::Trimmed { oldest } => tenure_wire::Refusal { oldest: Some(*oldest), ..blank(Code::Trimmed) },
-        Refusal::Unreadable { what } => {
-            tenure_wire::Refusal { what: Some((*what).into()), ..blank(Code::Unreadable) }
-        }
-        Refusal::NoListener { address } => {
-            tenure_wire::Refusal { address: Some(address.clone()), ..blank(Code::NoListener) }
         }
         Refusal::TooLate { deadline } => {
             tenure_wire::Refusal { deadline: Some(time(*deadline)), ..blank(Code::TooLate) }

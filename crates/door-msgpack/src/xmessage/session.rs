@@ -13,7 +13,7 @@ use tenure_hub::words::{
     Answer, Assignment, Blob, Command, Held, Notice, Query, Refusal, StateName, TaskId, TaskInfo, Timestamp,
     Wanted, WorkerSpec,
 };
-use tenure_hub::{Ask, ClockReading, Delivery, Request, Response};
+use tenure_hub::{Ask, ClockReading, Delivery, HubRefusal, Request, Response};
 
 use super::codec::{
     FRAME_BYTES_MAX, Operation, XMessage, XMessageError, XMessageIntroduction, XMessageState,
@@ -204,7 +204,7 @@ impl Session {
         }
     }
 
-    fn assigned(&mut self, assignment: &Assignment, body: Result<Bytes, Refusal>, turn: &mut Turn) {
+    fn assigned(&mut self, assignment: &Assignment, body: Result<Bytes, HubRefusal>, turn: &mut Turn) {
         let held_now = Held { task: assignment.task, attempt: assignment.attempt };
         let record_id = match body {
             Ok(body) => String::from_utf8(body.to_vec()).map_err(|_| "its body is not text".to_owned()),
@@ -225,7 +225,7 @@ impl Session {
         }
     }
 
-    fn notice(&mut self, notice: Notice, body: Option<Result<Bytes, Refusal>>, turn: &mut Turn) {
+    fn notice(&mut self, notice: Notice, body: Option<Result<Bytes, HubRefusal>>, turn: &mut Turn) {
         let Who::Worker { held, .. } = &mut self.who else { return };
         match notice {
             Notice::Assign(assignment) => self.assigned(&assignment, body.unwrap_or(Ok(Bytes::new())), turn),
@@ -250,17 +250,20 @@ impl Session {
         }
     }
 
-    fn reply(&mut self, token: u64, reply: Result<Response, Refusal>, turn: &mut Turn) {
+    fn reply(&mut self, token: u64, reply: Result<Response, HubRefusal>, turn: &mut Turn) {
         let Some(expect) = self.pendings.take(token) else { return };
         if let (Expect::Joined, Who::Worker { is_joining, .. }) = (&expect, &mut self.who) {
             *is_joining = false;
         }
         match (expect, refused(reply)) {
             (Expect::Quiet | Expect::Joined | Expect::Beat, Ok(_)) => {}
-            (Expect::Beat, Err(Refusal::NotAWorker)) => self.join(turn),
+            (Expect::Beat, Err(HubRefusal::Engine(Refusal::NotAWorker))) => self.join(turn),
             (Expect::Say(text), Ok(_)) => send_text(&text, turn),
             (Expect::Play { task }, Ok(_)) => send_text(&format!("Launching task uuid={task}."), turn),
-            (Expect::Play { task }, Err(Refusal::WrongState { state: StateName::Paused, .. })) => {
+            (
+                Expect::Play { task },
+                Err(HubRefusal::Engine(Refusal::WrongState { state: StateName::Paused, .. })),
+            ) => {
                 let text = format!("Launching task uuid={task}.");
                 self.ask(Expect::Say(text), Request::Command(Command::Resume { task }), turn);
             }
@@ -350,13 +353,13 @@ impl Protocol for Session {
         &mut self,
         _now: ClockReading,
         delivery: Delivery,
-        bytes: Option<Result<Bytes, Refusal>>,
+        bytes: Option<Result<Bytes, HubRefusal>>,
         turn: &mut Turn,
     ) {
         match delivery {
             Delivery::Reply { token, reply } => self.reply(token, reply, turn),
             Delivery::Notice(notice) => self.notice(notice, bytes, turn),
-            Delivery::Goodbye => send_text(&translate::refusal(&Refusal::Draining), turn),
+            Delivery::Goodbye => send_text(&translate::refusal(&HubRefusal::Draining), turn),
             Delivery::Ended(why) => {
                 send_text(&translate::refusal(&why), turn);
                 turn.close = true;

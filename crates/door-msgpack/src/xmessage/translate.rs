@@ -8,7 +8,7 @@ use tenure_hub::words::{
     AttemptFailure, Blob, Command, Counts, Held, ListQuery, Name, NewTask, OnClose, OnLost, Query, Refusal,
     StateName, TaskId, TaskInfo, TaskState, Wanted, WorkerAbout, WorkerInfo, WorkerSpec,
 };
-use tenure_hub::{Done, Request, Submission, fresh_id};
+use tenure_hub::{Done, HubRefusal, Request, Submission, fresh_id};
 
 use super::XmessageSettings;
 use super::codec::{Operation, XMessageId, XMessageIntroduction, XMessageState, XMessageTaskOptions};
@@ -35,7 +35,7 @@ pub(super) fn submission(
     task: TaskId,
     options: XMessageTaskOptions,
     defaults: &XmessageSettings,
-) -> Result<Submission, Refusal> {
+) -> Result<Submission, HubRefusal> {
     let XMessageTaskOptions { record_id, task_type, priority, tags, on_lost } = options;
     let new = NewTask {
         hold: true,
@@ -78,6 +78,7 @@ pub(super) fn worker_spec(
         on_close: OnClose::TasksDie,
         // A worker may start before it says Run, so a task that must not run twice counts as started on assignment.
         starts_on_assign: true,
+        light_slots: 0,
         about: WorkerAbout { door: Some("xmessage"), ..WorkerAbout::default() },
         ..WorkerSpec::new(worker, vec![QUEUE.into()], slots)
     }
@@ -145,7 +146,7 @@ pub(super) fn operation(wanted: Wanted, task: TaskId) -> Operation {
 }
 
 /// A refusal as text: its stable code, and the sentence.
-pub(super) fn refusal(no: &Refusal) -> String {
+pub(super) fn refusal(no: &HubRefusal) -> String {
     format!("{}: {no}", no.code())
 }
 

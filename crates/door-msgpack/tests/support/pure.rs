@@ -13,8 +13,8 @@ use tenure_door_msgpack::Settings;
 use tenure_door_msgpack::session::{ConnectionAccess, Protocol, Turn};
 use tenure_hub::core::Core;
 use tenure_hub::topics::Topics;
-use tenure_hub::words::{Blob, Name, Peer, Refusal, SessionId, Timestamp};
-use tenure_hub::{ClockReading, Delivery, Grant, Hub, Keys, Mailbox, Principal, Stats};
+use tenure_hub::words::{Blob, Name, Peer, SessionId, Timestamp};
+use tenure_hub::{ClockReading, Delivery, Grant, Hub, HubRefusal, Keys, Mailbox, Principal, Stats};
 use tenure_store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 use tenure_wire::value::Value;
 
@@ -68,7 +68,12 @@ impl ConnectionAccess for TestAccess<'_> {
         Ok(Principal { grant, ..Principal::trusted("native") })
     }
 
-    fn open(&mut self, principal: Principal, namespace: Name, identity: Name) -> Result<SessionId, Refusal> {
+    fn open(
+        &mut self,
+        principal: Principal,
+        namespace: Name,
+        identity: Name,
+    ) -> Result<SessionId, HubRefusal> {
         self.broker.next_session += 1;
         let session = SessionId(self.broker.next_session);
         let mailbox = Arc::new(Mailbox::default());
@@ -78,7 +83,7 @@ impl ConnectionAccess for TestAccess<'_> {
         Ok(session)
     }
 
-    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal> {
+    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), HubRefusal> {
         self.broker.keys.may_work_as(grant, worker)
     }
 
@@ -118,8 +123,8 @@ impl SmallBroker {
         }
     }
 
-    fn read(&self, blob: Blob) -> Result<Bytes, Refusal> {
-        self.reader.read(blob).map_err(|_| Refusal::Unreadable { what: "body" })
+    fn read(&self, blob: Blob) -> Result<Bytes, HubRefusal> {
+        self.reader.read(blob).map_err(|_| HubRefusal::Unreadable { what: "body" })
     }
 }
 

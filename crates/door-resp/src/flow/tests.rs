@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use expect_test::{Expect, expect};
 use tenure_hub::keyspace::Reply as KeyReply;
 use tenure_hub::words::{Answer, Query, Refusal, Timestamp};
-use tenure_hub::{Request, Response};
+use tenure_hub::{HubRefusal, Request, Response};
 
 use super::{FlowStep, Input};
 use crate::codec::{Decoder, RespLimits, Version};
@@ -71,7 +71,7 @@ fn printed(line: &str) -> String {
             }
             FlowStep::Read(blobs, flow) => {
                 let _ = writeln!(text, "  read {} -> {}", blobs.len(), state(&flow));
-                (flow, Input::Read(vec![Err(Refusal::Unreadable { what: "body" })]))
+                (flow, Input::Read(vec![Err(HubRefusal::Unreadable { what: "body" })]))
             }
             FlowStep::Keys(_, flow) => {
                 let _ = writeln!(text, "  stored keys -> {}", state(&flow));
@@ -111,7 +111,7 @@ fn state(flow: &super::CommandFlow) -> String {
 }
 
 /// An answer without anything in it.
-fn nothing(request: &Request) -> Result<Response, Refusal> {
+fn nothing(request: &Request) -> Result<Response, HubRefusal> {
     match request {
         Request::Query(Query::List(_)) => {
             Ok(Response::Answer(Answer::Tasks { tasks: Vec::new(), next: None }))
@@ -126,7 +126,7 @@ fn nothing(request: &Request) -> Result<Response, Refusal> {
         Request::Query(Query::ScanTasks { .. }) => {
             Ok(Response::Answer(Answer::ScannedTasks { tasks: Vec::new(), next: None }))
         }
-        _ => Err(Refusal::UnknownName { name: "nobody".into() }),
+        _ => Err(Refusal::UnknownName { name: "nobody".into() }.into()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tenure_hub::limits::AFTER_MAX;
-use tenure_hub::words::{Condition, OnBroken, OnLost};
+use tenure_hub::words::{Condition, Demand, OnBroken, OnLost, Quantity, Resource};
 use tenure_plans::{Document, SchemaError};
 
 use crate::command::WORDS_BYTES_MAX;
@@ -25,6 +25,8 @@ pub(crate) struct TaskOptions {
     /// The capability that was found by that description.
     pub needs_matched: Option<String>,
     pub tags: Vec<String>,
+    /// What it occupies on its worker.
+    pub demand: Demand,
     /// The jobs that have to end before it may run.
     pub after: Vec<AfterJob>,
     pub after_broken: OnBroken,
@@ -61,6 +63,7 @@ impl Default for TaskOptions {
             needs_described: None,
             needs_matched: None,
             tags: Vec::new(),
+            demand: Demand::default(),
             after: Vec::new(),
             after_broken: OnBroken::default(),
             on_lost_worker: None,
@@ -73,6 +76,28 @@ impl Default for TaskOptions {
             crash_budget: None,
         }
     }
+}
+
+/// `slots`, and `resources`: an object of numbers, or of texts with a unit.
+fn demand(object: &mut Document) -> Result<Demand, SchemaError> {
+    let slots = object.integer("slots", 0..=i64::from(u32::MAX))?.unwrap_or(1);
+    let slots = u32::try_from(slots).expect("within the limit");
+    let entries = match object.take("resources") {
+        None => return Ok(Demand { slots, ..Demand::default() }),
+        Some(Value::Object(entries)) => entries,
+        Some(_) => return Err(object.invalid("resources is not an object")),
+    };
+    let one = |(name, value): (String, Value)| {
+        let quantity = match value {
+            Value::String(text) => Quantity::parse(&text),
+            other => Quantity::parse(&other.to_string()),
+        };
+        quantity.map(|quantity| Resource::new(name, quantity))
+    };
+    let why =
+        "resources has an entry that is neither a number with at most three decimals nor a text such as 8GB";
+    let resources: Option<Vec<Resource>> = entries.into_iter().map(one).collect();
+    Ok(Demand { slots, resources: resources.ok_or_else(|| object.invalid(why))? })
 }
 
 /// `after`: a job, or a list of jobs; each is the job's id, or an object with `job_id` and `status`.
@@ -132,6 +157,7 @@ impl TaskOptions {
             needs_described: object.text("needs_described", WORDS_BYTES_MAX)?,
             needs_matched: None,
             tags: object.names("tags", NAMES_MAX, NAME_BYTES_MAX)?.unwrap_or_default(),
+            demand: demand(object)?,
             after: after(object)?,
             after_broken: after_broken(object)?,
             on_lost_worker: lost_policy(object)?,

@@ -17,8 +17,8 @@ use tenure_door_kit::worker_actor::{self as actor, Actor, MailTaker};
 use tenure_door_kit::{ConnectionAccess, LoginError, Protocol, Turn};
 use tenure_hub::keyspace::KeyspaceAnswer;
 use tenure_hub::topics::Delivery as TopicDelivery;
-use tenure_hub::words::{Name, Refusal, Timestamp};
-use tenure_hub::{ClockReading, Delivery, Grant, KeyId, Principal, Right};
+use tenure_hub::words::{Name, Timestamp};
+use tenure_hub::{ClockReading, Delivery, Grant, HubRefusal, KeyId, Principal, Right};
 use tokio::sync::mpsc;
 
 use super::Door;
@@ -287,7 +287,7 @@ impl Protocol for Connection {
         &mut self,
         now: ClockReading,
         delivery: Delivery,
-        _bytes: Option<Result<Bytes, Refusal>>,
+        _bytes: Option<Result<Bytes, HubRefusal>>,
         turn: &mut Turn,
     ) {
         self.begin_turn(turn);
@@ -408,7 +408,7 @@ impl RespAuthenticator for DoorAuthenticator<'_> {
         self.access.borrow().wants_keys()
     }
 
-    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal> {
+    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), HubRefusal> {
         self.access.borrow().may_work_as(grant, worker)
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tenure_hub::words::{Event, Refusal, Timestamp};
-use tenure_hub::{ClockReading, Request, Watch};
+use tenure_hub::words::{Event, Timestamp};
+use tenure_hub::{ClockReading, HubRefusal, Request, Watch};
 
 use super::{Expectation, Session, SessionOutput};
 use crate::codec::{Reply, Version};
@@ -105,7 +105,7 @@ impl Session {
         }
     }
 
-    pub(super) fn cannot_watch(&mut self, reason: &Refusal, out: &mut SessionOutput) {
+    pub(super) fn cannot_watch(&mut self, reason: &HubRefusal, out: &mut SessionOutput) {
         if let Some(following) = self.following.take() {
             self.unwatch(&following, out);
             self.fill(following.place, refusal(reason));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use tenure_hub::words::{Blob, Command, ListQuery, NewTask, Refusal, StateName, TaskId, TaskInfo, Timestamp};
-use tenure_hub::{Request, Submission, fresh_id};
+use tenure_hub::{HubRefusal, Request, Submission, fresh_id};
 use tenure_plans::{OfAction, Plan, PlanJob};
 
 use super::CallerInfo;
@@ -50,12 +50,14 @@ impl ActionFlow {
         match self {
             Self::SubmittingFirst { id, parent, answer } => match accepted(input.answer()) {
                 Ok(_) => FlowStep::Reply(Reply::bulk(answer.to_string())),
-                Err(Refusal::BadParent { .. } | Refusal::NameTaken { .. }) => FlowStep::Reply(exists(&id)),
+                Err(HubRefusal::Engine(Refusal::BadParent { .. } | Refusal::NameTaken { .. })) => {
+                    FlowStep::Reply(exists(&id))
+                }
                 // All or nothing: accepted jobs are cancelled with the action.
                 Err(reason) => retire(vec![parent], AfterRetire::Reply(refusal(&reason))),
             },
             Self::SubmittingAgain { id, parent, own, answer } => match accepted(input.answer()) {
-                Err(Refusal::BadParent { .. }) => FlowStep::Reply(exists(&id)),
+                Err(HubRefusal::Engine(Refusal::BadParent { .. })) => FlowStep::Reply(exists(&id)),
                 Err(reason) => retire(own, AfterRetire::Reply(refusal(&reason))),
                 Ok(_) => jobs_of(parent, AfterJobs::SubmittedAgain { id, own, answer }),
             },

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use tenure_hub::words::{Answer, Name, Query, Refusal, TaskInfo, Timestamp, WorkerInfo};
-use tenure_hub::{Request, Response};
+use tenure_hub::words::{Answer, Name, Query, TaskInfo, Timestamp, WorkerInfo};
+use tenure_hub::{HubRefusal, Request, Response};
 
 use super::lookup::{PAGE, one_queue};
 use super::names::{ACTIONS, PLANS, is_reserved, job_id, plan_of_recipe, queue_key_of, queue_name};
@@ -145,7 +145,7 @@ impl At {
     }
 
     /// The keys of what was found here, and where to go on.
-    fn keys(self, now: Timestamp, outcome: FlowOutcome) -> Result<(Vec<String>, Option<At>), Refusal> {
+    fn keys(self, now: Timestamp, outcome: FlowOutcome) -> Result<(Vec<String>, Option<At>), HubRefusal> {
         let Self { table, place } = self;
         let (keys, next) = match outcome {
             // The broker returns all queues at once, so a slice of them may exceed the requested count.

@@ -1,8 +1,8 @@
 //! The last request of a command: its reply becomes the command's reply.
 
 use serde_json::{Map, Value, json};
-use tenure_hub::Response;
 use tenure_hub::words::{Answer, LimitInfo, QueueInfo, Refusal, StateName, Threshold, Timestamp};
+use tenure_hub::{HubRefusal, Response};
 
 use super::jobs::NOT_FAILED;
 use super::lists::whole;
@@ -123,7 +123,7 @@ fn steered(job: &str, verb: JobVerb, from: JobStatus, is_running: bool, outcome:
             JobVerb::Pause => "OK job paused",
             JobVerb::Resume => "OK job resumed",
         }),
-        Err(Refusal::WrongState { .. }) => Reply::error(match verb {
+        Err(HubRefusal::Engine(Refusal::WrongState { .. })) => Reply::error(match verb {
             JobVerb::Retry => NOT_FAILED.to_owned(),
             JobVerb::Resume => format!("ERR Job not paused: {job} is {}", from.word()),
             JobVerb::Cancel => format!("ERR Job cannot be cancelled: {job} is {}", from.word()),

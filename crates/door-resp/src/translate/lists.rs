@@ -1,10 +1,10 @@
 //! Lists and queues: a pop claims, a range reads.
 
 use bytes::Bytes;
-use tenure_hub::Request;
 use tenure_hub::words::{
-    Assignment, Command, ListQuery, Name, Query, QueueInfo, Refusal, StateName, TaskInfo, Thresholds,
+    Assignment, Command, ListQuery, Name, Query, QueueInfo, StateName, TaskInfo, Thresholds,
 };
+use tenure_hub::{HubRefusal, Request};
 
 use super::jobs::Keep;
 use super::last::LastReply;
@@ -94,7 +94,7 @@ impl ListFlow {
                 other => call_refused(&other, &worker),
             }),
             Self::ReadingMany(popped) => {
-                let whole = |(assignment, body): (Assignment, Result<Bytes, Refusal>)| {
+                let whole = |(assignment, body): (Assignment, Result<Bytes, HubRefusal>)| {
                     Reply::Bulk(pulled(&assignment, &body.unwrap_or_default()))
                 };
                 FlowStep::Reply(Reply::Array(popped.into_iter().zip(input.read_all()).map(whole).collect()))

@@ -5,7 +5,7 @@ use tenure_hub::words::{
     Answer, Blob, Command, ListQuery, Name, Query, QueueInfo, Refusal, TaskId, TaskInfo, Timestamp,
     WorkerInfo,
 };
-use tenure_hub::{Request, Response};
+use tenure_hub::{HubRefusal, Request, Response};
 
 use super::CallerInfo;
 use super::actions::{self, ActionSubmission, AfterAction, AfterJobs, AfterRetire};
@@ -30,7 +30,7 @@ use crate::worker::RespCall;
 /// Page size of queries. A long walk is many short queries, so that other requests run in between.
 pub(super) const PAGE: usize = 1000;
 
-pub(super) type LookupResult = Result<Box<TaskInfo>, Refusal>;
+pub(super) type LookupResult = Result<Box<TaskInfo>, HubRefusal>;
 
 /// What is being looked up.
 #[derive(Debug)]
@@ -166,7 +166,7 @@ impl AfterFind {
             }),
             Self::Mentioned(then) => match found {
                 Ok(task) => then.go(task),
-                Err(Refusal::UnknownTask { .. } | Refusal::UnknownName { .. }) => {
+                Err(HubRefusal::Engine(Refusal::UnknownTask { .. } | Refusal::UnknownName { .. })) => {
                     FlowStep::Reply(then.unknown())
                 }
                 Err(reason) => FlowStep::Reply(refusal(&reason)),
@@ -484,7 +484,7 @@ pub(super) fn worker(name: &str, then: AfterWorker) -> FlowStep {
 }
 
 /// The only queue of an answer, if there is one.
-pub(super) fn one_queue(outcome: FlowOutcome) -> Result<Option<QueueInfo>, Refusal> {
+pub(super) fn one_queue(outcome: FlowOutcome) -> Result<Option<QueueInfo>, HubRefusal> {
     match outcome? {
         Response::Answer(Answer::Queues(mut queues)) => Ok(queues.pop()),
         _ => Err(OTHER_KIND),
@@ -503,7 +503,7 @@ fn workers_on(from: u32, found: Vec<WorkerInfo>, then: AfterWorkers) -> FlowStep
 /// The tasks behind plans and actions are not jobs.
 fn job_of(outcome: FlowOutcome) -> LookupResult {
     let task = task_of(outcome)?;
-    if is_reserved(&task.terms.queue) { Err(Refusal::UnknownTask { task: task.id }) } else { Ok(task) }
+    if is_reserved(&task.terms.queue) { Err(Refusal::UnknownTask { task: task.id }.into()) } else { Ok(task) }
 }
 
 fn task_of(outcome: FlowOutcome) -> LookupResult {

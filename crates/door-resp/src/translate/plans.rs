@@ -11,7 +11,7 @@ use tenure_hub::keyspace::{Command as KeyCommand, KeyCommand as OnKey};
 use tenure_hub::words::{
     Blob, Command, ListQuery, Name, NewTask, Refusal, StateName, TaskId, TaskInfo, Timestamp,
 };
-use tenure_hub::{Request, Submission, fresh_id};
+use tenure_hub::{HubRefusal, Request, Submission, fresh_id};
 use tenure_plans::Plan;
 
 use super::CallerInfo;
@@ -97,11 +97,13 @@ impl PlanFlow {
             }
             Self::StoringFirst { plan, then } => then.go(match accepted(input.answer()) {
                 Ok(_) => Ok(()),
-                Err(Refusal::BadParent { .. } | Refusal::NameTaken { .. }) => Err(exists(&plan)),
+                Err(HubRefusal::Engine(Refusal::BadParent { .. } | Refusal::NameTaken { .. })) => {
+                    Err(exists(&plan))
+                }
                 Err(reason) => Err(refusal(&reason)),
             }),
             Self::StoringAgain { plan, place, own, then } => match accepted(input.answer()) {
-                Err(Refusal::BadParent { .. }) => {
+                Err(HubRefusal::Engine(Refusal::BadParent { .. })) => {
                     let text = format!("ERR Plan {plan} was deleted meanwhile, submit it again");
                     then.go(Err(Reply::error(text)))
                 }

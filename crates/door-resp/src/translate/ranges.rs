@@ -4,8 +4,8 @@
 //! range is the queue read backwards. It is walked page by page, and only the requested part is kept.
 
 use bytes::Bytes;
-use tenure_hub::words::{Answer, ListQuery, Query, Refusal, StateName, TaskInfo};
-use tenure_hub::{Request, Response};
+use tenure_hub::words::{Answer, ListQuery, Query, StateName, TaskInfo};
+use tenure_hub::{HubRefusal, Request, Response};
 
 use super::actions::{AfterAction, find_action};
 use super::last::LastReply;
@@ -126,7 +126,7 @@ fn counting(queue: &RespQueueKey) -> Query {
     queue_name(queue).map_or(Query::Counts, |queue| Query::Queue { queue })
 }
 
-pub(super) fn count_of(queue: &RespQueueKey, outcome: FlowOutcome) -> Result<i64, Refusal> {
+pub(super) fn count_of(queue: &RespQueueKey, outcome: FlowOutcome) -> Result<i64, HubRefusal> {
     if let Ok(Response::Answer(Answer::Counts(counts))) = &outcome {
         return Ok(whole(states(queue).iter().map(|state| counts.by_state[*state as usize]).sum()));
     }

@@ -1,6 +1,7 @@
 //! The text of every refusal in this door.
 
 pub(crate) use tenure_door_kit::worker_actor::refused;
+use tenure_hub::HubRefusal;
 use tenure_hub::words::{Refusal, Wanted};
 
 use super::names::state_status;
@@ -11,11 +12,22 @@ use crate::worker::{ChallengeVerdict, RespCallReply};
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 
 /// A refusal as an error reply.
-pub(crate) fn refusal(refusal: &Refusal) -> Reply {
+pub(crate) fn refusal(refusal: &HubRefusal) -> Reply {
     Reply::error(refusal_text(refusal))
 }
 
-pub(super) fn refusal_text(refusal: &Refusal) -> String {
+pub(super) fn refusal_text(refusal: &HubRefusal) -> String {
+    match refusal {
+        HubRefusal::Engine(refusal) => engine_refusal_text(refusal),
+        HubRefusal::DiskFull
+        | HubRefusal::Draining
+        | HubRefusal::Trimmed { .. }
+        | HubRefusal::Unreadable { .. }
+        | HubRefusal::NoListener { .. } => format!("ERR {refusal}"),
+    }
+}
+
+pub(super) fn engine_refusal_text(refusal: &Refusal) -> String {
     match refusal {
         Refusal::UnknownTask { task } => format!("ERR Job not found: {task}"),
         Refusal::UnknownName { name } => format!("ERR Job not found: {name}"),
@@ -39,11 +51,6 @@ pub(super) fn refusal_text(refusal: &Refusal) -> String {
         | Refusal::BadValue { .. }
         | Refusal::TooMany { .. }
         | Refusal::Full { .. }
-        | Refusal::DiskFull
-        | Refusal::Draining
-        | Refusal::Trimmed { .. }
-        | Refusal::Unreadable { .. }
-        | Refusal::NoListener { .. }
         | Refusal::TooLate { .. } => format!("ERR {refusal}"),
     }
 }

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tenure_hub::words::{
-    Assignment, DependencyInfo, Name, PresenceName, StateName, TaskInfo, TaskState, Timestamp, Wanted, Why,
-    WorkerInfo,
+    Assignment, DependencyInfo, Name, PresenceName, Resource, StateName, TaskInfo, TaskState, Timestamp,
+    Wanted, Why, WorkerInfo,
 };
 use tenure_plans::format_time;
 
@@ -174,6 +174,13 @@ fn terms(task: &TaskInfo) -> Map<String, Value> {
     if !task.after.is_empty() {
         shown.insert("after".into(), task.after.iter().map(dependency).collect());
         shown.insert("after_broken".into(), terms.on_broken.as_str().into());
+    }
+    if terms.demand.slots != 1 {
+        shown.insert("slots".into(), terms.demand.slots.into());
+    }
+    if !terms.demand.resources.is_empty() {
+        let one = |of: &Resource| (of.name.to_string(), Value::from(of.quantity.to_string()));
+        shown.insert("resources".into(), Value::Object(terms.demand.resources.iter().map(one).collect()));
     }
     shown
 }

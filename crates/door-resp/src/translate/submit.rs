@@ -5,7 +5,7 @@ use serde_json::Value;
 use tenure_hub::words::{
     Accepted, After, AfterTask, Backoff, Name, NewTask, Refusal, Reply as Decided, TaskId, Timestamp,
 };
-use tenure_hub::{Request, Response, fresh_id};
+use tenure_hub::{HubRefusal, Request, Response, fresh_id};
 use tenure_plans::{Plan, PlanJob};
 
 use super::CallerInfo;
@@ -14,7 +14,7 @@ use super::last::LastReply;
 use super::lookup::{AfterFind, AfterMatch, AfterWorkers, find, one_queue, workers};
 use super::names::{open_queue, plan_tag, tool_needs};
 use super::plans::{AfterPlan, AfterStore, store_plan, with_plan};
-use super::refusals::{refusal, refusal_text, refused};
+use super::refusals::{engine_refusal_text, refusal, refused};
 use crate::codec::Reply;
 use crate::flow::{FlowOutcome, FlowStep, OTHER_KIND};
 use crate::json::{AfterJob, JobSubmission, JobWork, NotBefore, TaskOptions, pushed_name};
@@ -75,7 +75,7 @@ pub(crate) fn pushed(counts: &[usize], submitted: FlowOutcome, queue: FlowOutcom
 /// Each body is accepted or refused on its own, and a client that pushed several needs the outcome of each.
 fn partly_refused(each: &[Result<Accepted, Refusal>], first: usize) -> Reply {
     let reasons: Vec<&Refusal> = each.iter().filter_map(|answer| answer.as_ref().err()).collect();
-    let (reason, number) = (refusal_text(reasons[0]), first + 1);
+    let (reason, number) = (engine_refusal_text(reasons[0]), first + 1);
     Reply::error(match (each.len(), reasons.len()) {
         (1, _) => reason,
         (all, 1) => format!("{reason}; body {number} of {all} was refused, the others were pushed"),
@@ -194,6 +194,7 @@ pub(super) fn new_task(
     task.tags = options.tags.iter().map(|tag| Name::from(tag.as_str())).collect();
     task.after = options.after.iter().map(after).collect();
     task.on_broken = options.after_broken;
+    task.demand = options.demand.clone();
     task.on_lost = options.on_lost_worker.unwrap_or_default();
     task.not_before = options.not_before.map(|when| match when {
         NotBefore::At(millis) => Timestamp(millis),
@@ -228,7 +229,7 @@ pub(super) fn named(mut task: NewTask, name: Option<&str>) -> NewTask {
     task
 }
 
-pub(super) fn accepted(outcome: FlowOutcome) -> Result<Vec<Accepted>, Refusal> {
+pub(super) fn accepted(outcome: FlowOutcome) -> Result<Vec<Accepted>, HubRefusal> {
     match refused(outcome)? {
         Response::Command(Decided::Submitted(each)) => Ok(each.into_iter().flatten().collect()),
         _ => Err(OTHER_KIND),

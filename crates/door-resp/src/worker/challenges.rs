@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tenure_door_kit::worker_actor::Caller;
 use tenure_hub::words::{Command, Name, NewTask, OnLost, Refusal, Reply, TaskId, Timestamp};
-use tenure_hub::{Request, Response, Submission, fresh_id};
+use tenure_hub::{HubRefusal, Request, Response, Submission, fresh_id};
 
 use super::{ChallengeVerdict, RespCallReply, RespWorker, RespWorkerOutput};
 
@@ -102,7 +102,7 @@ pub(super) fn challenge(
     }
     if worker.door.open.len() >= CHALLENGES_MAX {
         let refusal = Refusal::TooMany { what: "open challenges of one worker", limit: CHALLENGES_MAX };
-        return out.answers.push((caller, RespCallReply::Refused(refusal)));
+        return out.answers.push((caller, RespCallReply::Refused(refusal.into())));
     }
     worker.door.add(now, caller, question);
     if let Some(queue) = worker.awaited_queue() {
@@ -138,7 +138,7 @@ pub(super) fn put_questions(worker: &mut RespWorker, queue: &Name, out: &mut Res
 pub(super) fn submitted(
     worker: &mut RespWorker,
     number: u64,
-    reply: Result<Response, Refusal>,
+    reply: Result<Response, HubRefusal>,
     out: &mut RespWorkerOutput,
 ) {
     let Some(index) = worker.door.open.iter().position(|challenge| challenge.number == number) else {

@@ -14,8 +14,8 @@ use tenure_door_resp::testing::{
 };
 use tenure_hub::core::Core;
 use tenure_hub::keyspace::{KeySaver, KeyspaceClient, KeyspaceSettings, Keyspaces, Round};
-use tenure_hub::words::{Name, Peer, Refusal, SessionId, Settings as EngineSettings, Timestamp};
-use tenure_hub::{Ask, ClockReading, Grant, Keys, Mailbox, Principal, Right, Rights, Stats};
+use tenure_hub::words::{Name, Peer, SessionId, Settings as EngineSettings, Timestamp};
+use tenure_hub::{Ask, ClockReading, Grant, HubRefusal, Keys, Mailbox, Principal, Right, Rights, Stats};
 use tenure_store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 
 pub(crate) struct World {
@@ -71,7 +71,7 @@ impl RespAuthenticator for TestAuthenticator {
         !self.0.is_empty()
     }
 
-    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal> {
+    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), HubRefusal> {
         self.0.may_work_as(grant, worker)
     }
 
@@ -344,7 +344,7 @@ impl World {
                 self.take(session, asks);
             }
             for (token, blobs) in std::mem::take(&mut out.reads) {
-                let read = |blob| self.reader.read(blob).map_err(|_| Refusal::Unreadable { what: "body" });
+                let read = |blob| self.reader.read(blob).map_err(|_| HubRefusal::Unreadable { what: "body" });
                 let read = blobs.into_iter().map(read).collect();
                 let connection = self.connections.get_mut(&client).expect("it is open");
                 connection.session.has_read(moment(self.now, self.ahead), token, read, &mut out);
@@ -495,7 +495,7 @@ impl World {
     fn tell(&mut self, name: &Name, mut out: worker::RespWorkerOutput) {
         if let Some(actor) = self.workers.get_mut(name) {
             for (token, blob) in std::mem::take(&mut out.reads) {
-                let bytes = self.reader.read(blob).map_err(|_| Refusal::Unreadable { what: "body" });
+                let bytes = self.reader.read(blob).map_err(|_| HubRefusal::Unreadable { what: "body" });
                 actor.worker.has_read(token, bytes, &mut out);
             }
             self.ask_for(name, out.asks);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tenure_hub::limits::MANY_MAX;
 use tenure_hub::words::{Answer, Blob, Event, EventData, Name, Query, Refusal, Reply, TaskId, Timestamp};
-use tenure_hub::{Broadcast, CallAnswer, Request, Response, Submission};
+use tenure_hub::{Broadcast, CallAnswer, HubRefusal, Request, Response, Submission};
 
 use super::inquiry::{Inquiry, InquiryStep};
 use super::jobs::{JOBS_MAX, Jobs};
@@ -71,7 +71,7 @@ impl ClientSession {
         }
     }
 
-    fn submit(&mut self, request: &ClientRequest, turn: &mut SessionTurn<'_>) -> Result<(), Refusal> {
+    fn submit(&mut self, request: &ClientRequest, turn: &mut SessionTurn<'_>) -> Result<(), HubRefusal> {
         self.check_room(1)?;
         let task = translate::job(&request.service, turn.now.wall, turn.me.is_chosen, turn.settings);
         let submission = translate::submission(task, body::pack(&request.body))?;
@@ -95,7 +95,8 @@ impl ClientSession {
         let table = KeyTable::parse(table).map_err(bad_call)?;
         let mut submissions = Vec::with_capacity(calls.len());
         for (number, call) in calls.iter().enumerate() {
-            let refused = |job_id, refusal| Refused { refusal, call: Some(number), job_id };
+            let refused =
+                |job_id, refusal: Refusal| Refused { refusal: refusal.into(), call: Some(number), job_id };
             let body = expand(call, &table).map_err(|error| refused(None, bad_call(error)))?;
             let mut task = translate::job(&request.service, turn.now.wall, turn.me.is_chosen, turn.settings);
             // So calls of one project can be limited together, and monitors see the project.
@@ -151,9 +152,9 @@ impl ClientSession {
         }
     }
 
-    fn check_room(&self, more: usize) -> Result<(), Refusal> {
+    fn check_room(&self, more: usize) -> Result<(), HubRefusal> {
         if self.jobs.len() + more > JOBS_MAX {
-            return Err(Refusal::TooMany { what: "jobs of one connection", limit: JOBS_MAX });
+            return Err(Refusal::TooMany { what: "jobs of one connection", limit: JOBS_MAX }.into());
         }
         Ok(())
     }
@@ -172,16 +173,18 @@ impl ClientSession {
         &mut self,
         service: &str,
         tasks: &[TaskId],
-        reply: Result<Response, Refusal>,
+        reply: Result<Response, HubRefusal>,
         turn: &mut SessionTurn<'_>,
     ) {
         let each = match reply {
-            Ok(Response::Command(Reply::Submitted(each))) => each,
+            Ok(Response::Command(Reply::Submitted(each))) => {
+                each.into_iter().map(|answer| answer.err().map(HubRefusal::Engine)).collect()
+            }
             Ok(_) => return,
-            Err(refusal) => vec![Err(refusal); tasks.len()],
+            Err(refusal) => vec![Some(refusal); tasks.len()],
         };
-        for (task, answer) in tasks.iter().zip(each) {
-            if let Err(refusal) = answer {
+        for (task, refusal) in tasks.iter().zip(each) {
+            if let Some(refusal) = refusal {
                 turn.drop(refusal.code());
                 let job = self.jobs.forget(*task);
                 let job_id = job.and_then(|job| job.job_id).unwrap_or_default();
@@ -201,7 +204,7 @@ impl ClientSession {
         &mut self,
         watch: u64,
         event: &Arc<Event>,
-        result: Result<Bytes, Refusal>,
+        result: Result<Bytes, HubRefusal>,
         turn: &mut SessionTurn<'_>,
     ) {
         let Some(task) = event.task() else { return };
@@ -219,7 +222,7 @@ impl ClientSession {
         &mut self,
         task: TaskId,
         event: &Event,
-        result: Result<Bytes, Refusal>,
+        result: Result<Bytes, HubRefusal>,
         turn: &mut SessionTurn<'_>,
     ) {
         let Some((job, commit)) = self.jobs.end(task) else {
@@ -242,7 +245,7 @@ impl ClientSession {
     }
 
     /// A job of an earlier connection.
-    fn ended_elsewhere(&self, event: &Event, result: Result<Bytes, Refusal>, turn: &mut SessionTurn<'_>) {
+    fn ended_elsewhere(&self, event: &Event, result: Result<Bytes, HubRefusal>, turn: &mut SessionTurn<'_>) {
         let (Some(path), EventData::Completed { .. }) = (&self.returned, &event.kind) else { return };
         match result {
             Ok(result) if result.is_empty() => {}
@@ -284,8 +287,8 @@ impl ClientSession {
     pub(super) fn looked_up(
         &mut self,
         task: TaskId,
-        reply: &Result<Response, Refusal>,
-        body: Result<Bytes, Refusal>,
+        reply: &Result<Response, HubRefusal>,
+        body: Result<Bytes, HubRefusal>,
         turn: &mut SessionTurn<'_>,
     ) {
         // A task that is no longer kept has lost its client's name.
@@ -317,7 +320,7 @@ impl ClientSession {
     pub(super) fn inquired(
         &mut self,
         number: u64,
-        reply: Result<Response, Refusal>,
+        reply: Result<Response, HubRefusal>,
         turn: &mut SessionTurn<'_>,
     ) {
         let Some(inquiry) = self.inquiries.get_mut(&number) else { return };
@@ -373,14 +376,14 @@ pub(super) fn lookup(task: TaskId, turn: &mut SessionTurn<'_>) {
 
 /// A refused request, and which call of it caused that, if one did.
 struct Refused {
-    refusal: Refusal,
+    refusal: HubRefusal,
     call: Option<usize>,
     job_id: Option<String>,
 }
 
-impl From<Refusal> for Refused {
-    fn from(refusal: Refusal) -> Refused {
-        Refused { refusal, call: None, job_id: None }
+impl<R: Into<HubRefusal>> From<R> for Refused {
+    fn from(refusal: R) -> Refused {
+        Refused { refusal: refusal.into(), call: None, job_id: None }
     }
 }
 

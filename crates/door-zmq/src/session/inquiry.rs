@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Answer, Command, Cursor, ListQuery, Name, PresenceName, Query, Refusal, StateName, TaskId, TaskInfo,
-    WorkerInfo,
+    Answer, Command, Cursor, ListQuery, Name, PresenceName, Query, StateName, TaskId, TaskInfo, WorkerInfo,
 };
-use tenure_hub::{Request, Response};
+use tenure_hub::{HubRefusal, Request, Response};
 
 use super::jobs::Jobs;
 use super::majordomo::SessionTurn;
@@ -142,7 +141,7 @@ impl Inquiry {
     /// The hub has answered one of the requests.
     pub(super) fn answered(
         &mut self,
-        reply: Result<Response, Refusal>,
+        reply: Result<Response, HubRefusal>,
         turn: &SessionTurn<'_>,
     ) -> InquiryStep {
         let answer = match (reply, &mut self.question) {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tenure_hub::words::{Blob, Command, EventData, Held, Notice, Refusal, TaskId, Timestamp};
-use tenure_hub::{ClockReading, Delivery, Request, Response};
+use tenure_hub::words::{Blob, Command, EventData, Held, Notice, TaskId, Timestamp};
+use tenure_hub::{ClockReading, Delivery, HubRefusal, Request, Response};
 
 use super::asked::Asked;
 use super::client::ClientSession;
@@ -188,7 +188,7 @@ impl PeerSession for Majordomo {
         &mut self,
         now: ClockReading,
         delivery: Delivery,
-        bytes: Result<Bytes, Refusal>,
+        bytes: Result<Bytes, HubRefusal>,
         out: &mut PeerOutput,
     ) {
         let (client, worker, mut turn) = self.parts(now, out);

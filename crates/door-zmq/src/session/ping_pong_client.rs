@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tenure_hub::words::{Blob, EventData, Refusal, Reply, TaskId};
-use tenure_hub::{ClockReading, Delivery, Request, Response, Submission};
+use tenure_hub::{ClockReading, Delivery, HubRefusal, Request, Response, Submission};
 
 use super::asked::Asked;
 use super::jobs::JOBS_MAX;
@@ -48,18 +48,16 @@ impl PingPongClient {
         self.asked.ask(Request::Submit(vec![submission]), Some(task), out);
     }
 
-    fn submission(&self, now: ClockReading, work: &pingpong::Work) -> Result<Submission, Refusal> {
+    fn submission(&self, now: ClockReading, work: &pingpong::Work) -> Result<Submission, HubRefusal> {
         if self.routes.len() >= JOBS_MAX {
-            return Err(Refusal::TooMany { what: "jobs of one connection", limit: JOBS_MAX });
+            return Err(Refusal::TooMany { what: "jobs of one connection", limit: JOBS_MAX }.into());
         }
-        translate::submission(
-            translate::work(now.wall, self.me.is_chosen, &self.settings),
-            body::pack(&work.body),
-        )
+        let task = translate::work(now.wall, self.me.is_chosen, &self.settings);
+        Ok(translate::submission(task, body::pack(&work.body))?)
     }
 
-    fn refused(&mut self, task: TaskId, refusal: &Refusal) {
-        self.settings.counters.count(refusal.code());
+    fn refused(&mut self, task: TaskId, code: &'static str) {
+        self.settings.counters.count(code);
         self.routes.remove(&task);
     }
 }
@@ -84,15 +82,15 @@ impl PeerSession for PingPongClient {
         &mut self,
         _now: ClockReading,
         delivery: Delivery,
-        bytes: Result<Bytes, Refusal>,
+        bytes: Result<Bytes, HubRefusal>,
         out: &mut PeerOutput,
     ) {
         match delivery {
             Delivery::Reply { token, reply } => match (self.asked.answered(token).flatten(), reply) {
-                (Some(task), Err(refusal)) => self.refused(task, &refusal),
+                (Some(task), Err(refusal)) => self.refused(task, refusal.code()),
                 (Some(task), Ok(Response::Command(Reply::Submitted(each)))) => {
                     if let Some(Err(refusal)) = each.first() {
-                        self.refused(task, refusal);
+                        self.refused(task, refusal.code());
                     }
                 }
                 _ => {}

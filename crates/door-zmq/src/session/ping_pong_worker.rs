@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tenure_door_kit::worker_actor::{Arrival, begun_by, refused};
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{Answer, Blob, Command, Held, Notice, Refusal, Wanted};
-use tenure_hub::{ClockReading, Delivery, Request, Response};
+use tenure_hub::{ClockReading, Delivery, HubRefusal, Request, Response};
 
 use super::asked::Asked;
 use super::unseen::Unseen;
@@ -94,7 +94,7 @@ impl PingPongWorker {
     }
 
     /// The first worker of its namespace has connected: everything held in the queue of this door dates from before.
-    fn held_in_queue(&mut self, reply: Result<Response, Refusal>, out: &mut PeerOutput) {
+    fn held_in_queue(&mut self, reply: Result<Response, HubRefusal>, out: &mut PeerOutput) {
         match &reply {
             Ok(Response::Answer(Answer::Tasks { tasks, .. })) if tasks.is_empty() => {
                 self.unseen.has_looked(self.me.namespace());
@@ -110,7 +110,7 @@ impl PingPongWorker {
     }
 
     /// A worker with its own name has returned, and this is what it holds.
-    fn held_before(&mut self, reply: Result<Response, Refusal>, out: &mut PeerOutput) {
+    fn held_before(&mut self, reply: Result<Response, HubRefusal>, out: &mut PeerOutput) {
         let Some(arrival) = self.arrival.take() else { return };
         let (tasks, early) = arrival.finish(reply);
         if let [task] = &tasks[..] {
@@ -178,7 +178,7 @@ impl PingPongWorker {
         (self.joined, self.is_leaving) = (false, false);
     }
 
-    fn assigned(&mut self, held: Held, task_body: Result<Bytes, Refusal>, out: &mut PeerOutput) {
+    fn assigned(&mut self, held: Held, task_body: Result<Bytes, HubRefusal>, out: &mut PeerOutput) {
         let task_body = match task_body {
             Ok(task_body) => body::unpack(&task_body),
             Err(refusal) => return self.give_up(held, &refusal, out),
@@ -209,7 +209,7 @@ impl PingPongWorker {
         );
     }
 
-    fn give_up(&mut self, held: Held, refusal: &Refusal, out: &mut PeerOutput) {
+    fn give_up(&mut self, held: Held, refusal: &impl std::fmt::Display, out: &mut PeerOutput) {
         self.asked.ask(translate::given_up(held, refusal), PingPongReplyPurpose::Nothing, out);
     }
 
@@ -292,12 +292,12 @@ impl PeerSession for PingPongWorker {
         &mut self,
         _now: ClockReading,
         delivery: Delivery,
-        bytes: Result<Bytes, Refusal>,
+        bytes: Result<Bytes, HubRefusal>,
         out: &mut PeerOutput,
     ) {
         match delivery {
             Delivery::Reply { token, reply } => match (self.asked.answered(token), reply) {
-                (Some(PingPongReplyPurpose::Known), Err(Refusal::NotAWorker)) => {
+                (Some(PingPongReplyPurpose::Known), Err(HubRefusal::Engine(Refusal::NotAWorker))) => {
                     self.joined = false;
                     match self.job {
                         // It may still compute what another worker has now.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tenure_door_kit::worker_actor::{Arrival, begun_by, starts_on_assignment};
 use tenure_hub::words::{Answer, Assignment, Blob, Command, Held, Name, Query, Refusal, TaskInfo, Timestamp};
-use tenure_hub::{Request, Response};
+use tenure_hub::{HubRefusal, Request, Response};
 
 use super::client::FINISHED_SUBJECT;
 use super::majordomo::{ReplyPurpose, SessionTurn};
@@ -120,7 +120,7 @@ impl WorkerSession {
     }
 
     /// The broker's record of this worker. One that was lost with a job may still compute it.
-    pub(super) fn recorded(&mut self, reply: &Result<Response, Refusal>, turn: &mut SessionTurn<'_>) {
+    pub(super) fn recorded(&mut self, reply: &Result<Response, HubRefusal>, turn: &mut SessionTurn<'_>) {
         if let Ok(Response::Answer(Answer::Workers(workers))) = reply
             && workers.iter().any(|worker| worker.last_crash.is_some())
         {
@@ -128,7 +128,7 @@ impl WorkerSession {
         }
     }
 
-    pub(super) fn held_before(&mut self, reply: Result<Response, Refusal>, turn: &mut SessionTurn<'_>) {
+    pub(super) fn held_before(&mut self, reply: Result<Response, HubRefusal>, turn: &mut SessionTurn<'_>) {
         let WorkerSession::Arriving(arrival) = std::mem::take(self) else { return };
         let (tasks, early) = arrival.finish(reply);
         if !tasks.is_empty() {
@@ -289,10 +289,10 @@ impl WorkerSession {
     }
 
     /// The reply to a registration or heartbeat. A worker that the hub does not know has to start again.
-    pub(super) fn known(&mut self, reply: &Result<Response, Refusal>, turn: &mut SessionTurn<'_>) {
+    pub(super) fn known(&mut self, reply: &Result<Response, HubRefusal>, turn: &mut SessionTurn<'_>) {
         let Err(refusal) = reply else { return };
-        if let (WorkerSession::Plugin(plugin), Refusal::WorkerTaken { .. } | Refusal::NotAllowed { .. }) =
-            (&mut *self, refusal)
+        if let HubRefusal::Engine(Refusal::WorkerTaken { .. } | Refusal::NotAllowed { .. }) = refusal
+            && let WorkerSession::Plugin(plugin) = self
             && *plugin.listing.worker() != turn.me.name
         {
             return plugin.rename(turn);

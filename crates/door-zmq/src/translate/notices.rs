@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tenure_hub::words::{Event, EventData, EventSubject, Next, Refusal, Timestamp};
+use tenure_hub::HubRefusal;
+use tenure_hub::words::{Event, EventData, EventSubject, Next, Timestamp};
 
 use crate::mdp::{Notice, NoticeJob, NoticeKind};
 use crate::settings::Settings;
@@ -146,7 +147,7 @@ pub(crate) fn refused(
     service: &str,
     job_id: &str,
     call: Option<usize>,
-    refusal: &Refusal,
+    refusal: &HubRefusal,
 ) -> Notice {
     let message = match call {
         None => format!("The job was refused: {refusal}."),

@@ -1,5 +1,7 @@
 //! Hub requests that both doors share.
 
+use std::fmt::Display;
+
 use bytes::Bytes;
 use tenure_hub::limits::{BODY_BYTES_MAX, MANY_MAX};
 use tenure_hub::words::{
@@ -53,7 +55,7 @@ pub(crate) fn report(held: Held, result: &[Bytes]) -> Request {
 }
 
 /// The job cannot be sent to a worker, or its result cannot be stored; a retry would not help.
-pub(crate) fn given_up(held: Held, refusal: &Refusal) -> Request {
+pub(crate) fn given_up(held: Held, refusal: &impl Display) -> Request {
     let failure = AttemptFailure {
         held,
         exit_code: 1,

@@ -11,11 +11,11 @@ use tenure_door_zmq::session::{
 use tenure_door_zmq::{PingPongSettings, Registry, Settings};
 use tenure_hub::core::Core;
 use tenure_hub::words::{
-    Command, Held, Name, NewTask, Notice, OnLost, Peer, Refusal, SessionId, StateName, Timestamp, WorkerSpec,
+    Command, Held, Name, NewTask, Notice, OnLost, Peer, SessionId, StateName, Timestamp, WorkerSpec,
 };
 use tenure_hub::{
-    Ask, ClockReading, Delivery, Grant, Mailbox, Principal, Request, Right, Rights, Stats, Submission,
-    fresh_id,
+    Ask, ClockReading, Delivery, Grant, HubRefusal, Mailbox, Principal, Request, Right, Rights, Stats,
+    Submission, fresh_id,
 };
 use tenure_store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 
@@ -299,7 +299,7 @@ impl World {
         for delivery in mail {
             let Some(peer_state) = self.peers.get(peer) else { return true };
             let bytes = match peer_state.conversation.needs(&delivery) {
-                Some(blob) => self.reader.read(blob).map_err(|_| Refusal::Unreadable { what: "body" }),
+                Some(blob) => self.reader.read(blob).map_err(|_| HubRefusal::Unreadable { what: "body" }),
                 None => Ok(Bytes::new()),
             };
             self.with(peer, |conversation, now, out| conversation.deliver(now, delivery, bytes, out));

@@ -40,8 +40,7 @@ impl Engine {
         let class = self.retain_class(&peer.namespace, queues, &capabilities);
         self.workers.at_mut(key).asking = Some(class);
         self.reindex_worker(key);
-        if self.workers.at(key).worker_rank.is_some()
-            && queues.len() > 1
+        if queues.len() > 1
             && let Some(ready_queue) = self.first_ready_queue_in_order(peer, key, queues)
         {
             let slot =
@@ -91,8 +90,11 @@ impl Engine {
         key: WorkerKey,
         queues: &[Name],
     ) -> Option<ReadyQueueKey> {
-        let class = self.workers.at(key).asking?;
-        let groups = || self.classes.at(class).groups.iter().map(|group| self.groups.at(*group));
+        let (class, _) = self.workers.at(key).worker_rank?;
+        let groups = || {
+            let groups = self.classes.at(class).groups.iter();
+            groups.filter(|group| self.has_room_for(key, **group)).map(|group| self.groups.at(*group))
+        };
         let has_room = |ready_queue: &ReadyQueueKey| self.full_tag(*ready_queue).is_none();
         queues.iter().find_map(|queue| {
             let queue = self.queues.find(&peer.namespace, queue)?;

@@ -8,7 +8,7 @@ use crate::engine::{Engine, rank};
 use crate::event::EventData;
 use crate::id::{Slot, WorkerKey};
 use crate::notice::{Assignment, Notice};
-use crate::ready_queues::{ReadyOffer, ReadyQueueKey};
+use crate::ready_queues::{ReadyOffer, ReadyQueue, ReadyQueueKey};
 use crate::record::Output;
 use crate::state::{Holding, TaskState};
 use crate::tags::TagKey;
@@ -79,7 +79,8 @@ impl Engine {
             // The worker takes the most urgent task it can, which may be one of another ready queue.
             let took = self.take_one(now, worker, out);
             self.reindex_worker(worker);
-            if !took {
+            // A worker that is reserved from now on is no choice for this ready queue, but another may be.
+            if !took && self.workers.at(worker).reserved.is_none() {
                 return;
             }
         }
@@ -95,11 +96,11 @@ impl Engine {
     /// Assigns one task to this free worker. Returns whether it did. The worker's place among the free
     /// workers is not updated yet: it may take more.
     fn take_one(&mut self, now: Timestamp, worker: WorkerKey, out: &mut dyn Output) -> bool {
-        let Some((ready_queue, slot)) = self.most_urgent(worker) else { return false };
+        let Some((ready_queue, slot)) = self.most_urgent(now, worker) else { return false };
         let better = self.prefer(ready_queue, slot, worker);
         if better == worker {
             self.assign(now, slot, worker, out);
-        } else if let Some((_, slot)) = self.most_urgent(better) {
+        } else if let Some((_, slot)) = self.most_urgent(now, better) {
             // The worker takes its most urgent task, which may be a different one.
             self.assign(now, slot, better, out);
             self.reindex_worker(better);
@@ -108,14 +109,19 @@ impl Engine {
     }
 
     /// The first task the worker could take. Parks the ready queues that it finds waiting for a tag.
-    fn most_urgent(&mut self, worker: WorkerKey) -> Option<(ReadyQueueKey, Slot)> {
+    fn most_urgent(&mut self, now: Timestamp, worker: WorkerKey) -> Option<(ReadyQueueKey, Slot)> {
         let class = self.class_to_serve(worker)?;
+        if !self.workers.at(worker).has_slot() && self.classes.at(class).demands.is_empty() {
+            return None;
+        }
         loop {
             let groups = self.classes.at(class).groups.iter();
-            let (_, ready_queue) =
-                groups.filter_map(|group| self.groups.at(*group).open.first().copied()).min()?;
+            let with_room = groups.filter(|group| self.has_room_for(worker, **group));
+            let (rank, ready_queue) =
+                with_room.filter_map(|group| self.groups.at(*group).open.first().copied()).min()?;
             match self.full_tag(ready_queue) {
                 Some(tag) => self.park(ready_queue, tag),
+                None if self.keeps_room(worker, rank) || self.reserve(now, worker, rank) => return None,
                 None => {
                     return Some((
                         ready_queue,
@@ -146,7 +152,14 @@ impl Engine {
         }
         let task = self.tasks.at_mut(slot);
         task.attempt += 1;
-        let terms = self.terms.get(self.tasks.at(slot).terms);
+        let terms = self.terms.get(task.terms);
+        if !terms.demand.resources.is_empty() {
+            let devices = self.workers.at(worker).stock.choose(&terms.demand);
+            if !devices.is_empty() {
+                task.extras_mut().devices = Some(Box::new(devices));
+            }
+        }
+        let group = self.ready_queues.at(self.terms.ready_queue(task.terms)).group;
         let starts_now = starts_on_assign && terms.on_lost != OnLost::Requeue;
         let holding = Holding {
             worker: name.clone(),
@@ -172,6 +185,7 @@ impl Engine {
         if starts_now {
             self.mark_started(now, slot, out);
         }
+        self.end_reservation(group);
         let assignment = self.assignment(slot);
         out.notice(session, Notice::Assign(Box::new(assignment)));
     }
@@ -191,6 +205,7 @@ impl Engine {
             submitted_at: task.submitted_at,
             crashes: task.crashes,
             failures: task.failures,
+            devices: task.devices().cloned().unwrap_or_default(),
         }
     }
 
@@ -205,12 +220,17 @@ impl Engine {
 
     /// The best free worker for a ready queue, except the named ones.
     fn best_worker(&self, ready_queue: ReadyQueueKey, without: &[crate::Name]) -> Option<WorkerKey> {
-        let classes = &self.groups.at(self.ready_queues.at(ready_queue).group).classes;
+        let ReadyQueue { group, offer, .. } = self.ready_queues.at(ready_queue);
         let allowed = |worker_rank: &&WorkerRank| {
-            without.is_empty() || !without.contains(self.workers.at(worker_rank.worker).name())
+            let keeps_room = match offer {
+                ReadyOffer::Listed(rank) => self.keeps_room(worker_rank.worker, *rank),
+                ReadyOffer::Hidden | ReadyOffer::Parked(..) => false,
+            };
+            let is_named = || without.contains(self.workers.at(worker_rank.worker).name());
+            !keeps_room && (without.is_empty() || !is_named())
         };
-        let best =
-            classes.iter().filter_map(|class| self.classes.at(*class).free.iter().find(allowed)).min()?;
+        let classes = self.groups.at(*group).classes.iter();
+        let best = classes.filter_map(|class| self.with_room(*class, *group).find(allowed)).min()?;
         Some(best.worker)
     }
 
@@ -248,12 +268,15 @@ impl Engine {
         if let ReadyOffer::Parked(tag, rank) = before {
             self.tags.at_mut(tag).parked.remove(&(rank, key));
         }
-        let open = &mut self.groups.at_mut(self.ready_queues.at(key).group).open;
+        let group = self.ready_queues.at(key).group;
+        let open = &mut self.groups.at_mut(group).open;
         if let ReadyOffer::Listed(rank) = before {
             open.remove(&(rank, key));
         }
         if let ReadyOffer::Listed(rank) = offer {
             open.insert((rank, key));
+        } else if open.is_empty() {
+            self.end_reservation(group);
         }
         if let ReadyOffer::Parked(tag, rank) = offer {
             self.tags.at_mut(tag).parked.insert((rank, key));
@@ -263,20 +286,43 @@ impl Engine {
     /// Updates a worker's rank among the free workers after its load or its asks changed.
     pub(crate) fn reindex_worker(&mut self, key: WorkerKey) {
         let worker_rank = self.worker_rank_of(key);
-        let before = self.workers.at(key).worker_rank;
-        if before == worker_rank {
+        if worker_rank.is_none() {
+            self.cancel_reservation(key);
+        }
+        let worker = self.workers.at_mut(key);
+        let has_slot = worker.has_slot();
+        let before = std::mem::replace(&mut worker.worker_rank, worker_rank);
+        let had_slot = std::mem::replace(&mut worker.has_slot, has_slot);
+        let has_demands = |class: Option<(ClassKey, _)>| {
+            class.is_some_and(|(class, _)| !self.classes.at(class).demands.is_empty())
+        };
+        if (before, had_slot) == (worker_rank, has_slot) && !has_demands(worker_rank) {
             return;
         }
         if let Some((class, worker_rank)) = before {
-            self.classes.at_mut(class).free.remove(&worker_rank);
+            let class = self.classes.at_mut(class);
+            if had_slot {
+                class.free.remove(&worker_rank);
+            }
+            for demand in worker.fits.drain(..) {
+                class.demands.get_mut(&demand).expect("a class knows its demands").free.remove(&worker_rank);
+            }
         }
         if let Some((class, worker_rank)) = worker_rank {
-            self.classes.at_mut(class).free.insert(worker_rank);
+            let class = self.classes.at_mut(class);
+            if has_slot {
+                class.free.insert(worker_rank);
+            }
+            for (demand, fitting) in &mut class.demands {
+                if worker.stock.fits(self.demands.at(*demand)) {
+                    fitting.free.insert(worker_rank);
+                    worker.fits.push(*demand);
+                }
+            }
         }
-        self.workers.at_mut(key).worker_rank = worker_rank;
     }
 
-    /// A worker's rank among the free workers, or `None` if it has no free slot or does not ask.
+    /// A worker's rank among those that may get a task, or `None` if it may not or does not ask.
     pub(crate) fn worker_rank_of(&self, key: WorkerKey) -> Option<(ClassKey, WorkerRank)> {
         let class = self.class_to_serve(key)?;
         let worker = self.workers.at(key);
@@ -289,12 +335,11 @@ impl Engine {
         Some((class, worker_rank))
     }
 
-    /// The class in which a worker may get a task now.
+    /// The class in which a worker may get a task, if it has room for one.
     fn class_to_serve(&self, key: WorkerKey) -> Option<ClassKey> {
         let worker = self.workers.at(key);
-        let is_free = worker.may_work() && worker.slots_in_use() < worker.slots as usize;
         let class = if worker.pulls { worker.asking } else { worker.class };
-        class.filter(|_| is_free)
+        class.filter(|_| worker.may_work())
     }
 
     /// Takes back a task that another worker holds unconfirmed, so that this idle worker may have it. The
@@ -324,6 +369,8 @@ impl Engine {
             tag.limit.is_none_or(|limit| tag.in_use <= limit)
         };
         self.classes.at(class).groups.contains(&ready_queue.group)
+            && self.has_room_for(worker, ready_queue.group)
+            && !self.keeps_room(worker, self.rank_of(slot))
             && ready_queue.tags.iter().all(has_room)
             && !crashed_here
             && !self.queues.at(ready_queue.queue).setting.paused

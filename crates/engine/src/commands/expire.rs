@@ -66,8 +66,9 @@ impl Engine {
         self.timers.arm(accept_until, Timer::Held(slot));
         self.overdue.insert(slot);
         // A worker with more free slots may be idle already.
-        for class in &self.groups.at(self.ready_queues.at(ready_queue).group).classes {
-            let free = self.classes.at(*class).free.first();
+        let group = self.ready_queues.at(ready_queue).group;
+        for class in &self.groups.at(group).classes {
+            let free = self.with_room(*class, group).next();
             self.dirty.workers.extend(free.map(|worker_rank| worker_rank.worker));
         }
     }

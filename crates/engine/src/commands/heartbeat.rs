@@ -1,5 +1,7 @@
 //! Heartbeat: "I am alive, and this is what I hold."
 
+use std::sync::Arc;
+
 use crate::command::{Held, Peer, Reply, WorkerStats};
 use crate::engine::Engine;
 use crate::event::LostReason;
@@ -9,6 +11,7 @@ use crate::record::Output;
 use crate::refusal::Refusal;
 use crate::state::StateName;
 use crate::time::Timestamp;
+use crate::workers::{Stopping, Worker};
 
 impl Engine {
     /// Processes the content of a heartbeat. Every command counts as a sign of life (`presence.rs`).
@@ -69,15 +72,25 @@ impl Engine {
         let Some(holding) = task.state.holding() else { return };
         let worker = self.workers.at_mut(holding.key);
         if worker.lists_held && worker.is_live() {
-            worker.stopping.push(Held { task: task.id, attempt: task.attempt });
+            let held = Held { task: task.id, attempt: task.attempt };
+            let terms = Arc::clone(self.terms.get(task.terms));
+            let devices = task.extras.as_ref().and_then(|extras| extras.devices.clone());
+            worker.stock.occupy(&terms.demand, devices.as_deref());
+            worker.stopping.push(Stopping { held, terms, devices });
         }
     }
 
     /// Frees the slots of ended attempts that the worker no longer lists.
     pub(crate) fn release_stopped_slots(&mut self, key: WorkerKey, listed: &[Held]) {
-        let stopping = &mut self.workers.at_mut(key).stopping;
+        let Worker { stopping, stock, .. } = self.workers.at_mut(key);
         let before = stopping.len();
-        stopping.retain(|held| listed.contains(held));
+        stopping.retain(|each| {
+            let is_listed = listed.contains(&each.held);
+            if !is_listed {
+                stock.vacate(&each.terms.demand, each.devices.as_deref());
+            }
+            is_listed
+        });
         if stopping.len() < before {
             self.dirty.workers.push(key);
         }

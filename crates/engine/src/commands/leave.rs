@@ -43,7 +43,7 @@ impl Engine {
         self.watch_worker(key);
         let worker = self.workers.at_mut(key);
         worker.draining = false;
-        worker.stopping.clear();
+        worker.forget_stopping();
         assert!(worker.held.is_empty(), "a worker that holds tasks is not forgotten");
         let stays = worker.health.crashes > 0 || worker.remembered;
         if !stays || self.workers.len() > self.settings.workers_max / 2 {

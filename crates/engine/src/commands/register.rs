@@ -4,10 +4,13 @@
 use std::collections::BTreeSet;
 
 use crate::command::{Held, Peer, Reply, Unnamed, WorkerAbout, WorkerSpec};
+use crate::demand::check_declared;
 use crate::engine::Engine;
 use crate::event::{EventData, LostReason};
 use crate::id::{Slot, WorkerKey};
-use crate::limits::{ABOUT_BYTES_MAX, LOST_AFTER_MIN, SLOTS_MAX, WORKER_CAPABILITIES_MAX, WORKER_QUEUES_MAX};
+use crate::limits::{
+    ABOUT_BYTES_MAX, LIGHT_SLOTS_MAX, LOST_AFTER_MIN, SLOTS_MAX, WORKER_CAPABILITIES_MAX, WORKER_QUEUES_MAX,
+};
 use crate::name::{self, Name};
 use crate::notice::{Notice, StopWhy};
 use crate::record::Output;
@@ -21,9 +24,10 @@ impl Engine {
         &mut self,
         now: Timestamp,
         peer: &Peer,
-        spec: WorkerSpec,
+        mut spec: WorkerSpec,
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
+        spec.resources.sort();
         check(&spec)?;
         self.check_queue_room(&peer.namespace, &spec.queues)?;
         let known = self.workers.find(&peer.namespace, &spec.worker);
@@ -141,7 +145,7 @@ impl Engine {
         spec.capabilities.dedup();
         worker.queues = spec.queues;
         worker.capabilities = spec.capabilities;
-        worker.slots = spec.slots;
+        worker.stock.declare(spec.slots, spec.light_slots, &spec.resources);
         worker.pulls = spec.pulls;
         // A new process does not inherit the drain; the same process keeps draining.
         worker.draining &= same_process;
@@ -153,12 +157,15 @@ impl Engine {
         worker.remembered = spec.remembered;
         worker.starts_on_assign = spec.starts_on_assign;
         // The reply to this registration stops every attempt that may not continue.
-        (worker.lists_held, worker.stopping) = (false, Vec::new());
+        worker.lists_held = false;
+        worker.forget_stopping();
         worker.about = spec.about;
         if spec.profile.is_some() && spec.profile != worker.health.profile {
             worker.health.profile = spec.profile;
             worker.profile_has_changed = true;
         }
+        self.cancel_reservation(key);
+        self.recount_sizes(key);
         spec.held
     }
 
@@ -215,6 +222,9 @@ impl Engine {
     }
 }
 
+/// A worker cannot hold more than its slots and its light slots.
+const HELD_MAX: usize = SLOTS_MAX as usize + LIGHT_SLOTS_MAX as usize;
+
 fn check(spec: &WorkerSpec) -> Result<(), Refusal> {
     name::check("worker", &spec.worker)?;
     if spec.slots == 0 {
@@ -223,6 +233,10 @@ fn check(spec: &WorkerSpec) -> Result<(), Refusal> {
     if spec.slots > SLOTS_MAX {
         return Err(Refusal::TooMany { what: "slots", limit: SLOTS_MAX as usize });
     }
+    if spec.light_slots > LIGHT_SLOTS_MAX {
+        return Err(Refusal::TooMany { what: "light slots", limit: LIGHT_SLOTS_MAX as usize });
+    }
+    check_declared(&spec.resources)?;
     if spec.queues.is_empty() && !spec.pulls {
         return Err(Refusal::BadValue { what: "queues", why: "is empty: name at least one to serve" });
     }
@@ -232,8 +246,8 @@ fn check(spec: &WorkerSpec) -> Result<(), Refusal> {
     if spec.capabilities.len() > WORKER_CAPABILITIES_MAX {
         return Err(Refusal::TooMany { what: "capabilities", limit: WORKER_CAPABILITIES_MAX });
     }
-    if spec.held.len() > SLOTS_MAX as usize {
-        return Err(Refusal::TooMany { what: "held attempts", limit: SLOTS_MAX as usize });
+    if spec.held.len() > HELD_MAX {
+        return Err(Refusal::TooMany { what: "held attempts", limit: HELD_MAX });
     }
     spec.queues.iter().try_for_each(|queue| name::check("queue", queue))?;
     spec.capabilities.iter().try_for_each(|capability| name::check("capability", capability))?;

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::command::{Accepted, NewTask, Peer, Reply};
+use crate::demand::Demand;
 use crate::dependency::{AfterTask, Dependency, DependencyProgress, OnBroken};
 use crate::edges::EdgeList;
 use crate::engine::Engine;
 use crate::event::EventData;
 use crate::id::Slot;
-use crate::limits::NAMESPACES_MAX;
+use crate::limits::{DEMANDS_MAX, NAMESPACES_MAX};
 use crate::name::{self, Name};
 use crate::ready_queues::ReadyQueueKey;
 use crate::record::Output;
@@ -124,6 +125,7 @@ impl Engine {
         let terms = terms_of(peer, new);
         terms.check()?;
         self.check_queue_room(&terms.namespace, std::slice::from_ref(&terms.queue))?;
+        self.check_demand_room(&terms.namespace, &terms.demand)?;
         let key = self.terms_key(terms);
         self.terms.note_recent(peer.session, key);
         Ok(key)
@@ -202,6 +204,15 @@ impl Engine {
         Ok(())
     }
 
+    fn check_demand_room(&self, namespace: &Name, demand: &Demand) -> Result<(), Refusal> {
+        let Some(namespace_key) = self.namespaces.find(namespace) else { return Ok(()) };
+        let is_new = !demand.is_plain() && self.demands.find(namespace_key, demand).is_none();
+        if is_new && self.demands.count_in(namespace_key) >= DEMANDS_MAX {
+            return Err(Refusal::Full { what: "different demands for resources", limit: DEMANDS_MAX as u64 });
+        }
+        Ok(())
+    }
+
     /// Why no live worker can take a task that is about to wait. Tasks of one submission mostly wait in the
     /// same ready queue, so the last answer is reused.
     fn unserved(&self, slot: Slot, last: &mut Option<(ReadyQueueKey, Option<Why>)>) -> Option<Why> {
@@ -240,6 +251,7 @@ fn extras_of(new: &NewTask, fingerprint: u64) -> Option<Box<Extras>> {
         expires_at: new.expires_at,
         crashed_on: Vec::new(),
         checkpoint: None,
+        devices: None,
         children: BTreeSet::new(),
     }))
 }
@@ -262,6 +274,7 @@ fn terms_of(peer: &Peer, new: NewTask) -> Terms {
         cancel_timeout: new.cancel_timeout,
         abandon_after: new.abandon_after,
         on_broken: new.on_broken,
+        demand: new.demand,
     };
     terms.settle();
     terms
@@ -287,6 +300,7 @@ fn asks_for(terms: &Terms, peer: &Peer, new: &NewTask) -> bool {
         && terms.cancel_timeout == new.cancel_timeout
         && terms.abandon_after == new.abandon_after
         && terms.on_broken == new.on_broken
+        && terms.demand == new.demand
 }
 
 /// Identifies a named request. It is stored, so it must be the same in every version: FNV-1a over a plain
@@ -341,7 +355,21 @@ fn fingerprint(new: &NewTask) -> u64 {
     if new.on_broken != OnBroken::default() {
         hash.text(new.on_broken.as_str());
     }
+    if !new.demand.is_plain() {
+        hash_demand(&mut hash, &new.demand);
+    }
     hash.0
+}
+
+fn hash_demand(hash: &mut Fnv, demand: &Demand) {
+    let mut demand = demand.clone();
+    demand.settle();
+    hash.number(7);
+    hash.number(u64::from(demand.slots));
+    for resource in &demand.resources {
+        hash.text(&resource.name);
+        hash.number(resource.quantity.0);
+    }
 }
 
 struct Fnv(u64);

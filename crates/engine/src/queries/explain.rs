@@ -2,6 +2,7 @@
 
 use crate::classes::offers;
 use crate::command::{Answer, Peer};
+use crate::demand::Demand;
 use crate::dispatch_groups::DispatchGroup;
 use crate::engine::Engine;
 use crate::id::{Slot, TaskId};
@@ -11,7 +12,9 @@ use crate::queues::Queue;
 use crate::ready_queues::ReadyQueueKey;
 use crate::refusal::Refusal;
 use crate::state::TaskState;
+use crate::stock::Short;
 use crate::why::{WaitedFor, Why};
+use crate::workers::Worker;
 
 impl Engine {
     pub(crate) fn explain(&self, peer: &Peer, task: TaskId) -> Result<Answer, Refusal> {
@@ -66,24 +69,67 @@ impl Engine {
                     .class
                     .is_some_and(|class| self.classes.at(class).groups.contains(&ready_queue.group))
         });
+        let demand = self.demand_of(group);
         let (mut workers, mut slots, mut waiting_to_ask) = (0, 0, 0);
+        let (mut reserved, mut short) = (None, None);
         for worker in serving {
             workers += 1;
-            slots += worker.slots;
-            waiting_to_ask += u32::from(worker.pulls && (worker.slots_in_use() as u32) < worker.slots);
+            slots += worker.stock.slots;
+            if worker.stock.fits(&demand) {
+                waiting_to_ask += u32::from(worker.pulls);
+                reserved = reserved.or(Some(worker).filter(|worker| worker.reserved.is_some()));
+            } else if worker.stock.is_large_enough(&demand)
+                && let Some(next) = worker.stock.short_of(&demand)
+                && short.as_ref().is_none_or(|(best, _): &(Short, _)| best.free < next.free)
+            {
+                short = Some((next, worker.name()));
+            }
+        }
+        if let Some(why) = reserved.and_then(|worker| self.why_reserved(worker)) {
+            return why;
         }
         if waiting_to_ask > 0 {
-            Why::NoWorkerAsks { workers: waiting_to_ask }
-        } else {
-            Why::AllFull { workers, slots }
+            return Why::NoWorkerAsks { workers: waiting_to_ask };
+        }
+        match short {
+            Some((Short { resource, needed, free, .. }, worker)) if !demand.is_plain() => {
+                Why::Short { resource, needed, free, worker: worker.clone() }
+            }
+            _ => Why::AllFull { workers, slots },
         }
     }
 
+    fn why_reserved(&self, worker: &Worker) -> Option<Why> {
+        let (_, ready_queue) = self.groups.at(worker.reserved?).open.first()?;
+        let first = self.ready_queues.at(*ready_queue).ranked.first()?;
+        Some(Why::Reserved { worker: worker.name().clone(), task: self.tasks.at(first).id })
+    }
+
+    fn demand_of(&self, group: &DispatchGroup) -> Demand {
+        group.demand.map_or_else(Demand::default, |demand| self.demands.at(demand).clone())
+    }
+
+    /// Which resource of which worker comes closest to what the tasks of a dispatch group need.
+    fn too_large(&self, group: &DispatchGroup) -> Option<Why> {
+        let demand = self.demand_of(group);
+        let live = self.workers.iter().map(|(_, worker)| worker).filter(|worker| {
+            worker.counted && worker.class.is_some_and(|class| group.classes.contains(&class))
+        });
+        let shorts =
+            live.filter_map(|worker| Some((worker.stock.too_small_for(&demand)?, worker.name().clone())));
+        // What comes later in the demand is closer: everything before it is there.
+        let place = |short: &Short| demand.resources.iter().position(|other| other.name == short.resource);
+        let (short, worker) = shorts.max_by_key(|(short, _)| (place(short), short.total))?;
+        Some(Why::TooLarge { resource: short.resource, needed: short.needed, total: short.total, worker })
+    }
+
     fn why_unserved(&self, group: &DispatchGroup, queue: &Queue) -> Why {
-        let could = |worker: &&crate::workers::Worker| {
+        let demand = self.demand_of(group);
+        let could = |worker: &&Worker| {
             worker.health.namespace == queue.setting.namespace
                 && worker.queues.contains(&queue.setting.queue)
                 && offers(&worker.capabilities, &group.needs)
+                && worker.stock.is_large_enough(&demand)
         };
         let sidelined: Vec<_> =
             self.sidelined.iter().map(|key| self.workers.at(*key)).filter(could).collect();
@@ -94,6 +140,11 @@ impl Engine {
         }
         if !sidelined.is_empty() {
             return Why::Draining { workers: sidelined.len() as u32 };
+        }
+        if self.is_offered(group)
+            && let Some(why) = self.too_large(group)
+        {
+            return why;
         }
         if queue.live > 0 {
             return Why::NeedsUnmet { missing: self.missing(group, queue) };

@@ -1,6 +1,8 @@
 //! Overviews: queues, workers, limits and counts of one namespace.
 
-use crate::command::{Answer, Counts, Gauges, Held, LimitInfo, Peer, QueueGauge, QueueInfo, WorkerInfo};
+use crate::command::{
+    Answer, Counts, Gauges, Held, LimitInfo, Peer, QueueGauge, QueueInfo, ResourceInfo, WorkerInfo,
+};
 use crate::engine::Engine;
 use crate::limits::QUEUES_SHOWN_MAX;
 use crate::name::Name;
@@ -56,6 +58,11 @@ impl Engine {
             let task = self.tasks.at(slot);
             Held { task: task.id, attempt: task.attempt }
         });
+        let resources = worker.stock.resources().map(|(name, used, total)| ResourceInfo {
+            name: name.clone(),
+            used,
+            total,
+        });
         WorkerInfo {
             worker: worker.name().clone(),
             presence: worker.presence_name(),
@@ -63,10 +70,14 @@ impl Engine {
             last_seen: worker.last_seen,
             queues: worker.queues.clone(),
             capabilities: worker.capabilities.clone(),
-            slots: worker.slots,
+            slots: worker.stock.slots,
+            slots_used: worker.stock.slots_used,
+            light_slots: worker.stock.light_slots,
+            light_used: worker.stock.light_used,
+            resources: resources.collect(),
             pulls: worker.pulls,
             held: held.collect(),
-            stopping: worker.stopping.clone(),
+            stopping: worker.stopping.iter().map(|stopping| stopping.held).collect(),
             draining: worker.draining,
             crashes: worker.health.crashes,
             last_crash: worker.health.last_crash,

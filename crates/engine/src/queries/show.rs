@@ -58,6 +58,7 @@ impl Engine {
             not_before: extras.and_then(|extras| extras.not_before),
             expires_at: extras.and_then(|extras| extras.expires_at),
             crashed_on: extras.map_or_else(Vec::new, |extras| extras.crashed_on.clone()),
+            devices: extras.and_then(|extras| extras.devices.clone()),
             body: task.body,
             checkpoint: task.checkpoint().copied(),
             state: task.state.clone(),

@@ -8,7 +8,7 @@ use tenure_engine::limits;
 use tenure_engine::notice::StopWhy;
 use tenure_engine::state::{EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, Wanted};
 use tenure_engine::{
-    Blob, NewTask, Refusal, Settings, StateName, TaskId, Threshold, Timestamp, Why, WorkerSpec,
+    Blob, NewTask, Quantity, Refusal, Settings, StateName, TaskId, Threshold, Timestamp, Why, WorkerSpec,
 };
 
 fn page(name: &str) -> String {
@@ -72,12 +72,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::BadValue { what: "slots", why: "is zero" },
         Refusal::TooMany { what: "tags", limit: 32 },
         Refusal::Full { what: "tasks", limit: 1 },
-        Refusal::DiskFull,
-        Refusal::Draining,
         Refusal::NotAllowed { what: "submit" },
-        Refusal::Trimmed { oldest: 5 },
-        Refusal::Unreadable { what: "body" },
-        Refusal::NoListener { address: "a".into() },
         Refusal::TooLate { deadline: Timestamp(5) },
     ]
 }
@@ -99,13 +94,8 @@ fn number_of_refusal(refusal: &Refusal) -> usize {
         Refusal::BadValue { .. } => 12,
         Refusal::TooMany { .. } => 13,
         Refusal::Full { .. } => 14,
-        Refusal::DiskFull => 15,
-        Refusal::Draining => 16,
-        Refusal::NotAllowed { .. } => 17,
-        Refusal::Trimmed { .. } => 18,
-        Refusal::Unreadable { .. } => 19,
-        Refusal::NoListener { .. } => 20,
-        Refusal::TooLate { .. } => 21,
+        Refusal::NotAllowed { .. } => 15,
+        Refusal::TooLate { .. } => 16,
     }
 }
 
@@ -125,6 +115,19 @@ fn whys() -> Vec<Why> {
         Why::Draining { workers: 1 },
         Why::TagLimit { tag: "t".into(), limit: 1, in_use: 1 },
         Why::AllFull { workers: 1, slots: 1 },
+        Why::Short {
+            resource: "cpus".into(),
+            needed: Quantity::ONE,
+            free: Quantity::default(),
+            worker: "w".into(),
+        },
+        Why::TooLarge {
+            resource: "cpus".into(),
+            needed: Quantity::ONE,
+            total: Quantity::default(),
+            worker: "w".into(),
+        },
+        Why::Reserved { worker: "w".into(), task: TaskId::from_u128(1) },
         Why::NoWorkerAsks { workers: 1 },
         Why::AwaitingAcceptance { worker: "w".into(), since: at },
         Why::AwaitingDisk,
@@ -146,9 +149,12 @@ fn number_of_why(why: &Why) -> usize {
         Why::Draining { .. } => 10,
         Why::TagLimit { .. } => 11,
         Why::AllFull { .. } => 12,
-        Why::NoWorkerAsks { .. } => 13,
-        Why::AwaitingAcceptance { .. } => 14,
-        Why::AwaitingDisk => 15,
+        Why::NoWorkerAsks { .. } => 16,
+        Why::AwaitingAcceptance { .. } => 17,
+        Why::AwaitingDisk => 18,
+        Why::Short { .. } => 13,
+        Why::TooLarge { .. } => 14,
+        Why::Reserved { .. } => 15,
     }
 }
 
@@ -257,14 +263,17 @@ fn every_refusal_has_its_chapter_and_stands_in_the_overview() {
         assert_eq!(number_of_refusal(refusal), number, "one of each, in order");
         assert!(!refusal.to_string().is_empty());
     }
-    let codes = sorted(refusals().iter().map(Refusal::code));
-    assert_eq!(codes.len(), refusals().len(), "no code is used twice");
+    let codes: Vec<&str> = refusals().iter().map(Refusal::code).collect();
+    assert_eq!(codes, Refusal::CODES);
+    assert_eq!(sorted(codes).len(), refusals().len(), "no code is used twice");
+    // The page has the refusals of the hub as well; a test of the hub checks that it has no others.
     let page = page("errors.md");
-    let chapters = page.lines().filter_map(|line| code(line.strip_prefix("## ")?));
-    assert_eq!(sorted(chapters), codes);
-    let overview =
-        rows(&page).into_iter().flat_map(|row| row[1].split(", ").filter_map(code).collect::<Vec<_>>());
-    assert_eq!(sorted(overview), codes);
+    let chapters = sorted(page.lines().filter_map(|line| code(line.strip_prefix("## ")?)));
+    assert!(chapters.is_superset(&sorted(Refusal::CODES)), "{chapters:?}");
+    let overview = sorted(
+        rows(&page).into_iter().flat_map(|row| row[1].split(", ").filter_map(code).collect::<Vec<_>>()),
+    );
+    assert_eq!(overview, chapters);
 }
 
 #[test]
@@ -345,6 +354,11 @@ fn numbers_on_the_page_are_those_of_the_engine() {
         limits::WORKER_QUEUES_MAX,
         limits::WORKER_CAPABILITIES_MAX,
         limits::SLOTS_MAX as usize,
+        limits::LIGHT_SLOTS_MAX as usize,
+        limits::RESOURCES_MAX,
+        (limits::QUANTITY_MAX.0 / 1000) as usize,
+        limits::DEVICES_MAX,
+        limits::DEMANDS_MAX,
         limits::NOTE_BYTES_MAX,
         limits::REASON_BYTES_MAX,
         limits::MESSAGE_BYTES_MAX,
@@ -365,6 +379,8 @@ fn numbers_on_the_page_are_those_of_the_engine() {
     assert_eq!((settings.ended_kept, settings.ended_kept_for), (100_000, seconds(7 * 24 * 3600)));
     assert_eq!((settings.quarantine_crashes, settings.quarantine_window), (5, seconds(600)));
     assert_eq!(settings.quarantine_for, seconds(600));
+    assert_eq!((settings.reserve_after, worker.light_slots), (seconds(300), 1_000));
+    assert_eq!(limits::TASK_SLOTS_MAX, limits::SLOTS_MAX);
     assert_eq!((task.crash_budget, task.retries), (3, 0));
     assert_eq!((task.backoff.first, task.backoff.max), (seconds(1), seconds(300)));
     assert_eq!(limits::CRASHED_ON_MAX, 8);

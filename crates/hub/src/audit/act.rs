@@ -7,6 +7,7 @@ use tenure_engine::{Command, Refusal, TaskId, Thresholds};
 
 use super::AuditLevel;
 use super::line::{AuditField, AuditOutcome, TASKS_LISTED_MAX};
+use crate::refusal::HubRefusal;
 use crate::request::{Request, Response};
 
 /// A request in short.
@@ -122,19 +123,19 @@ impl AuditAct {
     }
 
     /// Whether the log has a line for it. A missing right is always logged.
-    pub(crate) fn is_logged(&self, level: AuditLevel, reply: &Result<Response, Refusal>) -> bool {
+    pub(crate) fn is_logged(&self, level: AuditLevel, reply: &Result<Response, HubRefusal>) -> bool {
         let by_kind = match self.kind {
             Kind::Act => true,
             Kind::Report => level == AuditLevel::All,
             Kind::Other => false,
         };
-        by_kind || matches!(reply, Err(Refusal::NotAllowed { .. }))
+        by_kind || matches!(reply, Err(HubRefusal::Engine(Refusal::NotAllowed { .. })))
     }
 
     /// The name, the outcome, and the subject.
     pub(crate) fn end(
         mut self,
-        reply: &Result<Response, Refusal>,
+        reply: &Result<Response, HubRefusal>,
     ) -> (&'static str, AuditOutcome, Vec<(&'static str, AuditField)>) {
         let outcome = match reply {
             Err(no) => AuditOutcome::of(no),

@@ -7,6 +7,7 @@ use tenure_engine::{Name, Refusal, TaskId, Timestamp, is_invisible};
 
 use crate::keys::KeyId;
 use crate::principal::Principal;
+use crate::refusal::HubRefusal;
 
 /// How many task ids or names one line lists.
 pub(super) const TASKS_LISTED_MAX: usize = 64;
@@ -59,7 +60,7 @@ pub(crate) enum AuditOutcome {
 }
 
 impl AuditOutcome {
-    pub(crate) fn of(no: &Refusal) -> AuditOutcome {
+    pub(crate) fn of(no: &HubRefusal) -> AuditOutcome {
         AuditOutcome::Refused { code: no.code(), why: no.to_string() }
     }
 
@@ -70,7 +71,7 @@ impl AuditOutcome {
         let Some(first) = refusals.next() else { return AuditOutcome::Done };
         let refused = 1 + refusals.count();
         if refused == all {
-            AuditOutcome::of(first)
+            AuditOutcome::of(&first.clone().into())
         } else {
             AuditOutcome::Partly { refused, code: first.code() }
         }
@@ -284,10 +285,13 @@ mod tests {
 
     #[test]
     fn many_outcomes_are_told_as_one() {
-        let no = Refusal::Draining;
+        let no = Refusal::NotAWorker;
         let of = |each: &[Option<&Refusal>]| AuditOutcome::of_many(each.iter().copied());
         assert_eq!(of(&[None, None]), AuditOutcome::Done);
-        assert_eq!(of(&[Some(&no), None, Some(&no)]), AuditOutcome::Partly { refused: 2, code: "draining" });
-        assert_eq!(of(&[Some(&no)]), AuditOutcome::of(&no));
+        assert_eq!(
+            of(&[Some(&no), None, Some(&no)]),
+            AuditOutcome::Partly { refused: 2, code: "not-a-worker" }
+        );
+        assert_eq!(of(&[Some(&no)]), AuditOutcome::of(&no.clone().into()));
     }
 }

@@ -1,10 +1,11 @@
 //! The audit log in the core: a line waits in the outbox, like a reply, until what it reports is on disk.
 
-use tenure_engine::{Name, Refusal, SessionId};
+use tenure_engine::{Name, SessionId};
 
 use super::{Core, Entry};
 use crate::audit::{Audit, AuditAct, AuditLine, AuditOutcome, Who};
 use crate::outbox::OutboxItem;
+use crate::refusal::HubRefusal;
 use crate::request::{Request, Response};
 
 impl Entry {
@@ -35,7 +36,7 @@ impl Core {
         session: SessionId,
         token: u64,
         act: Option<AuditAct>,
-        reply: Result<Response, Refusal>,
+        reply: Result<Response, HubRefusal>,
     ) {
         let reply = match reply {
             // It counts as unread like every answer to a query.
@@ -51,7 +52,7 @@ impl Core {
         &mut self,
         session: SessionId,
         worker: Option<Name>,
-        reply: &Result<Response, Refusal>,
+        reply: &Result<Response, HubRefusal>,
     ) {
         if let (Some(worker), Ok(_), Some(entry)) = (worker, reply, self.sessions.get_mut(&session)) {
             entry.worker = Some(worker);
@@ -59,7 +60,7 @@ impl Core {
     }
 
     /// The hub ends a session.
-    pub(super) fn note_end(&mut self, session: SessionId, why: &Refusal) {
+    pub(super) fn note_end(&mut self, session: SessionId, why: &HubRefusal) {
         if self.audit.is_some() {
             let who = self.sessions.get(&session).map(Entry::who);
             let line = AuditLine::new(self.now, who, "end-session", AuditOutcome::of(why));
@@ -72,7 +73,7 @@ impl Core {
         &mut self,
         session: SessionId,
         act: Option<AuditAct>,
-        reply: &Result<Response, Refusal>,
+        reply: &Result<Response, HubRefusal>,
     ) {
         if let Some(line) = self.line(session, act, reply) {
             self.outbox.push(OutboxItem::Audit(line));
@@ -85,7 +86,7 @@ impl Core {
         &self,
         session: SessionId,
         request: &Request,
-        reply: &Result<Response, Refusal>,
+        reply: &Result<Response, HubRefusal>,
     ) {
         if let Some(line) = self.line(session, self.act(request), reply) {
             self.send_audit_line(line);
@@ -102,7 +103,7 @@ impl Core {
         &self,
         session: SessionId,
         act: Option<AuditAct>,
-        reply: &Result<Response, Refusal>,
+        reply: &Result<Response, HubRefusal>,
     ) -> Option<Box<AuditLine>> {
         let (audit, act) = (self.audit.as_ref()?, act?);
         if !act.is_logged(audit.level(), reply) {

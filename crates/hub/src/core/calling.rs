@@ -5,6 +5,7 @@ use tenure_engine::{Name, Peer, Refusal, SessionId};
 
 use super::Core;
 use crate::outbox::OutboxItem;
+use crate::refusal::HubRefusal;
 use crate::request::{Broadcast, CallAnswer, Delivery, Response};
 
 impl Core {
@@ -14,7 +15,7 @@ impl Core {
         token: u64,
         address: Name,
         body: Bytes,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), HubRefusal> {
         self.stats.calls_total += 1;
         let (call, receiver) = self.calls.open(peer.session, token, &peer.namespace, &address)?;
         let delivery = Delivery::Call { call, from: peer.identity.clone(), address, body };
@@ -27,9 +28,11 @@ impl Core {
         receiver: SessionId,
         call: u64,
         answer: CallAnswer,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response, HubRefusal> {
         let Some(pending) = self.calls.waiting(receiver, call) else {
-            return Err(Refusal::BadValue { what: "call", why: "is over, or was not made to this session" });
+            return Err(
+                Refusal::BadValue { what: "call", why: "is over, or was not made to this session" }.into()
+            );
         };
         if answer != CallAnswer::Pending {
             self.calls.close(call);

@@ -4,10 +4,11 @@
 //! It also refuses queries, because an answer might include changes that a crash undoes. Peers get the
 //! refusal at once instead of waiting behind records that cannot be written.
 
-use tenure_engine::{Refusal, SessionId, Timestamp};
+use tenure_engine::{SessionId, Timestamp};
 
 use super::Core;
 use crate::outbox::OutboxItem;
+use crate::refusal::HubRefusal;
 use crate::request::{Ask, Delivery, Request, Response};
 
 impl Core {
@@ -15,12 +16,12 @@ impl Core {
     pub fn disk_became_full(&mut self) {
         // First send what is on disk.
         self.flush_outbox();
-        let is_free = |reply: &Result<Response, Refusal>| {
-            matches!(reply, Ok(Response::Answer(_) | Response::Stats(_)) | Err(Refusal::DiskFull))
+        let is_free = |reply: &Result<Response, HubRefusal>| {
+            matches!(reply, Ok(Response::Answer(_) | Response::Stats(_)) | Err(HubRefusal::DiskFull))
         };
         for mut out in self.outbox.take_free(is_free) {
             if let OutboxItem::Reply { session, reply: reply @ Ok(Response::Answer(_)), .. } = &mut out {
-                let (session, answer) = (*session, std::mem::replace(reply, Err(Refusal::DiskFull)));
+                let (session, answer) = (*session, std::mem::replace(reply, Err(HubRefusal::DiskFull)));
                 self.subtract_reply(session, &answer);
                 self.stats.refusals_total += 1;
             }
@@ -37,7 +38,7 @@ impl Core {
         }
         let reply = match &ask.request {
             request if let Err(refusal) = self.check(session, request) => Err(refusal),
-            Request::Submit(_) | Request::Checkpoint { .. } | Request::Query(_) => Err(Refusal::DiskFull),
+            Request::Submit(_) | Request::Checkpoint { .. } | Request::Query(_) => Err(HubRefusal::DiskFull),
             Request::Stats => Ok(Response::Stats(Box::new(self.stats_for(now, session)))),
             _ => return Some(ask),
         };

@@ -7,6 +7,7 @@ use tenure_engine::{Refusal, SessionId, Timestamp};
 
 use super::Core;
 use crate::keys::{KeyId, REVOKED};
+use crate::refusal::HubRefusal;
 use crate::request::Delivery;
 
 impl Core {
@@ -18,12 +19,17 @@ impl Core {
         sessions.sort_unstable();
         self.queues_of_keys.forget(keys);
         for session in sessions {
-            self.end(now, session, Refusal::NotAllowed { what: REVOKED }, "its key was revoked or changed");
+            self.end(
+                now,
+                session,
+                Refusal::NotAllowed { what: REVOKED }.into(),
+                "its key was revoked or changed",
+            );
         }
     }
 
     /// Ends a session from the hub's side. Its door receives the reason and closes the connection.
-    pub(super) fn end(&mut self, now: Timestamp, session: SessionId, why: Refusal, reason: &'static str) {
+    pub(super) fn end(&mut self, now: Timestamp, session: SessionId, why: HubRefusal, reason: &'static str) {
         self.note_end(session, &why);
         let Some(entry) = self.sessions.get(&session) else { return };
         let mailbox = Arc::clone(&entry.mailbox);

@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use tenure_engine::{Answer, Command, Engine, Name, Peer, Query, Refusal, Timestamp};
 
 use crate::keys::KeyId;
+use crate::refusal::HubRefusal;
 use crate::request::Request;
 
 /// The existing queues that the sessions of each key have named.
@@ -31,7 +32,7 @@ impl QueuesOfKeys {
         key: KeyId,
         limit: usize,
         request: &Request,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), HubRefusal> {
         let used = self.of_key.entry(key).or_default();
         queues(request).into_iter().try_for_each(|queue| used.add(now, engine, peer, queue, limit))
     }
@@ -50,7 +51,7 @@ impl Used {
         peer: &Peer,
         queue: &Name,
         limit: usize,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), HubRefusal> {
         let pair = (peer.namespace.clone(), queue.clone());
         if self.queues.contains(&pair) {
             return Ok(());
@@ -60,7 +61,7 @@ impl Used {
             self.queues.retain(|(namespace, queue)| exists(engine, peer, namespace, queue));
         }
         if self.queues.len() >= limit {
-            return Err(Refusal::Full { what: "queues of this key", limit: limit as u64 });
+            return Err(Refusal::Full { what: "queues of this key", limit: limit as u64 }.into());
         }
         self.queues.insert(pair);
         Ok(())

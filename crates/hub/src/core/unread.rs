@@ -7,6 +7,7 @@ use tenure_engine::{Refusal, SessionId, Timestamp};
 
 use super::Core;
 use crate::mailbox::UnreadBytes;
+use crate::refusal::HubRefusal;
 use crate::request::{Delivery, Response};
 use crate::settings::UnreadLimits;
 
@@ -22,16 +23,16 @@ impl Core {
     pub(super) fn answer(
         &mut self,
         session: SessionId,
-        ask: impl FnOnce(&mut Core) -> Result<Response, Refusal>,
-    ) -> Result<Response, Refusal> {
+        ask: impl FnOnce(&mut Core) -> Result<Response, HubRefusal>,
+    ) -> Result<Response, HubRefusal> {
         let UnreadLimits { session: limit, total } = self.unread_limits;
         let Some(entry) = self.sessions.get(&session) else { return ask(self) };
         if entry.unsent_reply_bytes + entry.mailbox.unread_bytes() > limit {
-            return Err(Refusal::TooMany { what: "bytes of answers that were not read", limit });
+            return Err(Refusal::TooMany { what: "bytes of answers that were not read", limit }.into());
         }
         if self.unsent_reply_bytes + self.unread.get() > total {
             let limit = total as u64;
-            return Err(Refusal::Full { what: "bytes of answers that were not read", limit });
+            return Err(Refusal::Full { what: "bytes of answers that were not read", limit }.into());
         }
         let reply = ask(self);
         let bytes = answer_bytes(&reply);
@@ -42,13 +43,13 @@ impl Core {
         reply
     }
 
-    pub(super) fn push_reply(&mut self, session: SessionId, token: u64, reply: Result<Response, Refusal>) {
+    pub(super) fn push_reply(&mut self, session: SessionId, token: u64, reply: Result<Response, HubRefusal>) {
         self.subtract_reply(session, &reply);
         self.put(session, Delivery::Reply { token, reply });
     }
 
     /// Subtracts a reply that leaves the outbox.
-    pub(super) fn subtract_reply(&mut self, session: SessionId, reply: &Result<Response, Refusal>) {
+    pub(super) fn subtract_reply(&mut self, session: SessionId, reply: &Result<Response, HubRefusal>) {
         let bytes = answer_bytes(reply);
         if bytes > 0 {
             self.unsent_reply_bytes -= bytes;
@@ -68,13 +69,13 @@ impl Core {
                 return;
             }
             let why = Refusal::TooMany { what: "bytes that were not read", limit };
-            self.end(now, session, why, "the peer does not read its replies");
+            self.end(now, session, why.into(), "the peer does not read its replies");
         }
     }
 }
 
 /// Only answers to queries are counted before they are sent: other replies are no larger than their requests.
-fn answer_bytes(reply: &Result<Response, Refusal>) -> usize {
+fn answer_bytes(reply: &Result<Response, HubRefusal>) -> usize {
     match reply {
         Ok(response @ (Response::Answer(_) | Response::Stats(_) | Response::Logs(_))) => response.bytes(),
         Ok(Response::Command(_) | Response::Done | Response::Heard(_) | Response::BackedUp { .. })

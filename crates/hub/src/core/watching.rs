@@ -8,6 +8,7 @@ use tenure_store::{Events, Reader};
 use super::Core;
 use crate::mailbox::Mailbox;
 use crate::outbox::OutboxItem;
+use crate::refusal::HubRefusal;
 use crate::request::{Delivery, Response, Watch};
 use crate::watches::{SAME_WATCHES_MAX, WATCHES_MAX, WatchCatchUp, WatchInterest, WatchKey};
 
@@ -75,12 +76,12 @@ impl Core {
             return self.reply(
                 peer.session,
                 token,
-                Err(Refusal::TooMany { what: "watches", limit: WATCHES_MAX }),
+                Err(Refusal::TooMany { what: "watches", limit: WATCHES_MAX }.into()),
             );
         }
         if self.watches.same(peer.session, &watch.filter) >= SAME_WATCHES_MAX {
             let no = Refusal::TooMany { what: "watches that follow the same", limit: SAME_WATCHES_MAX };
-            return self.reply(peer.session, token, Err(no));
+            return self.reply(peer.session, token, Err(no.into()));
         }
         entry.watches.insert(watch.watch);
         let from = watch.from.unwrap_or(self.engine.last_event() + 1);
@@ -89,7 +90,7 @@ impl Core {
         self.outbox.push(OutboxItem::Begin { watch: key, from });
     }
 
-    pub(super) fn unwatch(&mut self, session: SessionId, watch: u64) -> Result<Response, Refusal> {
+    pub(super) fn unwatch(&mut self, session: SessionId, watch: u64) -> Result<Response, HubRefusal> {
         if let Some(entry) = self.sessions.get_mut(&session) {
             entry.watches.remove(&watch);
         }

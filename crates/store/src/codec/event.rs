@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tenure_engine::event::{Event, EventData, EventSubject, LostReason, Next};
 use tenure_engine::state::{StateName, Wanted};
-use tenure_engine::{Name, Terms, Threshold, Thresholds, Why};
+use tenure_engine::{Name, Quantity, Terms, Threshold, Thresholds, Why};
 
 use super::Base;
 use super::dictionary::Dictionary;
@@ -359,6 +359,17 @@ fn encode_why(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, why: Option
             put_name(out, book, worker);
             put::time(out, base, *since);
         }
+        Why::Short { resource, needed, free: has, worker }
+        | Why::TooLarge { resource, needed, total: has, worker } => {
+            put_name(out, book, resource);
+            put::varint(out, needed.0);
+            put::varint(out, has.0);
+            put_name(out, book, worker);
+        }
+        Why::Reserved { worker, task } => {
+            put_name(out, book, worker);
+            out.extend_from_slice(task.as_bytes());
+        }
     }
 }
 
@@ -396,6 +407,9 @@ fn why_code(why: &Why) -> u8 {
         Why::AwaitingAcceptance { .. } => 14,
         Why::AwaitingDisk => 15,
         Why::Dependencies { .. } => 16,
+        Why::Short { .. } => 19,
+        Why::TooLarge { .. } => 20,
+        Why::Reserved { .. } => 21,
     }
 }
 
@@ -423,6 +437,19 @@ fn take_why(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Option<Why>, M
         14 => Why::AwaitingAcceptance { worker: page.name(take)?, since: take.time(base)? },
         15 => Why::AwaitingDisk,
         16 => Why::Dependencies { open: take.small()?, some: Vec::new() },
+        19 => Why::Short {
+            resource: page.name(take)?,
+            needed: Quantity(take.varint()?),
+            free: Quantity(take.varint()?),
+            worker: page.name(take)?,
+        },
+        20 => Why::TooLarge {
+            resource: page.name(take)?,
+            needed: Quantity(take.varint()?),
+            total: Quantity(take.varint()?),
+            worker: page.name(take)?,
+        },
+        21 => Why::Reserved { worker: page.name(take)?, task: take.id()? },
         _ => return Err(Malformed("an unknown reason for waiting")),
     }))
 }

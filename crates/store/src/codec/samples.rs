@@ -12,8 +12,9 @@ use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
 use tenure_engine::state::{End, Holding, Intent, PauseCause, PauseInfo, Progress, StateName, Wanted};
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
-    Blob, Checkpoint, Condition, Dependency, DependencyProgress, EdgeList, Extras, Name, OnBroken, Passed,
-    Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, Why,
+    Blob, Checkpoint, Condition, Demand, Dependency, DependencyProgress, Devices, EdgeList, Extras, Name,
+    OnBroken, Passed, Quantity, Resource, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds,
+    Timestamp, Why,
 };
 
 use super::settings::Setting;
@@ -53,8 +54,8 @@ pub(crate) fn terms() -> BoxedStrategy<Terms> {
     let numbers = (policy, any::<u16>(), any::<u16>(), span(), span(), of(span()), of(span()), of(span()));
     let backoff = (span(), span()).prop_map(|(first, max)| Backoff { first, max });
     let on_broken = select(OnBroken::ALL.to_vec());
-    (names, numbers, any::<bool>(), of(backoff), of(span()), on_broken)
-        .prop_map(|(names, numbers, overrun_fails, crash_backoff, abandon_after, on_broken)| {
+    (names, numbers, any::<bool>(), of(backoff), of(span()), on_broken, demand())
+        .prop_map(|(names, numbers, overrun_fails, crash_backoff, abandon_after, on_broken, demand)| {
             let (namespace, queue, submitter, needs, tags) = names;
             let (on_lost, crash_budget, retries, first, max, accept_timeout, run_limit, cancel_timeout) =
                 numbers;
@@ -73,9 +74,23 @@ pub(crate) fn terms() -> BoxedStrategy<Terms> {
                 cancel_timeout,
                 abandon_after,
                 on_broken,
+                demand,
                 ..Terms::new(namespace, queue, submitter)
             }
         })
+        .boxed()
+}
+
+fn demand() -> BoxedStrategy<Demand> {
+    let resource =
+        (name(), any::<u64>()).prop_map(|(name, quantity)| Resource::new(name, Quantity(quantity)));
+    let own = (any::<u32>(), vec(resource, 0..3)).prop_map(|(slots, resources)| Demand { slots, resources });
+    prop_oneof![Just(Demand::default()), own].boxed()
+}
+
+fn devices() -> BoxedStrategy<Box<Devices>> {
+    (vec(any::<u16>(), 0..3), vec(any::<u16>(), 0..3))
+        .prop_map(|(cpus, gpus)| Box::new(Devices { cpus, gpus }))
         .boxed()
 }
 
@@ -135,8 +150,17 @@ pub(crate) fn state() -> BoxedStrategy<TaskState> {
 fn extras() -> BoxedStrategy<Box<Extras>> {
     let checkpoint =
         (any::<u32>(), time(), blob()).prop_map(|(attempt, at, blob)| Checkpoint { attempt, at, blob });
-    (of(name()), any::<u64>(), of(id()), of(time()), of(time()), vec(name(), 0..3), of(checkpoint))
-        .prop_map(|(name, fingerprint, parent, not_before, expires_at, crashed_on, checkpoint)| {
+    (
+        of(name()),
+        any::<u64>(),
+        of(id()),
+        of(time()),
+        of(time()),
+        vec(name(), 0..3),
+        of(checkpoint),
+        of(devices()),
+    )
+        .prop_map(|(name, fingerprint, parent, not_before, expires_at, crashed_on, checkpoint, devices)| {
             let mut extras = Box::new(Extras::default());
             extras.name = name;
             extras.fingerprint = fingerprint;
@@ -145,6 +169,7 @@ fn extras() -> BoxedStrategy<Box<Extras>> {
             extras.expires_at = expires_at;
             extras.crashed_on = crashed_on;
             extras.checkpoint = checkpoint;
+            extras.devices = devices;
             extras
         })
         .boxed()
@@ -214,6 +239,13 @@ fn why() -> BoxedStrategy<Why> {
         (any::<u32>(), any::<u32>()).prop_map(|(workers, slots)| Why::AllFull { workers, slots }),
         any::<u32>().prop_map(|workers| Why::NoWorkerAsks { workers }),
         (name(), time()).prop_map(|(worker, since)| Why::AwaitingAcceptance { worker, since }),
+        (name(), any::<u64>(), any::<u64>(), name()).prop_map(|(resource, needed, free, worker)| {
+            Why::Short { resource, needed: Quantity(needed), free: Quantity(free), worker }
+        }),
+        (name(), any::<u64>(), any::<u64>(), name()).prop_map(|(resource, needed, total, worker)| {
+            Why::TooLarge { resource, needed: Quantity(needed), total: Quantity(total), worker }
+        }),
+        (name(), id()).prop_map(|(worker, task)| Why::Reserved { worker, task }),
     ]
     .boxed()
 }

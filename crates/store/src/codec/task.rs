@@ -3,13 +3,13 @@
 
 use tenure_engine::state::{End, Holding, Intent, PauseCause, PauseInfo, Progress, Wanted};
 use tenure_engine::{
-    Checkpoint, Condition, Dependency, DependencyProgress, EdgeList, Extras, Task, TaskId, TaskState, Terms,
-    TermsKey, Timestamp,
+    Checkpoint, Condition, Dependency, DependencyProgress, Devices, EdgeList, Extras, Task, TaskId,
+    TaskState, Terms, TermsKey, Timestamp,
 };
 
 use super::Base;
 use super::dictionary::Dictionary;
-use super::fields::take_fields;
+use super::fields::{encode_field, take_fields};
 use super::page::RecordPage;
 use super::put;
 use super::take::{Malformed, Take};
@@ -348,11 +348,34 @@ fn encode_extras(
     }
 }
 
-/// The extras that few tasks have. No field is defined yet.
-fn encode_optional_extras(_out: &mut Vec<u8>, _extras: &Extras) {}
+const DEVICES: u8 = 3;
 
-fn take_optional_extra(_tag: u8, _take: &mut Take<'_>, _extras: &mut Extras) -> Result<(), Malformed> {
-    Err(Malformed("an unknown field of a task"))
+/// The extras that few tasks have.
+fn encode_optional_extras(out: &mut Vec<u8>, extras: &Extras) {
+    if let Some(devices) = &extras.devices {
+        encode_field(out, DEVICES, |out| {
+            for numbers in [&devices.cpus, &devices.gpus] {
+                put::varint(out, numbers.len() as u64);
+                numbers.iter().for_each(|number| put::varint(out, u64::from(*number)));
+            }
+        });
+    }
+}
+
+fn take_optional_extra(tag: u8, take: &mut Take<'_>, extras: &mut Extras) -> Result<(), Malformed> {
+    match tag {
+        DEVICES => {
+            let (cpus, gpus) = (take_numbers(take)?, take_numbers(take)?);
+            extras.devices = Some(Box::new(Devices { cpus, gpus }));
+        }
+        _ => return Err(Malformed("an unknown field of a task")),
+    }
+    Ok(())
+}
+
+fn take_numbers(take: &mut Take<'_>) -> Result<Vec<u16>, Malformed> {
+    let count = take.count()?;
+    (0..count).map(|_| take.small()).collect()
 }
 
 fn encode_after(out: &mut Vec<u8>, after: &[Dependency]) {

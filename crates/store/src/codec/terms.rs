@@ -2,7 +2,7 @@
 //! bytes and recovery decodes each set once.
 
 use tenure_engine::terms::{Backoff, OnLost};
-use tenure_engine::{Name, OnBroken, Terms};
+use tenure_engine::{Name, OnBroken, Quantity, Resource, Terms};
 
 use super::fields::{encode_field, take_fields};
 use super::put;
@@ -53,6 +53,8 @@ fn encode_later_terms(out: &mut Vec<u8>, terms: &Terms) {
 }
 
 const ON_BROKEN: u8 = 1;
+const SLOTS: u8 = 4;
+const RESOURCES: u8 = 5;
 
 /// Behind the later terms. Terms of version 1 have none of these.
 fn encode_optional_terms(out: &mut Vec<u8>, terms: &Terms) {
@@ -63,6 +65,18 @@ fn encode_optional_terms(out: &mut Vec<u8>, terms: &Terms) {
                 OnBroken::Run => 1,
                 OnBroken::Hold => 2,
             });
+        });
+    }
+    if terms.demand.slots != 1 {
+        encode_field(out, SLOTS, |out| put::varint(out, u64::from(terms.demand.slots)));
+    }
+    if !terms.demand.resources.is_empty() {
+        encode_field(out, RESOURCES, |out| {
+            put::varint(out, terms.demand.resources.len() as u64);
+            for resource in &terms.demand.resources {
+                put::text(out, &resource.name);
+                put::varint(out, resource.quantity.0);
+            }
         });
     }
 }
@@ -76,6 +90,12 @@ fn decode_optional_term(tag: u8, take: &mut Take<'_>, terms: &mut Terms) -> Resu
                 2 => OnBroken::Hold,
                 _ => return Err(Malformed("an unknown policy for a broken dependency")),
             };
+        }
+        SLOTS => terms.demand.slots = take.small()?,
+        RESOURCES => {
+            let count = take.count()?;
+            let one = |_| Ok(Resource::new(take.text()?, Quantity(take.varint()?)));
+            terms.demand.resources = (0..count).map(one).collect::<Result<_, Malformed>>()?;
         }
         _ => return Err(Malformed("an unknown field of a task's terms")),
     }

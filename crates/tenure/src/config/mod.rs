@@ -131,6 +131,7 @@ impl Config {
             quarantine_window: span("quarantine_window"),
             quarantine_for: span("quarantine_for"),
             aging: value::duration_or_off(text("aging")).expect("checked when loaded"),
+            reserve_after: span("reserve_after"),
             backlog: words::Thresholds {
                 depth: value::count_or_off(text("backlog_depth"))
                     .expect("checked when loaded")

@@ -258,6 +258,13 @@ pub(crate) static SETTINGS: &[Setting] = &[
     ),
     reloading(
         TASKS,
+        "reserve_after",
+        Kind::Span,
+        "5m",
+        "How long a task that needs more than one slot waits before a worker makes room for it",
+    ),
+    reloading(
+        TASKS,
         "backlog_depth",
         Kind::CountOrOff,
         "off",

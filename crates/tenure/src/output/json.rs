@@ -83,6 +83,8 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
             "worker": &*holding.worker,
             "since": time(holding.since),
             "started_at": maybe_time(holding.started_at),
+            "cpus": holding.cpus,
+            "gpus": holding.gpus,
             "wanted": holding.intent.as_ref().map(|intent| json!({
                 "wanted": intent.wanted.as_str(), "reason": intent.reason, "delivered": intent.delivered,
             })),
@@ -157,6 +159,8 @@ fn terms(terms: &Terms) -> Map<String, Value> {
         "run_limit_ms": terms.run_limit_ms,
         "cancel_timeout_ms": terms.cancel_timeout_ms,
         "on_broken": terms.on_broken.as_str(),
+        "slots": terms.slots,
+        "resources": quantities(terms.resources.iter().map(|resource| (&*resource.name, resource.quantity))),
     });
     match value {
         Value::Object(fields) => fields,
@@ -202,6 +206,15 @@ pub(crate) fn why(why: &Why) -> Value {
     })
 }
 
+/// Quantities in whole units, memory in bytes.
+fn quantities<'a>(resources: impl Iterator<Item = (&'a str, u64)>) -> Map<String, Value> {
+    let number = |thousandths: u64| match thousandths % 1000 {
+        0 => json!(thousandths / 1000),
+        _ => json!(thousandths as f64 / 1000.0),
+    };
+    resources.map(|(name, thousandths)| (name.to_owned(), number(thousandths))).collect()
+}
+
 pub(crate) fn worker(worker: &WorkerInfo) -> Value {
     let held =
         worker.held.iter().map(|held| json!({ "task": held.task.to_string(), "attempt": held.attempt }));
@@ -213,6 +226,11 @@ pub(crate) fn worker(worker: &WorkerInfo) -> Value {
         "queues": names(&worker.queues),
         "capabilities": names(&worker.capabilities),
         "slots": worker.slots,
+        "slots_used": worker.slots_used,
+        "light_slots": worker.light_slots,
+        "light_used": worker.light_used,
+        "resources": quantities(worker.resources.iter().map(|resource| (&*resource.name, resource.total))),
+        "resources_used": quantities(worker.resources.iter().map(|resource| (&*resource.name, resource.used))),
         "pulls": worker.pulls,
         "held": held.collect::<Vec<_>>(),
         "draining": worker.draining,

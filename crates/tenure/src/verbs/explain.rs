@@ -57,6 +57,8 @@ fn advice(why: &Why, task: TaskId) -> Option<String> {
         WhyCode::Quarantined => format!("look at the worker, then: tenure workers clear {worker}"),
         WhyCode::TagLimit => format!("wait, or raise it: tenure limits set {tag} COUNT"),
         WhyCode::AllFull => format!("wait, start more workers, or: tenure move {task} --priority 10"),
+        WhyCode::TooLarge => "start a larger worker, or submit the task with less".to_owned(),
+        WhyCode::ResourcesShort | WhyCode::Reserved => "wait, or start more workers".to_owned(),
         _ => return None,
     };
     Some(format!("→ {}", escape_line(&advice)))

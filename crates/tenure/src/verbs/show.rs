@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::Value;
 use tenure_client::wire::request::Watch;
-use tenure_client::{Client, Condition, DependencyInfo, DependencyProgress, Event, StateName, TaskInfo};
+use tenure_client::{
+    Client, Condition, DependencyInfo, DependencyProgress, Event, Quantity, StateName, TaskInfo,
+};
 
 use super::history::{self, Past};
 use super::list::note;
@@ -202,6 +204,7 @@ fn text(task: &TaskInfo, work: &Work, timeline: &Timeline, screen: &Screen) -> S
     lines.push(("submitted", format!("{}{by}", when(task.submitted_at.0, now))));
     lines.extend(task.not_before.map(|at| ("not before", when(at.0, now))));
     lines.extend(task.expires_at.map(|at| ("expires", when(at.0, now))));
+    lines.extend(demand(task));
     lines.push(("body", show_size(task.body_bytes)));
     lines.extend(task.checkpoint.as_ref().map(|checkpoint| {
         let (size, at) = (show_size(checkpoint.bytes), when(checkpoint.at.0, now));
@@ -217,6 +220,10 @@ fn text(task: &TaskInfo, work: &Work, timeline: &Timeline, screen: &Screen) -> S
             format!("{}, since {}", escape_line(&holding.worker), when(holding.since.0, now)),
         ));
     }
+    if let Some(holding) = &task.holding {
+        lines.extend(devices("cpus", &holding.cpus));
+        lines.extend(devices("gpus", &holding.gpus));
+    }
     if let Some(end) = &task.end {
         lines.push(("ended", when(end.at.0, now)));
         lines.push(("exit code", end.exit_code.to_string()));
@@ -226,6 +233,25 @@ fn text(task: &TaskInfo, work: &Work, timeline: &Timeline, screen: &Screen) -> S
     let mut text: String = lines.iter().map(|(label, line)| format!("{label:<12}{line}\n")).collect();
     text += &story(timeline, screen);
     text
+}
+
+/// What the task occupies, unless it is one slot.
+fn demand(task: &TaskInfo) -> Option<(&'static str, String)> {
+    let terms = &task.terms;
+    if terms.slots == 1 && terms.resources.is_empty() {
+        return None;
+    }
+    let slots = counted(u64::from(terms.slots), "slot", "slots");
+    let resources = terms.resources.iter().map(|resource| {
+        format!("{} {}", Quantity(resource.quantity).of(&resource.name), escape_line(&resource.name))
+    });
+    Some(("occupies", std::iter::once(slots).chain(resources).collect::<Vec<_>>().join(", ")))
+}
+
+/// The numbers of the cpus or gpus of the attempt.
+fn devices(label: &'static str, numbers: &[u16]) -> Option<(&'static str, String)> {
+    let numbers: Vec<String> = numbers.iter().map(u16::to_string).collect();
+    (!numbers.is_empty()).then(|| (label, numbers.join(", ")))
 }
 
 /// A task that this one waits or waited for.

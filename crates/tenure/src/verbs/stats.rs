@@ -33,7 +33,7 @@ impl Stats {
         let welcome = client.welcome();
         let live = || workers.iter().filter(|worker| worker.presence.as_str() == "live");
         let slots: u64 = live().map(|worker| u64::from(worker.slots)).sum();
-        let held: u64 = live().map(|worker| worker.held.len() as u64).sum();
+        let used: u64 = live().map(|worker| u64::from(worker.slots_used)).sum();
         let text = || {
             let broker = welcome.software.as_deref().unwrap_or("unknown");
             let shown: Vec<String> = by_state(&counts.by_state)
@@ -48,7 +48,7 @@ impl Stats {
             text += &format!("tasks       {tasks}\n");
             text += &format!("queues      {}\n", queues.len());
             text += &format!("workers     {} live, {} lost\n", counts.live_workers, counts.lost_workers);
-            text += &format!("slots       {held} of {slots} in use\n");
+            text += &format!("slots       {used} of {slots} in use\n");
             text += &format!("events      {}\n", counts.last_event);
             text += &disk(&figures);
             text += &doors_text(&doors(&figures));
@@ -66,7 +66,7 @@ impl Stats {
             value["namespace"] = json!(&*welcome.namespace);
             value["queues"] = json!(queues.len());
             value["slots"] = json!(slots);
-            value["slots_in_use"] = json!(held);
+            value["slots_in_use"] = json!(used);
             value["doors"] = json!(doors(&figures));
             let figures: Map<String, Value> =
                 figures.iter().map(|figure| (figure.name.to_string(), json!(figure.value))).collect();

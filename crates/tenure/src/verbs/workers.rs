@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use tenure_client::{Client, WorkerInfo};
+use tenure_client::{Client, Quantity, ResourceInfo, WorkerInfo};
 
 use crate::exit::{OK, Outcome};
 use crate::output::paint::{Color, of_presence};
@@ -95,6 +95,7 @@ pub(crate) fn table(workers: &[WorkerInfo], now: u64) -> Table {
         Column::Fixed("PRESENCE"),
         Column::Number("HOLDS"),
         Column::Number("SLOTS"),
+        Column::Spare("RESOURCES"),
         Column::Flexible("QUEUES"),
         Column::Flexible("CAPABILITIES"),
         Column::Fixed("SEEN"),
@@ -112,7 +113,8 @@ pub(crate) fn table(workers: &[WorkerInfo], now: u64) -> Table {
             worker.worker.to_string().into(),
             Cell::new(presence, of_presence(presence)),
             worker.held.len().to_string().into(),
-            worker.slots.to_string().into(),
+            slots(worker).into(),
+            resources(worker).into(),
             worker.queues.join(",").into(),
             worker.capabilities.join(",").into(),
             Cell::new(relative(worker.last_seen.0, now), Color::Dim),
@@ -128,6 +130,20 @@ pub(crate) fn table(workers: &[WorkerInfo], now: u64) -> Table {
         ]);
     }
     table
+}
+
+/// The slots in use and all of them.
+fn slots(worker: &WorkerInfo) -> String {
+    format!("{}/{}", worker.slots_used, worker.slots)
+}
+
+/// Of each resource, what is in use and what there is.
+fn resources(worker: &WorkerInfo) -> String {
+    let one = |info: &ResourceInfo| {
+        let (used, total) = (Quantity(info.used).of(&info.name), Quantity(info.total).of(&info.name));
+        format!("{} {used}/{total}", info.name)
+    };
+    worker.resources.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// What the worker's process used lately, in percent of one processor.

@@ -4,18 +4,21 @@
 //! directory (`place.rs`), waits for an older attempt (`older.rs`), runs the command in its own process group
 //! (`command.rs`, `group.rs`), and captures the output within limits (`capture.rs`), which becomes the result
 //! (`output.rs`). `guard.rs` handles the worker's own sudden death, `unreported.rs` results that the broker has not
-//! accepted, `supervise.rs` restarts.
+//! accepted, `supervise.rs` restarts. `machine.rs` finds what the machine has, `device_names.rs` names the cpus and gpus of
+//! an attempt.
 
 mod attempt_dir;
 mod capture;
 mod claim;
 mod command;
+mod device_names;
 mod directive;
 mod drain;
 mod form;
 mod group;
 mod guard;
 mod live;
+mod machine;
 mod older;
 mod orphans;
 pub(crate) mod output;
@@ -30,16 +33,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use tenure_client::{Unreported, Worker, WorkerHandle};
+use tenure_client::{CPUS, Quantity, Unreported, Worker, WorkerHandle};
 
 use crate::args::Global;
 use crate::config::random_seed;
 use crate::exit::{self, Failure, OK, Outcome};
 use crate::output::remark;
 use crate::output::times::{clock, now};
+use crate::resource_args::ResourceArgs;
 use crate::signals::Signals;
 use crate::units::{counted, parse_duration, parse_size, show_duration};
 use attempt_dir::{AttemptDirs, Keeping};
+use device_names::DeviceNames;
 use drain::{Drain, Step};
 use guard::Guard;
 use older::Older;
@@ -73,15 +78,25 @@ the next worker of the same --id in the same --dir reports them.
 Examples:
   tenure work                                    one task at a time, from the queue `default`
   tenure work --queue images --slots 4 --capability gpu
+  tenure work --detect                           one slot for each cpu; tasks may need cpus, memory and gpus
+  tenure work --cpus 8 --mem 32GB --gpus 2 --resource licence=4
   tenure work --supervise 8                      eight processes, started again if they crash
   tenure work --shell                            any text is a line for sh")]
 pub(crate) struct Work {
     /// Queue to serve; repeat for several
     #[arg(short, long = "queue", value_name = "NAME", default_value = "default", value_delimiter = ',')]
     queues: Vec<String>,
-    /// How many tasks to run at once
-    #[arg(short, long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    slots: u32,
+    /// How many tasks to run at once [default: the number of --cpus, else 1]
+    #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    slots: Option<u32>,
+    /// How many tasks that weigh no slot to run besides [default: 1000]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(0..=65_536))]
+    light_slots: Option<u32>,
+    #[command(flatten)]
+    resources: ResourceArgs,
+    /// Find out how many cpus and gpus and how much memory this machine has, where no option says it
+    #[arg(long)]
+    detect: bool,
     /// Worker name [default: host name and process id]
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
@@ -143,6 +158,7 @@ impl Work {
         if let Some(count) = self.supervise {
             return supervise::run(count, &id, global);
         }
+        let devices = DeviceNames::of_this_machine();
         let places =
             AttemptDirs::new(self.dir.as_deref(), Keeping { failed: self.keep, files: self.keep_files })?;
         let run = format!("{:016x}", random_seed());
@@ -162,6 +178,8 @@ impl Work {
             kept_bytes: self.keep_output as usize,
             grace: self.grace,
             quiet: self.quiet,
+            devices,
+            declared: self.declared(),
         });
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -174,6 +192,18 @@ impl Work {
         outcome
     }
 
+    /// What the worker declares: what the options say, and what it finds if it should look.
+    fn declared(&self) -> Vec<(String, Quantity)> {
+        let mut declared = self.resources.all();
+        if self.detect {
+            let found = machine::resources().into_iter();
+            let is_new = |name: &str| !self.resources.all().iter().any(|(said, _)| said == name);
+            declared
+                .extend(found.filter(|(name, _)| is_new(name)).map(|(name, found)| (name.to_owned(), found)));
+        }
+        declared
+    }
+
     pub(crate) fn queues(&self) -> &[String] {
         &self.queues
     }
@@ -184,13 +214,19 @@ impl Work {
             .id(shell.worker.as_str())
             .queues(self.queues.iter().map(String::as_str))
             .capabilities(self.capabilities.iter().map(String::as_str))
-            .slots(self.slots)
+            .slots(self.slots.unwrap_or_else(|| cpus(&shell.declared)))
             .heartbeat(self.heartbeat)
             .lost_after(self.heartbeat.saturating_mul(3))
             .lease(self.lease)
             .connect_timeout(global.connect_timeout)
             .stop_grace(self.grace + AFTER_GRACE)
             .version(concat!("tenure ", env!("CARGO_PKG_VERSION")));
+        if let Some(light_slots) = self.light_slots {
+            builder = builder.light_slots(light_slots);
+        }
+        for (name, quantity) in &shell.declared {
+            builder = builder.resource(name.as_str(), *quantity);
+        }
         if let Some(namespace) = &global.namespace {
             builder = builder.namespace(namespace.as_str());
         }
@@ -299,6 +335,12 @@ fn keep(unreported: &[Unreported], shell: &Shell) -> Result<bool, Failure> {
         base.display()
     ));
     Ok(true)
+}
+
+/// One slot for each cpu, or one.
+fn cpus(declared: &[(String, Quantity)]) -> u32 {
+    let cpus = declared.iter().find(|(name, _)| name == CPUS).map_or(0, |(_, quantity)| quantity.0 / 1000);
+    u32::try_from(cpus).unwrap_or(u32::MAX).max(1)
 }
 
 fn results(count: u64) -> String {

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::fs::{Access, access};
-use tenure_client::{Context, Failure, Interrupt, Outcome};
+use tenure_client::{CPUS, Context, Failure, GPUS, Interrupt, Outcome, Quantity};
 use tenure_plans::{PlanJob, PlanTask};
 use tokio::time::Instant;
 
 use super::attempt_dir::{AttemptDir, AttemptDirs, Left, step_file};
 use super::command::{Input, Launch, Ran};
+use super::device_names::DeviceNames;
 use super::directive::Directive;
 use super::form::{self, Command, Form};
 use super::guard::Guard;
@@ -55,6 +56,10 @@ pub(crate) struct Shell {
     pub(crate) kept_bytes: usize,
     pub(crate) grace: Duration,
     pub(crate) quiet: bool,
+    /// What this machine calls the cpus and gpus that the broker numbers.
+    pub(crate) devices: DeviceNames,
+    /// The resources of the worker.
+    pub(crate) declared: Vec<(String, Quantity)>,
 }
 
 /// How an attempt ended, before it is put into the broker's words.
@@ -272,6 +277,14 @@ impl Shell {
         set("TENURE_TASK_DIR", place.path().into());
         if let Some(namespace) = &self.namespace {
             set("TENURE_NAMESPACE", namespace.into());
+        }
+        let has = |name: &str| self.declared.iter().any(|(declared, _)| declared == name);
+        if has(CPUS) {
+            set("TENURE_CPUS", self.devices.cpus(context.cpus()).into());
+        }
+        if has(GPUS) {
+            // A task that needs no gpu sees none: they belong to others.
+            set("CUDA_VISIBLE_DEVICES", self.devices.gpus(context.gpus()).into());
         }
         env
     }

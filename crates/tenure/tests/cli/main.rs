@@ -12,6 +12,7 @@ mod looking;
 mod pages;
 mod people;
 mod python;
+mod resources;
 mod serving;
 mod steering;
 mod submitting;

@@ -69,6 +69,16 @@ fn every_option_of_a_task_arrives() {
         "3h",
         "--cancel-timeout",
         "20s",
+        "--slots",
+        "2",
+        "--cpus",
+        "4",
+        "--mem",
+        "8GB",
+        "--gpus",
+        "0.5",
+        "--resource",
+        "licence=2",
         "x",
     ]);
     let shown = broker.tenure(&["show", "name:scan-7", "-o", "json"]).json();
@@ -89,6 +99,8 @@ fn every_option_of_a_task_arrives() {
         ("accept_timeout_ms", json!(9_000)),
         ("run_limit_ms", json!(10_800_000)),
         ("cancel_timeout_ms", json!(20_000)),
+        ("slots", json!(2)),
+        ("resources", json!({"cpus": 4, "gpus": 0.5, "licence": 2, "mem": 8_000_000_000_u64})),
         ("submitter", json!("ada")),
     ] {
         assert_eq!(shown[field], value, "{field}");

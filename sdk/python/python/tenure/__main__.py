@@ -15,7 +15,7 @@ from ._pool_asyncio import AsyncioPool
 from ._pool_processes import ProcessPool
 from ._pool_threads import ThreadPool
 from .errors import TenureError
-from .worker import Pool
+from .worker import Pool, tasks_max
 
 
 def parser() -> argparse.ArgumentParser:
@@ -62,10 +62,12 @@ def work(arguments: Sequence[str]) -> int:
         pool: Pool
         if said.pool == "processes":
             pool = ProcessPool(said.app, said.slots, said.processes, said.kill_after)
+            # Each task needs a process, whatever it weighs.
+            settings["light_slots"] = 0
         elif said.pool == "asyncio":
             pool = AsyncioPool(app.handle_async)
         else:
-            pool = ThreadPool(app.handle, said.slots)
+            pool = ThreadPool(app.handle, tasks_max(said.slots, None))
         worker = app.worker(pool=pool, **settings)
         worker.start()
         logging.getLogger("tenure.worker").info(

@@ -142,6 +142,8 @@ class Task:
     priority: int
     submitter: Optional[str]
     submitted_at: int
+    cpus: list[int]
+    gpus: list[int]
     crashes: int
     failures: int
     checkpoint: Optional[bytes]

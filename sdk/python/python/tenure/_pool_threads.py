@@ -1,4 +1,4 @@
-"""Handlers in threads, one for each slot that is in use."""
+"""Handlers in threads, one for each task."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ log = logging.getLogger("tenure.worker")
 class ThreadPool(Pool):
     """Threads take their tasks from the native worker themselves: no queue of our own lies between."""
 
-    def __init__(self, handler: Callable[[Context], Any], slots: int) -> None:
+    def __init__(self, handler: Callable[[Context], Any], threads_max: int) -> None:
         self._handler = handler
-        self._slots = slots
+        self._threads_max = threads_max
         self._lock = threading.Lock()
         self._threads = 0
         self._idle = 0
@@ -48,7 +48,7 @@ class ThreadPool(Pool):
             with self._lock:
                 self._idle -= 1
                 # One thread must wait for the next task while this one runs.
-                if self._idle == 0 and self._threads < self._slots:
+                if self._idle == 0 and self._threads < self._threads_max:
                     self._add(worker)
             self.handle(task)
             with self._lock:

@@ -139,12 +139,12 @@ class App:
         programs that work and submit.
         """
         from ._pool_threads import ThreadPool
-        from .worker import Worker
+        from .worker import Worker, tasks_max
 
         settings = {**{key: value for key, value in self._settings.items() if value is not None}, **settings}
         settings.setdefault("queues", self.queues)
         if "pool" not in settings:
-            settings["pool"] = ThreadPool(self.handle, settings.get("slots", 1))
+            settings["pool"] = ThreadPool(self.handle, tasks_max(settings.get("slots", 1), settings.get("light_slots")))
         return Worker(self.handle, **settings)
 
     def handle(self, context: Context) -> Any:

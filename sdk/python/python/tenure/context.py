@@ -112,6 +112,16 @@ class Context:
         return when(self._native.submitted_at)
 
     @property
+    def cpus(self) -> list[int]:
+        """The numbers of the cpus that belong to this attempt, if the task needs cpus."""
+        return self._native.cpus
+
+    @property
+    def gpus(self) -> list[int]:
+        """The numbers of the gpus that belong to this attempt, if the task needs gpus."""
+        return self._native.gpus
+
+    @property
     def crashes(self) -> int:
         """How many workers were lost with it before."""
         return self._native.crashes

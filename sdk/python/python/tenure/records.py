@@ -130,6 +130,9 @@ class Terms:
     accept_timeout_ms: Optional[int] = None
     run_limit_ms: Optional[int] = None
     cancel_timeout_ms: Optional[int] = None
+    slots: int = 1
+    #: Names with quantities in thousandths.
+    resources: list[Any] = field(default_factory=list)
     submitter: Optional[str] = None
 
 
@@ -151,6 +154,8 @@ class Holding:
     started_at: Optional[datetime] = _time()
     intent: Optional[dict[str, Any]] = None
     progress: Optional[Progress] = _record(Progress)
+    cpus: list[int] = field(default_factory=list)
+    gpus: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -210,6 +215,11 @@ class WorkerInfo:
     queues: list[str] = field(default_factory=list)
     capabilities: list[str] = field(default_factory=list)
     slots: int = 1
+    slots_used: int = 0
+    light_slots: int = 0
+    light_used: int = 0
+    #: Names with what is in use and what there is, in thousandths.
+    resources: list[Any] = field(default_factory=list)
     pulls: bool = False
     held: list[dict[str, Any]] = field(default_factory=list)
     draining: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Optional, Union
@@ -15,6 +15,8 @@ from .records import to_millis
 Span = Union[int, float, timedelta]
 #: A point in time: a datetime, or seconds since 1970.
 When = Union[datetime, int, float]
+#: A quantity of a resource: a number with at most three decimals, or a text with a unit.
+Quantity = Union[int, float, str]
 #: What a worker gets: opaque bytes; text is sent as UTF-8.
 Body = Union[bytes, bytearray, memoryview, str]
 
@@ -40,6 +42,10 @@ class Submission:
     needs: Iterable[str] = ()
     #: Tags to be limited under.
     tags: Iterable[str] = ()
+    #: How many slots it occupies (1). With 0, for a task that mostly waits, it occupies a light slot instead.
+    slots: Optional[int] = None
+    #: Quantities that it needs: ``{"cpus": 4, "mem": "8GB", "gpus": 0.5}``.
+    resources: Optional[Mapping[str, Quantity]] = None
     #: The task is cancelled with its parent.
     parent: Optional[str] = None
     #: Whether it waits until it is released.
@@ -68,7 +74,7 @@ class Submission:
     def said(self) -> dict[str, Any]:
         """What goes to the native client: an entry for everything that is said."""
         said: dict[str, Any] = {"queue": self.queue, "body": to_bytes(self.body)}
-        for key in ("name", "id", "priority", "parent", "on_lost", "crash_budget", "retries"):
+        for key in ("name", "id", "priority", "slots", "parent", "on_lost", "crash_budget", "retries"):
             value = getattr(self, key)
             if value is not None:
                 said[key] = value
@@ -79,6 +85,8 @@ class Submission:
             names = list(names)
             if names:
                 said[key] = names
+        if self.resources:
+            said["resources"] = quantities(self.resources)
         if self.hold:
             said["hold"] = True
         if self.delay is not None:
@@ -105,6 +113,22 @@ def to_bytes(body: Body) -> bytes:
     if isinstance(body, (bytearray, memoryview)):
         return bytes(body)
     raise BadSetting(f"a body is bytes or text, not {type(body).__name__}: encode it, or use @app.task")
+
+
+def quantities(resources: Mapping[str, Quantity]) -> dict[str, str]:
+    """Quantities as the native client reads them."""
+    if not isinstance(resources, Mapping):
+        raise BadSetting(f"resources is {resources!r}: give a dict such as {{'gpus': 0.5}}")
+    return {name: _quantity(name, value) for name, value in resources.items()}
+
+
+def _quantity(name: str, value: Quantity) -> str:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise BadSetting(f"{name} is {value!r}: give a number, or a text such as '8GB'")
+    if isinstance(value, float):
+        # Not in powers of ten, which the broker's client does not read.
+        return f"{value:.3f}" if round(value, 3) == value else repr(value)
+    return str(value)
 
 
 def seconds(span: Span) -> float:

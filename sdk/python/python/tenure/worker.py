@@ -7,16 +7,19 @@ import inspect
 import logging
 import signal
 import threading
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, Callable, Optional, Union
 
 from . import _loop, _native
 from ._settings import SOFTWARE, settings
 from .context import Context
 from .errors import BadSetting
-from .submission import Body, Span, maybe_millis
+from .submission import Body, Quantity, Span, maybe_millis, quantities
 
 log = logging.getLogger("tenure.worker")
+
+#: How many tasks that weigh no slot a worker takes, unless it says otherwise.
+LIGHT_SLOTS = 1_000
 
 #: What a handler may return: the result. Nothing is an empty result.
 Result = Union[Body, None]
@@ -53,6 +56,8 @@ class Worker:
         key: Optional[str] = None,
         id: Optional[str] = None,
         slots: int = 1,
+        light_slots: Optional[int] = None,
+        resources: Optional[Mapping[str, Quantity]] = None,
         capabilities: Iterable[str] = (),
         heartbeat: Optional[Span] = None,
         lost_after: Optional[Span] = None,
@@ -64,7 +69,9 @@ class Worker:
         version: Optional[str] = None,
         pool: Optional[Pool] = None,
     ) -> None:
-        """``slots`` says how many tasks it takes at once; ``lease`` how long after its last sign of life its attempts
+        """``slots`` says how many tasks it takes at once; ``light_slots`` how many tasks that weigh no slot it takes
+        besides (1,000); ``resources`` what it has for tasks that need quantities, such as ``{"gpus": 2, "mem": "32GB"}``;
+        ``lease`` how long after its last sign of life its attempts
         are believed; ``tasks_die`` that a closed connection means that its tasks are dead. With ``die_with_lease`` the
         kernel kills this process when its lease ends while tasks run in it, even if it is stopped at that moment, so no
         side effect of a task happens after another worker has got it. It is for tasks that run in this process; the
@@ -83,6 +90,8 @@ class Worker:
             "queues": list(queues),
             "capabilities": list(capabilities),
             "slots": slots,
+            "light_slots": light_slots,
+            "resources": quantities(resources) if resources else None,
             "heartbeat_ms": maybe_millis(heartbeat),
             "lost_after_ms": maybe_millis(lost_after),
             "lease_ms": maybe_millis(lease),
@@ -93,7 +102,7 @@ class Worker:
             "software": SOFTWARE,
             "version": version,
         }
-        self._pool = pool or _pool_for(handler, slots)
+        self._pool = pool or _pool_for(handler, tasks_max(slots, light_slots))
         self._native: Optional[_native.Worker] = None
 
     def start(self) -> Worker:
@@ -198,13 +207,18 @@ class Pool:
         """Called when the worker has left."""
 
 
-def _pool_for(handler: Handler, slots: int) -> Pool:
+def tasks_max(slots: int, light_slots: Optional[int]) -> int:
+    """How many tasks a worker holds at most."""
+    return slots + (LIGHT_SLOTS if light_slots is None else light_slots)
+
+
+def _pool_for(handler: Handler, most: int) -> Pool:
     from ._pool_asyncio import AsyncioPool
     from ._pool_threads import ThreadPool
 
     if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
         return AsyncioPool(handler)
-    return ThreadPool(handler, slots)
+    return ThreadPool(handler, most)
 
 
 class _Signals:

@@ -91,7 +91,7 @@ def task_of(aiida: Installation, node: Any) -> Any:
 def test_the_commands_tell_and_mend(aiida: Installation) -> None:
     node = sleeper(aiida, 0)
     info = task_of(aiida, node).info
-    assert info.queue == "aiida.workchains"
+    assert (info.queue, info.terms.slots) == ("aiida", 0)
     assert info.name.startswith(f"{node.pk} Nested-")
     assert info.terms.on_lost == "requeue"
     assert "1 tasks wait" in aiida.run("tenure-aiida", "status")

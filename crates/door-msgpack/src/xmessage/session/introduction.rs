@@ -52,7 +52,7 @@ impl Session {
             access.note_refusal(&principal, "connect", no);
         }
         let opened = is_its_own
-            .and_then(|()| check_name("peer", &identity))
+            .and_then(|()| Ok(check_name("peer", &identity)?))
             .and_then(|()| principal.grant.namespace_for(None))
             .and_then(|namespace| access.open(principal, namespace, identity.clone()));
         if let Err(no) = opened {

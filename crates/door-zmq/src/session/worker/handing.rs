@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use tenure_door_kit::worker_actor::refused;
-use tenure_hub::words::{Assignment, Held, Refusal, StopWhy, Wanted};
-use tenure_hub::{Request, Response};
+use tenure_hub::words::{Assignment, Held, StopWhy, Wanted};
+use tenure_hub::{HubRefusal, Request, Response};
 
 use super::super::majordomo::{ReplyPurpose, SessionTurn};
 use super::{Running, START_AFTER, START_AFTER_BYTES, WorkerSession, send};
@@ -16,7 +16,7 @@ impl WorkerSession {
     pub(in crate::session) fn assigned(
         &mut self,
         assignment: &Assignment,
-        task_body: Result<Bytes, Refusal>,
+        task_body: Result<Bytes, HubRefusal>,
         turn: &mut SessionTurn<'_>,
     ) {
         let held = Held { task: assignment.task, attempt: assignment.attempt };
@@ -51,8 +51,8 @@ impl WorkerSession {
     pub(in crate::session) fn started(
         &mut self,
         held: Held,
-        reply: Result<Response, Refusal>,
-        task_body: Result<Bytes, Refusal>,
+        reply: Result<Response, HubRefusal>,
+        task_body: Result<Bytes, HubRefusal>,
         turn: &mut SessionTurn<'_>,
     ) {
         let went_on = refused(reply).is_ok();

@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use tenure_door_kit::worker_actor::starts_on_assignment;
-use tenure_hub::words::{Assignment, Blob, Command, Held, Name, Refusal, Timestamp};
+use tenure_hub::HubRefusal;
+use tenure_hub::words::{Assignment, Blob, Command, Held, Name, Timestamp};
 
 use super::super::majordomo::{ReplyPurpose, SessionTurn};
 use super::replies::Replies;
@@ -192,7 +193,12 @@ impl Plugin {
     }
 
     /// The start of a job is on disk. Sends its message if that waited.
-    pub(super) fn started(&mut self, held: Held, body: Result<Bytes, Refusal>, turn: &mut SessionTurn<'_>) {
+    pub(super) fn started(
+        &mut self,
+        held: Held,
+        body: Result<Bytes, HubRefusal>,
+        turn: &mut SessionTurn<'_>,
+    ) {
         let Some(thread) = self.threads.thread_of(held) else { return };
         let Some(job) = self.threads.jobs[thread].as_mut() else { return };
         let Some(Unsent { service, .. }) = job.unsent.take() else { return };

@@ -32,6 +32,8 @@ pub(crate) struct Wish {
     pub(crate) priority: Option<i32>,
     pub(crate) needs: u8,
     pub(crate) tags: u8,
+    /// Which demand: see `world::demand`.
+    pub(crate) demand: u8,
     pub(crate) parent: Option<usize>,
     /// Which task it waits for, and how that has to end. A number beyond the tasks chooses one of the same submission.
     pub(crate) after: Vec<(usize, u8)>,
@@ -52,7 +54,7 @@ pub(crate) struct Wish {
 /// In one line, with only what is unusual, so that a failing story can be read.
 impl fmt::Debug for Wish {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "q{} needs {} tags {}", self.queue, self.needs, self.tags)?;
+        write!(f, "q{} needs {} tags {} demand {}", self.queue, self.needs, self.tags, self.demand)?;
         write!(f, " lost {} budget {} retries {}", self.on_lost, self.crash_budget, self.retries)?;
         let numbers = [
             ("priority", self.priority.map(i64::from)),
@@ -93,6 +95,8 @@ pub(crate) struct Shape {
     pub(crate) queues: u8,
     pub(crate) capabilities: u8,
     pub(crate) slots: u32,
+    /// Which resources: see `world::resources`.
+    pub(crate) resources: u8,
     pub(crate) pulls: bool,
     pub(crate) starts_on_assign: bool,
     pub(crate) tasks_die: bool,
@@ -152,13 +156,13 @@ fn wish() -> impl Strategy<Value = Wish> {
         (0..3usize, prop::option::of(-2..3i32), 0..4u8, 0..4u8, prop::option::weighted(0.3, 0..64usize));
     let identity = (prop::option::weighted(0.15, 0..4u8), prop::option::weighted(0.05, 0..64usize));
     let times = (prop::bool::weighted(0.1), rare_span(), rare_span(), rare_span(), rare_span());
-    let policy = (0..3u8, 0..4u16, 0..3u16);
+    let policy = (0..3u8, 0..4u16, 0..3u16, 0..10u8);
     let after = (prop::collection::vec((0..80usize, 0..3u8), 0..3), 0..3u8, prop::bool::weighted(0.4));
     (place, identity, times, policy, after).prop_map(|(place, identity, times, policy, after)| {
         let (queue, priority, needs, tags, parent) = place;
         let (name, old_id) = identity;
         let (hold, not_before, expires, accept_timeout, run_limit) = times;
-        let (on_lost, crash_budget, retries) = policy;
+        let (on_lost, crash_budget, retries, demand) = policy;
         let (after, on_broken, has_after) = after;
         let after = if has_after { after } else { Vec::new() };
         // Most tasks need nothing.
@@ -168,6 +172,7 @@ fn wish() -> impl Strategy<Value = Wish> {
             priority,
             needs,
             tags,
+            demand,
             parent,
             after,
             on_broken,
@@ -199,7 +204,7 @@ fn verb() -> impl Strategy<Value = Verb> {
 }
 
 fn shape() -> impl Strategy<Value = Shape> {
-    let offers = (1..8u8, 0..4u8, 1..4u32);
+    let offers = (1..8u8, 0..4u8, 1..4u32, 0..4u8);
     let habits = (
         prop::bool::weighted(0.25),
         prop::bool::weighted(0.25),
@@ -208,12 +213,13 @@ fn shape() -> impl Strategy<Value = Shape> {
         any::<bool>(),
         prop::bool::weighted(0.2),
     );
-    (offers, habits).prop_map(|((queues, capabilities, slots), habits)| {
+    (offers, habits).prop_map(|((queues, capabilities, slots, resources), habits)| {
         let (pulls, starts_on_assign, tasks_die, busy, same_process, same_session) = habits;
         Shape {
             queues,
             capabilities,
             slots,
+            resources,
             pulls,
             starts_on_assign,
             tasks_die,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tenure_engine::event::{EventData, EventSubject};
 use tenure_engine::{
-    Blob, Condition, Dependency, DependencyProgress, Event, Name, StateName, Task, TaskId, TaskState, Terms,
-    Threshold, Thresholds, Timestamp, Which,
+    Blob, Condition, Demand, Dependency, DependencyProgress, Event, Name, Resource, StateName, Task, TaskId,
+    TaskState, Terms, Threshold, Thresholds, Timestamp, Which, WorkerSpec,
 };
 
 use crate::broker::Kept;
@@ -151,12 +151,48 @@ impl Mirror {
         self.tasks.values().filter(move |(task, _)| task.state.name() == state)
     }
 
-    pub(crate) fn held_by(&self, namespace: &str, worker: &str) -> usize {
-        let holds = |(task, terms): &&(Task, Terms)| {
+    /// Whether a worker that declares this has room for one more task, besides those it holds: slots, light
+    /// slots, and every resource; of gpus, every single one.
+    pub(crate) fn has_capacity(&self, namespace: &str, spec: &WorkerSpec, demand: &Demand) -> bool {
+        let held = || self.held_by(namespace, &spec.worker);
+        let has_slots = match demand.slots {
+            0 => held().filter(|(_, terms)| terms.demand.slots == 0).count() < spec.light_slots as usize,
+            slots => held().map(|(_, terms)| terms.demand.slots).sum::<u32>() + slots <= spec.slots,
+        };
+        let has = |wanted: &Resource| {
+            let declared = spec.resources.iter().find(|resource| resource.name == wanted.name);
+            let total = declared.map_or(0, |resource| resource.quantity.0);
+            let used: u64 = held().map(|(_, terms)| terms.demand.of(&wanted.name).0).sum();
+            if &*wanted.name == "gpus" && used + wanted.quantity.0 <= total {
+                let free =
+                    (0..(total / 1000) as u16).map(|gpu| 1000 - self.gpu_use(namespace, &spec.worker, gpu));
+                let enough = free.filter(|free| *free >= wanted.quantity.0.min(1000)).count() as u64;
+                return enough >= wanted.quantity.0.div_ceil(1000);
+            }
+            used + wanted.quantity.0 <= total
+        };
+        has_slots && demand.resources.iter().all(has)
+    }
+
+    /// The thousandths of one gpu that the tasks of a worker use.
+    pub(crate) fn gpu_use(&self, namespace: &str, worker: &str, gpu: u16) -> u64 {
+        let uses = |(task, terms): &(Task, Terms)| {
+            let has_it = task.devices().is_some_and(|devices| devices.gpus.contains(&gpu));
+            if has_it { terms.demand.of("gpus").0.min(1000) } else { 0 }
+        };
+        self.held_by(namespace, worker).map(uses).sum()
+    }
+
+    pub(crate) fn held_by<'a>(
+        &'a self,
+        namespace: &'a str,
+        worker: &'a str,
+    ) -> impl Iterator<Item = &'a (Task, Terms)> {
+        let holds = move |(task, terms): &&(Task, Terms)| {
             &*terms.namespace == namespace
                 && task.state.holding().is_some_and(|holding| &*holding.worker == worker)
         };
-        self.tasks.values().filter(holds).count()
+        self.tasks.values().filter(holds)
     }
 
     pub(crate) fn in_use(&self, namespace: &str, tag: &str) -> u32 {

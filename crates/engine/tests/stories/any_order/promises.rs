@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tenure_engine::command::{PresenceName, WorkerInfo};
-use tenure_engine::{Answer, Event, Name, Query, StateName, Task, Terms, Threshold};
+use tenure_engine::{Answer, Event, Name, Query, StateName, Task, Terms, Threshold, Why};
 
 use super::world::{WorkerSide, World};
 
@@ -16,9 +16,10 @@ impl World {
         assert!(self.mirror.is_released(id), "{id} waits for nothing");
         let (index, side) = self.side(&terms.namespace, worker);
         let info = self.info(side);
-        let held = self.mirror.held_by(&terms.namespace, worker);
         assert!(may_work(&info), "{worker} may not work: {info:?}");
-        assert!(held < info.slots as usize, "{worker} has no free slot");
+        let spec = side.spec.as_ref().expect("it has registered");
+        let has_room = |terms: &Terms| self.mirror.has_capacity(&terms.namespace, spec, &terms.demand);
+        assert!(has_room(terms), "{worker} has no room for {:?}", terms.demand);
         assert!(can_take(side, &info, terms), "{worker} cannot take {terms:?}");
         assert!(self.mirror.is_free_to_go(terms), "held back by its queue or a tag: {terms:?}");
         // Nothing more urgent that this worker could take is passed over. Whoever asks for queues in order has chosen
@@ -32,7 +33,9 @@ impl World {
         let urgency = (order(terms), self.mirror.rank(task));
         for (other, its) in self.mirror.of_state(StateName::Ready) {
             if (order(its), self.mirror.rank(other)) < urgency && self.mirror.is_free_to_go(its) {
-                assert!(!can_take(side, &info, its), "{} is more urgent than {id}", other.id);
+                // What is over but still listed occupies what it did.
+                let could = can_take(side, &info, its) && has_room(its) && info.stopping.is_empty();
+                assert!(!could, "{} is more urgent than {id}", other.id);
             }
         }
     }
@@ -40,6 +43,7 @@ impl World {
     pub(crate) fn check_promises(&mut self) {
         self.check_retention();
         self.check_nobody_idles();
+        self.check_gpus();
         self.check_beliefs();
         self.check_bytes();
         self.check_backlogs();
@@ -62,11 +66,31 @@ impl World {
                 continue;
             }
             for (side, info) in &infos {
-                // An attempt that is over but still listed occupies its slot.
-                let has_room = info.held.len() + info.stopping.len() < info.slots as usize;
+                // An attempt that is over but still listed occupies what it did.
+                let spec = side.spec.as_ref().expect("it has registered");
+                let has_room = info.stopping.is_empty()
+                    && self.mirror.has_capacity(&terms.namespace, spec, &terms.demand);
                 let idle = may_work(info) && has_room && can_take(side, info, terms);
-                assert!(!idle, "{} waits while {} is free", task.id, info.worker);
+                let why = || self.broker.ask_in(&terms.namespace, &Query::Explain { task: task.id });
+                let is_reserved = || matches!(why(), Ok(Answer::Why(Why::Reserved { .. })));
+                assert!(!idle || is_reserved(), "{} waits while {} is free", task.id, info.worker);
             }
+        }
+    }
+
+    /// No gpu is given away twice, whatever its worker declares meanwhile.
+    fn check_gpus(&self) {
+        for side in &self.workers {
+            for gpu in 0..2 {
+                let used = self.mirror.gpu_use(&side.namespace, &side.name, gpu);
+                assert!(used <= 1000, "gpu {gpu} of {} is used {used} thousandths", side.name);
+            }
+        }
+        for (task, terms) in self.mirror.tasks.values() {
+            let count = task.devices().map_or(0, |devices| devices.gpus.len() as u64);
+            let needed =
+                if task.state.name().is_held() { terms.demand.of("gpus").0.div_ceil(1000) } else { 0 };
+            assert_eq!(count, needed, "gpus of {}", task.id);
         }
     }
 

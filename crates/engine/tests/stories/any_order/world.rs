@@ -9,8 +9,8 @@ use tenure_engine::event::EventData;
 use tenure_engine::state::Wanted;
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
-    After, AfterTask, Blob, Command, Condition, Event, Held, Name, NewTask, Notice, OnBroken, Peer, Refusal,
-    Reply, SessionId, Settings, TaskId, Thresholds, Which, WorkerSpec,
+    After, AfterTask, Blob, Command, Condition, Demand, Event, Held, Name, NewTask, Notice, OnBroken, Peer,
+    Quantity, Refusal, Reply, Resource, SessionId, Settings, TaskId, Thresholds, Which, WorkerSpec,
 };
 
 use super::act::{Act, Report, Shape, Verb, Wish};
@@ -54,6 +54,7 @@ impl World {
             backlog: Thresholds { depth: Some(4), age: Some(Duration::from_secs(20)) },
             quarantine_window: Duration::from_secs(100),
             quarantine_for: Duration::from_secs(30),
+            reserve_after: Duration::from_secs(5),
             ..Settings::default()
         };
         let mut broker = Broker::with(settings.clone());
@@ -223,6 +224,7 @@ impl World {
             priority: wish.priority,
             needs: chosen(wish.needs, "c"),
             tags: chosen(wish.tags, "t"),
+            demand: demand(wish.demand),
             parent,
             after,
             on_broken: OnBroken::ALL[usize::from(wish.on_broken)],
@@ -290,6 +292,8 @@ impl World {
             busy_lost_after: shape.busy.then_some(Duration::from_secs(40)),
             on_close: if shape.tasks_die { OnClose::TasksDie } else { OnClose::MayStillRun },
             held: held.clone(),
+            light_slots: 2,
+            resources: resources(shape.resources),
             ..WorkerSpec::new(name.as_str(), chosen(shape.queues, "q"), shape.slots)
         };
         match self.does(&peer, &Command::Register(Box::new(spec.clone()))) {
@@ -504,4 +508,30 @@ pub(crate) fn queue_name(index: usize) -> Name {
 
 pub(crate) fn tag_name(index: usize) -> Name {
     format!("t{index}").into()
+}
+
+/// Most tasks want one slot and nothing else.
+fn demand(number: u8) -> Demand {
+    let (slots, resources) = match number {
+        0 => (0, vec![]),
+        1 => (2, vec![]),
+        2 => (1, vec![("gpus", 600)]),
+        3 => (1, vec![("gpus", 1000), ("licence", 500)]),
+        4 => (0, vec![("licence", 1000)]),
+        _ => (1, vec![]),
+    };
+    Demand { slots, resources: listed(&resources) }
+}
+
+fn resources(number: u8) -> Vec<Resource> {
+    listed(match number {
+        0 => &[],
+        1 => &[("gpus", 1000)],
+        2 => &[("licence", 1000), ("gpus", 2000)],
+        _ => &[("gpus", 2000), ("licence", 2500)],
+    })
+}
+
+fn listed(resources: &[(&str, u64)]) -> Vec<Resource> {
+    resources.iter().map(|(name, thousandths)| Resource::new(*name, Quantity(*thousandths))).collect()
 }

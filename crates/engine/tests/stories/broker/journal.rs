@@ -121,14 +121,15 @@ fn task_line(task: &Task, terms: &Terms, after: &[Dependency]) -> String {
             expires_at,
             crashed_on,
             checkpoint,
+            devices,
             ..
         } = &**extras;
         format!(
-            "{name:?} {fingerprint} {parent:?} {not_before:?} {expires_at:?} {crashed_on:?} {checkpoint:?}"
+            "{name:?} {fingerprint} {parent:?} {not_before:?} {expires_at:?} {crashed_on:?} {checkpoint:?} {devices:?}"
         )
     });
     // Extras that say nothing are as good as none.
-    let extras = extras.filter(|text| text != "None 0 None None None [] None");
+    let extras = extras.filter(|text| text != "None 0 None None None [] None None");
     format!(
         "{} {:?} {} {} {} {} {} {} {state} {extras:?} {terms:?} {after:?}",
         task.id,

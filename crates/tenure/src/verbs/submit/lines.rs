@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
-use tenure_client::{Client, OnLost, Refusal, TaskId, Timestamp};
+use tenure_client::{Client, OnLost, Quantity, Refusal, TaskId, Timestamp};
 
 use super::Draft;
 use super::options::{Broken, Options, after, task_id};
@@ -25,7 +25,7 @@ use crate::verbs::input::BYTES_MAX;
 const CHUNK: usize = 1_000;
 /// The longest line that is read.
 const LINE_BYTES_MAX: u64 = 2 * BYTES_MAX;
-const FIELDS: [&str; 28] = [
+const FIELDS: [&str; 33] = [
     "body",
     "command",
     "env",
@@ -40,6 +40,11 @@ const FIELDS: [&str; 28] = [
     "priority",
     "needs",
     "tags",
+    "slots",
+    "cpus",
+    "mem",
+    "gpus",
+    "resources",
     "parent",
     "after",
     "after_broken",
@@ -256,6 +261,18 @@ fn task(fields: &Map<String, Value>, defaults: &Defaults<'_>, now: u64) -> Resul
             }
             "needs" => task.needs(names()?),
             "tags" => task.tags(names()?),
+            "slots" => {
+                let slots = value.as_u64().and_then(|slots| u32::try_from(slots).ok());
+                task.slots(slots.ok_or_else(|| wrong("a count"))?)
+            }
+            "cpus" | "mem" | "gpus" => task.resource(field.as_str(), quantity(field, value)?),
+            "resources" => {
+                let resources = value.as_object().ok_or_else(|| wrong("an object of quantities"))?;
+                for (name, value) in resources {
+                    task = task.resource(name.as_str(), quantity(name, value)?);
+                }
+                task
+            }
             "hold" => task.hold(value.as_bool().ok_or_else(|| wrong("true or false"))?),
             "not_before" => task.not_before(time()?),
             "expires" => task.expires_at(time()?),
@@ -284,11 +301,22 @@ fn renamed(fields: Map<String, Value>) -> Map<String, Value> {
         let field = match field.replace('-', "_").as_str() {
             "need" => "needs".to_owned(),
             "tag" => "tags".to_owned(),
+            "resource" => "resources".to_owned(),
             other => other.to_owned(),
         };
         (field, value)
     };
     fields.into_iter().map(rename).collect()
+}
+
+/// A number, or a text with a unit.
+fn quantity(name: &str, value: &Value) -> Result<Quantity, String> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return Err(format!("{name}: is neither a number nor a text")),
+    };
+    Quantity::parse(&text).map_err(|why| format!("{name}: {why}"))
 }
 
 fn longest(fields: &Map<String, Value>) -> Result<Duration, String> {

@@ -8,6 +8,7 @@ use tenure_client::{After, OnBroken, OnLost, TaskId, Timestamp};
 use super::Draft;
 use crate::exit::Failure;
 use crate::output::times::parse_future;
+use crate::resource_args::ResourceArgs;
 use crate::units::parse_duration;
 
 #[derive(Args, Clone, Debug)]
@@ -31,6 +32,11 @@ pub(crate) struct Options {
     /// Tag, counted by limits; repeat for several
     #[arg(short, long = "tag", value_name = "NAME", value_delimiter = ',')]
     tags: Vec<String>,
+    /// Slots that the task occupies; 0 for a task that mostly waits [default: 1]
+    #[arg(long, value_name = "COUNT")]
+    slots: Option<u32>,
+    #[command(flatten)]
+    resources: ResourceArgs,
     /// Parent task; cancelling the parent cancels this task
     #[arg(long, value_name = "UUID")]
     parent: Option<String>,
@@ -149,6 +155,12 @@ impl Options {
         }
         if let Some(parent) = &self.parent {
             task = task.parent(task_id("--parent", parent)?);
+        }
+        if let Some(slots) = self.slots {
+            task = task.slots(slots);
+        }
+        for (name, quantity) in self.resources.all() {
+            task = task.resource(name, quantity);
         }
         for text in &self.after {
             task = task.after(after(text));

@@ -117,7 +117,7 @@ fn draw_workers(frame: &mut Frame<'_>, area: Rect, workers: &[WorkerInfo], now: 
         let row = Row::new([
             escape_line(&worker.worker).into_owned(),
             worker.presence.as_str().to_owned(),
-            format!("{}/{}", worker.held.len(), worker.slots),
+            format!("{}/{}", worker.slots_used, worker.slots),
             relative(worker.last_seen.0, now),
             worker.crashes.to_string(),
             worker.door.as_deref().unwrap_or_default().to_owned(),

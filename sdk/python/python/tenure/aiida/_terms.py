@@ -1,4 +1,4 @@
-"""What the broker is told about a process: its queue, priority, tags and name."""
+"""What the broker is told about a process: its queue, weight, priority, tags and name."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from ._config import BrokerConfig
 
 log = logging.getLogger("tenure.aiida")
 
-#: The queues of a profile. Calculations take the daemon's slots, workchains do not.
-CALCULATIONS, WORKCHAINS = "aiida", "aiida.workchains"
+#: The queue of a profile. Calculations take the daemon's slots, workchains weigh none.
+PROCESSES = "aiida"
+#: Where version 0.2 put workchains. Those that it submitted may still wait there.
+WORKCHAINS_OF_0_2 = "aiida.workchains"
 #: Callers are followed this far.
 DEPTH_MAX = 100
 #: A process label is cut to this length in the task's name.
@@ -51,7 +53,9 @@ def _terms_of_process(pk: int, config: BrokerConfig) -> dict[str, Any]:
     is_workchain = isinstance(node, WorkflowNode)
     label = "".join(one for one in (node.process_label or type(node).__name__) if one.isprintable())
     terms: dict[str, Any] = {
-        "queue": WORKCHAINS if is_workchain else CALCULATIONS,
+        "queue": PROCESSES,
+        # A workchain waits for its children most of the time. If it occupied a slot, they might get none.
+        "slots": 0 if is_workchain else 1,
         "name": f"{pk} {label[:LABEL_CHARS_MAX]}",
         # Children first: their parents wait for them.
         "priority": _depth(node),

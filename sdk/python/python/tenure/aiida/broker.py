@@ -21,7 +21,7 @@ from ..records import TaskInfo
 from ..sync_client import SyncClient
 from ._config import BrokerConfig
 from ._service import Service
-from ._terms import CALCULATIONS, WORKCHAINS, key_of, pk_of, terms_of
+from ._terms import PROCESSES, WORKCHAINS_OF_0_2, key_of, pk_of, terms_of
 
 log = logging.getLogger("tenure.aiida")
 
@@ -141,6 +141,7 @@ class TenureBroker(Broker):  # type: ignore[misc]
 
         config = self._config
         options = {"lease": config.lease, "tasks_die": self.is_local, "version": f"aiida-core {__version__}"}
+        options["light_slots"] = config.workchain_slots
         options["heartbeat"] = min(5.0, config.lease / 4)
         options["lost_after"] = config.lease / 2
         # AiiDA has no lock of its own: a worker whose lease is over must not make another step.
@@ -150,9 +151,9 @@ class TenureBroker(Broker):  # type: ignore[misc]
             namespace=self.namespace,
             key=config.secret(),
             scope="aiida",
-            task_queue=CALCULATIONS,
+            task_queue=PROCESSES,
             task_prefetch_count=get_config_option("daemon.worker_process_slots"),
-            more_task_queues={WORKCHAINS: config.workchain_slots},
+            more_task_queues={WORKCHAINS_OF_0_2: config.workchain_slots},
             timeout=task_timeout(),
             task_terms=lambda body: terms_of(body, config),
             task_key=key_of,

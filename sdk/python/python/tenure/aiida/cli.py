@@ -153,7 +153,7 @@ def _workers(said: argparse.Namespace) -> int:
                 one.worker,
                 one.presence,
                 " ".join(one.queues),
-                f"{len(one.held)}/{one.slots}",
+                f"{one.slots_used}/{one.slots}",
                 one.version or "",
                 f"{one.last_seen:%H:%M:%S}" if one.last_seen else "",
             )

@@ -1,0 +1,326 @@
+//! What a worker has, and how much of it is in use.
+
+use crate::demand::{CPUS, Demand, Devices, GPUS, LIGHT_SLOTS, Quantity, Resource, SLOTS};
+use crate::name::Name;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stock {
+    pub(crate) slots: u32,
+    pub(crate) slots_used: u32,
+    /// How many tasks that weigh no slot it holds at once.
+    pub(crate) light_slots: u32,
+    pub(crate) light_used: u32,
+    /// By name. What is in use may be more than there is, if a worker registers again with less.
+    resources: Vec<Supply>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Supply {
+    name: Name,
+    total: u64,
+    used: u64,
+    /// For cpus and gpus, the thousandths in use of each. Attempts from before a new registration may hold
+    /// numbers beyond the total.
+    pieces: Vec<u16>,
+}
+
+/// One thing that a worker has too little of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Short {
+    pub(crate) resource: Name,
+    pub(crate) needed: Quantity,
+    pub(crate) free: Quantity,
+    pub(crate) total: Quantity,
+}
+
+impl Supply {
+    fn is_counted_by_piece(&self) -> bool {
+        [CPUS, GPUS].contains(&&*self.name)
+    }
+
+    /// The pieces that exist, each with the thousandths in use.
+    fn pieces(&self) -> impl Iterator<Item = (usize, u16)> {
+        let count = (self.total / 1000) as usize;
+        (0..count).map(|number| (number, self.pieces.get(number).copied().unwrap_or(0)))
+    }
+
+    fn fits(&self, needed: u64) -> bool {
+        if self.used + needed > self.total {
+            return false;
+        }
+        if !self.is_counted_by_piece() {
+            return true;
+        }
+        if needed < 1000 {
+            return self.pieces().any(|(_, used)| u64::from(used) + needed <= 1000);
+        }
+        self.pieces().filter(|(_, used)| *used == 0).count() as u64 >= needed / 1000
+    }
+
+    /// How much one task could get.
+    fn free(&self, needed: u64) -> u64 {
+        let unused = self.total.saturating_sub(self.used);
+        if !self.is_counted_by_piece() {
+            return unused;
+        }
+        if needed < 1000 {
+            return self
+                .pieces()
+                .map(|(_, used)| 1000_u64.saturating_sub(u64::from(used)))
+                .max()
+                .unwrap_or(0);
+        }
+        self.pieces().filter(|(_, used)| *used == 0).count() as u64 * 1000
+    }
+
+    /// The pieces for a demand that fits. A part goes where others share already, so that whole pieces stay
+    /// whole.
+    fn choose(&self, needed: u64) -> Vec<u16> {
+        if needed < 1000 {
+            let room = self.pieces().filter(|(_, used)| u64::from(*used) + needed <= 1000);
+            let fullest = room.max_by_key(|(number, used)| (*used, std::cmp::Reverse(*number)));
+            return fullest.map(|(number, _)| number as u16).into_iter().collect();
+        }
+        let unused = self.pieces().filter(|(_, used)| *used == 0);
+        unused.take((needed / 1000) as usize).map(|(number, _)| number as u16).collect()
+    }
+
+    fn change(&mut self, needed: u64, pieces: &[u16], change: impl Fn(u64, u64) -> u64) {
+        self.used = change(self.used, needed);
+        let of_each = needed.min(1000);
+        for number in pieces.iter().map(|number| usize::from(*number)) {
+            if self.pieces.len() <= number {
+                self.pieces.resize(number + 1, 0);
+            }
+            self.pieces[number] = change(u64::from(self.pieces[number]), of_each) as u16;
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.total == 0 && self.used == 0
+    }
+}
+
+impl Stock {
+    /// Takes over what the worker declares. What is in use stays in use.
+    pub(crate) fn declare(&mut self, slots: u32, light_slots: u32, resources: &[Resource]) {
+        (self.slots, self.light_slots) = (slots, light_slots);
+        for supply in &mut self.resources {
+            supply.total = 0;
+        }
+        for resource in resources {
+            self.supply_mut(&resource.name).total = resource.quantity.0;
+        }
+        self.resources.retain(|supply| !supply.is_idle());
+    }
+
+    /// Whether the worker could take a task now.
+    pub(crate) fn fits(&self, demand: &Demand) -> bool {
+        let has_slots = match demand.slots {
+            0 => self.light_used < self.light_slots,
+            slots => u64::from(self.slots_used) + u64::from(slots) <= u64::from(self.slots),
+        };
+        has_slots
+            && demand.resources.iter().all(|resource| {
+                self.supply(&resource.name).is_some_and(|supply| supply.fits(resource.quantity.0))
+            })
+    }
+
+    /// Whether the worker could take a task if it held nothing.
+    pub(crate) fn is_large_enough(&self, demand: &Demand) -> bool {
+        let has_slots = if demand.slots == 0 { self.light_slots > 0 } else { demand.slots <= self.slots };
+        let has = |resource: &Resource| {
+            self.supply(&resource.name).is_some_and(|supply| resource.quantity.0 <= supply.total)
+        };
+        has_slots && demand.resources.iter().all(has)
+    }
+
+    /// The cpus and gpus for a task that fits.
+    pub(crate) fn choose(&self, demand: &Demand) -> Devices {
+        let choose = |name: &str| match demand.of(name).0 {
+            0 => Vec::new(),
+            needed => self.supply(name).map(|supply| supply.choose(needed)).unwrap_or_default(),
+        };
+        Devices { cpus: choose(CPUS), gpus: choose(GPUS) }
+    }
+
+    pub(crate) fn occupy(&mut self, demand: &Demand, devices: Option<&Devices>) {
+        match demand.slots {
+            0 => self.light_used += 1,
+            slots => self.slots_used += slots,
+        }
+        for resource in &demand.resources {
+            let pieces = devices.map_or(&[][..], |devices| devices.of(&resource.name));
+            let supply = self.supply_mut(&resource.name);
+            supply.change(resource.quantity.0, pieces, |used, more| used + more);
+        }
+    }
+
+    pub(crate) fn vacate(&mut self, demand: &Demand, devices: Option<&Devices>) {
+        match demand.slots {
+            0 => self.light_used -= 1,
+            slots => self.slots_used -= slots,
+        }
+        for resource in &demand.resources {
+            let pieces = devices.map_or(&[][..], |devices| devices.of(&resource.name));
+            let supply = self.supply_mut(&resource.name);
+            supply.change(resource.quantity.0, pieces, |used, less| used - less);
+        }
+        if !demand.resources.is_empty() {
+            self.resources.retain(|supply| !supply.is_idle());
+        }
+    }
+
+    /// The first thing the worker has too little of, now.
+    pub(crate) fn short_of(&self, demand: &Demand) -> Option<Short> {
+        self.each(demand).find(|(_, fits, _)| !fits).map(|(short, _, _)| short)
+    }
+
+    /// The first thing the worker has too little of, even if it held nothing.
+    pub(crate) fn too_small_for(&self, demand: &Demand) -> Option<Short> {
+        self.each(demand).find(|(_, _, is_enough)| !is_enough).map(|(short, _, _)| short)
+    }
+
+    /// Each part of a demand with whether it fits now, and whether it could ever.
+    fn each<'a>(&'a self, demand: &'a Demand) -> impl Iterator<Item = (Short, bool, bool)> + 'a {
+        let (name, needed, used, total) = match demand.slots {
+            0 => (LIGHT_SLOTS, 1, self.light_used, self.light_slots),
+            slots => (SLOTS, slots, self.slots_used, self.slots),
+        };
+        let free = total.saturating_sub(used);
+        let slots = Short {
+            resource: name.into(),
+            needed: Quantity::whole(u64::from(needed)),
+            free: Quantity::whole(u64::from(free)),
+            total: Quantity::whole(u64::from(total)),
+        };
+        let resources = demand.resources.iter().map(|resource| {
+            let supply = self.supply(&resource.name);
+            let needed = resource.quantity.0;
+            let (free, total) = supply.map_or((0, 0), |supply| (supply.free(needed), supply.total));
+            let short = Short {
+                resource: resource.name.clone(),
+                needed: resource.quantity,
+                free: Quantity(free),
+                total: Quantity(total),
+            };
+            (short, supply.is_some_and(|supply| supply.fits(needed)), needed <= total)
+        });
+        std::iter::once((slots, needed <= free, needed <= total)).chain(resources)
+    }
+
+    /// Each resource with how much of it is in use.
+    pub(crate) fn resources(&self) -> impl Iterator<Item = (&Name, Quantity, Quantity)> {
+        self.resources.iter().map(|supply| (&supply.name, Quantity(supply.used), Quantity(supply.total)))
+    }
+
+    fn supply(&self, name: &str) -> Option<&Supply> {
+        let at = self.resources.binary_search_by(|supply| (*supply.name).cmp(name)).ok()?;
+        Some(&self.resources[at])
+    }
+
+    fn supply_mut(&mut self, name: &Name) -> &mut Supply {
+        let at = match self.resources.binary_search_by(|supply| supply.name.cmp(name)) {
+            Ok(at) => at,
+            Err(at) => {
+                let supply = Supply { name: name.clone(), total: 0, used: 0, pieces: Vec::new() };
+                self.resources.insert(at, supply);
+                at
+            }
+        };
+        &mut self.resources[at]
+    }
+
+    /// Removes what makes no difference, to compare two of them.
+    pub(crate) fn normal(&self) -> Stock {
+        let mut normal = self.clone();
+        for supply in &mut normal.resources {
+            while supply.pieces.last() == Some(&0) {
+                supply.pieces.pop();
+            }
+        }
+        normal
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stock(slots: u32, resources: &[(&str, &str)]) -> Stock {
+        let mut stock = Stock::default();
+        stock.declare(slots, 2, &listed(resources));
+        stock
+    }
+
+    fn listed(resources: &[(&str, &str)]) -> Vec<Resource> {
+        let parse = |text: &str| Quantity::parse(text).expect("a quantity");
+        resources.iter().map(|(name, text)| Resource::new(*name, parse(text))).collect()
+    }
+
+    fn demand(slots: u32, resources: &[(&str, &str)]) -> Demand {
+        let mut demand = Demand { slots, resources: listed(resources) };
+        demand.settle();
+        demand
+    }
+
+    #[test]
+    fn parts_of_a_gpu_share_one_so_that_the_others_stay_whole() {
+        let mut stock = stock(8, &[("gpus", "2")]);
+        let half = demand(1, &[("gpus", "0.5")]);
+        let whole = demand(1, &[("gpus", "1")]);
+        let first = stock.choose(&half);
+        stock.occupy(&half, Some(&first));
+        let second = stock.choose(&half);
+        assert_eq!((&first.gpus, &second.gpus), (&vec![0], &vec![0]));
+        stock.occupy(&half, Some(&second));
+        assert_eq!(stock.choose(&whole).gpus, [1]);
+        stock.vacate(&half, Some(&first));
+        assert!(stock.fits(&half) && stock.fits(&whole));
+        let large = demand(1, &[("gpus", "0.6")]);
+        assert_eq!(stock.choose(&large).gpus, [1]);
+    }
+
+    #[test]
+    fn two_halves_of_different_gpus_are_no_whole_one() {
+        let mut stock = stock(8, &[("gpus", "2")]);
+        let large = demand(1, &[("gpus", "0.6")]);
+        for gpu in [0, 1] {
+            let devices = stock.choose(&large);
+            assert_eq!(devices.gpus, [gpu]);
+            stock.occupy(&large, Some(&devices));
+        }
+        assert!(!stock.fits(&large), "0.8 are free, but not on one of them");
+        assert!(!stock.fits(&demand(1, &[("gpus", "0.5")])));
+        assert!(stock.fits(&demand(1, &[("gpus", "0.4")])));
+        let short = stock.short_of(&large).expect("it does not fit");
+        assert_eq!((&*short.resource, short.free), ("gpus", Quantity(400)));
+    }
+
+    #[test]
+    fn a_light_task_needs_no_slot_but_a_light_one() {
+        let mut stock = stock(1, &[]);
+        stock.occupy(&Demand::default(), None);
+        let light = demand(0, &[]);
+        stock.occupy(&light, None);
+        stock.occupy(&light, None);
+        let short = stock.short_of(&light).expect("two are all it takes");
+        assert_eq!((&*short.resource, short.total), ("light-slots", Quantity::whole(2)));
+        stock.vacate(&light, None);
+        assert!(stock.fits(&light) && !stock.fits(&Demand::default()));
+    }
+
+    #[test]
+    fn what_is_in_use_stays_in_use_when_a_worker_declares_less() {
+        let mut stock = stock(4, &[("cpus", "4"), ("licence", "2")]);
+        let all = demand(1, &[("cpus", "4"), ("licence", "1")]);
+        let devices = stock.choose(&all);
+        assert_eq!(devices.cpus, [0, 1, 2, 3]);
+        stock.occupy(&all, Some(&devices));
+        stock.declare(4, 2, &listed(&[("cpus", "2")]));
+        assert!(!stock.fits(&demand(1, &[("cpus", "1")])));
+        stock.vacate(&all, Some(&devices));
+        assert_eq!(stock.choose(&demand(1, &[("cpus", "2")])).cpus, [0, 1]);
+        assert_eq!(stock.resources().count(), 1, "a resource that is neither there nor in use is forgotten");
+    }
+}
