@@ -98,6 +98,7 @@ pub mod words {
 /// What code that starts a hub needs of the store. Code that opens the files itself depends on `tenure-store`.
 pub mod store {
     pub use tenure_store::{
-        Disk, MemoryDisk, OpenReport, RealDisk, StoreError, StoreSettings, Sync, TaskLogSettings,
+        Disk, LeaderClaim, Member, MemoryDisk, MemoryJournal, OpenReport, Opened, RealDisk, Replica,
+        ReplicaSettings, StoreError, StoreSettings, Sync, TaskLogSettings,
     };
 }
