@@ -65,6 +65,7 @@ pub use tenure_wire as wire;
 pub use tenure_wire::address::{Answered, Broadcast, Hear};
 pub use tenure_wire::event::{Event, EventKind};
 pub use tenure_wire::hello::Welcome;
+pub use tenure_wire::hook::{HookInfo, HookKind, UndeliveredEvent};
 pub use tenure_wire::queue::{Counts, LimitInfo, QueueInfo, StateCounts, Thresholds};
 pub use tenure_wire::reply::Figure;
 pub use tenure_wire::task::{Accepted, DependencyInfo, Ended, TaskInfo, Terms};

@@ -137,6 +137,27 @@ impl Submission {
         self
     }
 
+    /// Sets the trace that the task belongs to, as `traceparent` of the W3C recommendation. The worker gets it with the
+    /// task; a broker that exports spans adds its own between the two.
+    ///
+    /// ```
+    /// use tenure_client::Submission;
+    ///
+    /// let scan = Submission::to("images").traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+    /// ```
+    #[must_use]
+    pub fn traceparent(mut self, parent: impl Into<Box<str>>) -> Submission {
+        self.task.traceparent = Some(parent.into());
+        self
+    }
+
+    /// Sets what tracing systems add to the trace, up to 512 bytes.
+    #[must_use]
+    pub fn tracestate(mut self, state: impl Into<Box<str>>) -> Submission {
+        self.task.tracestate = Some(state.into());
+        self
+    }
+
     /// Sets whether the task waits until a client releases it.
     #[must_use]
     pub fn hold(mut self, hold: bool) -> Submission {

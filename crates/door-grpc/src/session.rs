@@ -17,7 +17,7 @@ mod working;
 pub(crate) use call::GrpcCall;
 pub(crate) use listening::Listening;
 pub(crate) use publishing::Publishing;
-pub(crate) use submitting::{Submitting, submit};
+pub(crate) use submitting::{CallerTrace, Submitting, submit};
 pub(crate) use waiting::wait;
 pub(crate) use watching::Watching;
 pub(crate) use working::Working;

@@ -6,8 +6,10 @@ mod content;
 mod description;
 mod events;
 mod health;
+mod hooks;
 mod limits;
 mod login;
+mod logs;
 mod messages;
 mod metrics;
 mod queues;
@@ -90,6 +92,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Key GET "/v1/tasks/{task}/body" => content::body;
         Key GET "/v1/tasks/{task}/result" => content::result;
         Key GET "/v1/tasks/{task}/checkpoint" => content::checkpoint;
+        Key GET "/v1/tasks/{task}/logs" => logs::logs;
         Key GET "/v1/tasks/{task}/wait" => waiting::one;
         Key POST "/v1/tasks/{task}/release" => acts::release;
         Key POST "/v1/tasks/{task}/cancel" => acts::cancel;
@@ -110,6 +113,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Key GET "/v1/limits" => limits::list;
         Key PUT "/v1/limits/{tag}" => limits::set;
         Key DELETE "/v1/limits/{tag}" => limits::remove;
+        Key GET "/v1/hooks" => hooks::list;
+        Key GET "/v1/hooks/{hook}/undelivered" => hooks::undelivered;
+        Key POST "/v1/hooks/{hook}/redeliver" => hooks::redeliver;
         Key GET "/v1/workers" => workers::list;
         Key GET "/v1/workers/{worker}" => workers::show;
         Key POST "/v1/workers/{worker}/drain" => workers::drain;

@@ -2,6 +2,7 @@
 
 mod broker;
 mod event;
+mod hook;
 mod refusal;
 mod resources;
 mod submission;
@@ -13,11 +14,13 @@ mod work;
 
 pub(crate) use broker::{counts, figures, limit, queue, worker};
 pub(crate) use event::{KINDS_OF_ENDS, check_kinds, event, gap};
+pub(crate) use hook::{hook, undelivered};
 pub(crate) use refusal::problem;
 pub(crate) use submission::{AfterInput, MoveInput, TaskInput, TimeInput};
 pub(crate) use task::{accepted, task};
 pub(crate) use topic::{delivery, published, subscription, topic, topic_end, topic_problem};
 pub(crate) use why::why;
+pub(crate) use word::time as moment;
 pub(crate) use word::{from_wanted, state, task_id, wanted};
 pub(crate) use work::{
     HeartbeatInput, WorkerInput, assignment, held_verdicts, registered, result_bytes, worker_news,

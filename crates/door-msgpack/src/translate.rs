@@ -4,6 +4,7 @@
 mod answer;
 mod ask;
 mod event;
+mod hook;
 mod notice;
 mod refusal;
 mod topic;

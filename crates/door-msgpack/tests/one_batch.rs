@@ -33,6 +33,7 @@ fn assign(number: u8, terms: &Arc<Terms>) -> Delivery {
         crashes: 0,
         failures: 0,
         devices: Devices::default(),
+        trace: None,
     })))
 }
 

@@ -178,7 +178,7 @@ const PROCESS_CPU: &str = "process_cpu";
 pub(crate) fn status(refusal: &HubRefusal) -> &'static str {
     match refusal {
         HubRefusal::Engine(refusal) => engine_status(refusal),
-        HubRefusal::NoListener { .. } => "404",
+        HubRefusal::UnknownHook { .. } | HubRefusal::NoListener { .. } => "404",
         HubRefusal::Trimmed { .. } => "410",
         HubRefusal::Unreadable { .. } => "500",
         HubRefusal::DiskFull | HubRefusal::Draining => "503",

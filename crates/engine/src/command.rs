@@ -16,6 +16,7 @@ use crate::state::{StateName, TaskState, Wanted};
 use crate::task::Checkpoint;
 use crate::terms::{Backoff, OnLost, Terms};
 use crate::time::Timestamp;
+use crate::trace::TraceContext;
 use crate::why::Why;
 
 /// The sender of a command or query. The hub fills it in from the handshake; the engine trusts it.
@@ -159,6 +160,8 @@ pub struct NewTask {
     pub cancel_timeout: Option<Duration>,
     pub abandon_after: Option<Duration>,
     pub body: Blob,
+    /// The trace that the task belongs to. It does not distinguish two submissions of one name.
+    pub trace: Option<Box<TraceContext>>,
     /// A stable hash of the body's bytes, needed only if the task has a name.
     pub body_digest: u64,
 }
@@ -185,6 +188,7 @@ impl NewTask {
             retries: 0,
             backoff: Backoff::default(),
             crash_backoff: None,
+            trace: None,
             accept_timeout: None,
             run_limit: None,
             overrun_fails: false,
@@ -358,6 +362,7 @@ pub struct TaskInfo {
     pub devices: Option<Box<Devices>>,
     pub body: Blob,
     pub checkpoint: Option<Checkpoint>,
+    pub trace: Option<Box<TraceContext>>,
     pub state: TaskState,
 }
 

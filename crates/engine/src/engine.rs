@@ -252,7 +252,10 @@ impl Engine {
         out.changes(StateChange {
             now,
             terms: self.terms.get(task.terms),
+            id: task.id,
+            attempt: task.attempt,
             submitted_at: task.submitted_at,
+            trace: task.trace(),
             before: &task.state,
             next: &next,
             kind: &kind,

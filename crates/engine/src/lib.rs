@@ -53,6 +53,7 @@ pub mod terms;
 mod terms_table;
 mod time;
 mod timers;
+mod trace;
 mod why;
 mod workers;
 
@@ -76,4 +77,5 @@ pub use state::{StateName, TaskState};
 pub use task::{Checkpoint, Extras, Task, TermsKey};
 pub use terms::Terms;
 pub use time::Timestamp;
+pub use trace::TraceContext;
 pub use why::{WaitedFor, Why};

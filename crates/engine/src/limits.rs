@@ -26,6 +26,8 @@ pub const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 pub const CRASHED_ON_MAX: usize = 8;
 /// How many tags may have a limit.
 pub const LIMITED_TAGS_MAX: usize = 100_000;
+/// The longest `tracestate`.
+pub const TRACESTATE_BYTES_MAX: usize = 512;
 /// The longest reason that goes with a cancellation, a pause or a task given back.
 pub const REASON_BYTES_MAX: usize = 4 * 1024;
 /// The largest description of a worker, in its registration and in each heartbeat.

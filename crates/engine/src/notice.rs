@@ -11,6 +11,7 @@ use crate::name::Name;
 use crate::state::Wanted;
 use crate::terms::Terms;
 use crate::time::Timestamp;
+use crate::trace::TraceContext;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
@@ -44,6 +45,7 @@ pub struct Assignment {
     pub failures: u16,
     /// The cpus and gpus that belong to this attempt.
     pub devices: Devices,
+    pub trace: Option<Box<TraceContext>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -8,13 +8,14 @@ use crate::backlog::{Passed, Thresholds};
 use crate::blob::Blob;
 use crate::dependency::Dependency;
 use crate::event::{Event, EventData};
-use crate::id::SessionId;
+use crate::id::{SessionId, TaskId};
 use crate::name::Name;
 use crate::notice::Notice;
 use crate::state::TaskState;
 use crate::task::Task;
 use crate::terms::Terms;
 use crate::time::Timestamp;
+use crate::trace::TraceContext;
 
 /// What a record replaces.
 #[derive(Clone, Copy, Debug)]
@@ -72,8 +73,11 @@ pub struct LimitSetting {
 #[derive(Clone, Copy, Debug)]
 pub struct StateChange<'a> {
     pub now: Timestamp,
+    pub id: TaskId,
+    pub attempt: u32,
     pub terms: &'a Terms,
     pub submitted_at: Timestamp,
+    pub trace: Option<&'a TraceContext>,
     pub before: &'a TaskState,
     pub next: &'a TaskState,
     /// The event that explains the change.

@@ -10,6 +10,7 @@ use crate::limits::CRASHED_ON_MAX;
 use crate::name::Name;
 use crate::state::TaskState;
 use crate::time::Timestamp;
+use crate::trace::TraceContext;
 
 /// The number of a set of terms in the engine's table (see [`crate::terms::Terms`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,6 +65,7 @@ pub struct Extras {
     pub checkpoint: Option<Checkpoint>,
     /// The cpus and gpus of the current attempt. Only a held task has them.
     pub devices: Option<Box<Devices>>,
+    pub trace: Option<Box<TraceContext>>,
     /// By age. Rebuilt from `parent` at recovery, never stored.
     pub(crate) children: BTreeSet<(u64, Slot)>,
 }
@@ -108,6 +110,10 @@ impl Task {
 
     pub fn devices(&self) -> Option<&Devices> {
         self.extras.as_ref()?.devices.as_deref()
+    }
+
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.extras.as_ref()?.trace.as_deref()
     }
 
     pub(crate) fn extras_mut(&mut self) -> &mut Extras {

@@ -28,6 +28,7 @@ use tenure_store::{Batches, JournalFrame, Maintenance, MaintenanceEvent, Pace};
 use crate::audit::Audit;
 use crate::calls::{Calls, check_address};
 use crate::counters::Counters;
+use crate::hooks::Hooks;
 use crate::mailbox::{Mailbox, UnreadBytes};
 use crate::outbox::{Bundle, Outbox, OutboxItem};
 use crate::principal::Principal;
@@ -35,6 +36,7 @@ use crate::queue_flow::QueueFlows;
 use crate::refusal::HubRefusal;
 use crate::request::{Ask, Delivery, Done, Request, Response, Submission};
 use crate::settings::UnreadLimits;
+use crate::spans::{self, SpanSink};
 use crate::stats::{QueueFigures, Stats};
 use crate::task_logs::{LogPiece, PIECE_BYTES_MAX, TaskLogs};
 use crate::watches::{WatchKey, Watches};
@@ -57,6 +59,8 @@ pub struct Core {
     audit: Option<Audit>,
     /// What tasks print, if it is kept.
     task_logs: Option<TaskLogs>,
+    hooks: Hooks,
+    spans: Option<SpanSink>,
     /// Watches that must read the log before they are live. The runtime reads it for them.
     to_read: Vec<(WatchKey, u64)>,
     /// The limits for peers that do not read, and the bytes of replies that are not in a mailbox yet.
@@ -117,6 +121,8 @@ impl Core {
             counters: Vec::new(),
             audit: None,
             task_logs: None,
+            hooks: Hooks::default(),
+            spans: None,
             to_read: Vec::new(),
             unread_limits: UnreadLimits::default(),
             unread: Arc::default(),
@@ -260,6 +266,15 @@ impl Core {
                 Ok(Response::Done)
             }
             Request::Broadcast(broadcast) => Ok(self.broadcast(&peer, &broadcast)),
+            Request::Hooks => {
+                self.answer(session, |core| Ok(Response::Hooks(core.hooks.list(&peer.namespace))))
+            }
+            Request::Undelivered { hook } => self.answer(session, |core| {
+                core.hooks.undelivered(&peer.namespace, &hook).map(Response::Undelivered)
+            }),
+            Request::Redeliver { hook, seq } => {
+                self.hooks.redeliver(&peer.namespace, &hook, seq).map(Response::Redelivered)
+            }
             Request::Refused { no, .. } => return self.note(session, act, &Err(no)),
             Request::Backup { .. } => {
                 Err(Refusal::BadValue { what: "backup", why: "is made by the runtime" }.into())
@@ -272,6 +287,16 @@ impl Core {
     /// Keeps what tasks print from now on.
     pub fn keep_logs(&mut self, logs: TaskLogs) {
         self.task_logs = Some(logs);
+    }
+
+    /// Describes spans of tasks with a trace from now on.
+    pub fn trace_to(&mut self, spans: SpanSink) {
+        self.spans = Some(spans);
+    }
+
+    /// Shows these hooks from now on.
+    pub fn show_hooks(&mut self, hooks: Hooks) {
+        self.hooks = hooks;
     }
 
     /// Only the holder of the attempt may speak for it. The reply does not wait for the disk, and promises nothing.
@@ -325,9 +350,10 @@ impl Core {
     pub fn tick(&mut self, now: Timestamp) -> Pace {
         self.now = now;
         let stalls = self.disk_stalls(now);
-        let Core { engine, batches, outbox, stats, flows, watches, .. } = self;
+        let Core { engine, batches, outbox, stats, flows, watches, spans, .. } = self;
         if !stalls {
-            engine.tick(now, &mut Journaling { batches, outbox, stats, flows, watched: !watches.is_empty() });
+            let (watched, traced) = (!watches.is_empty(), spans.is_some());
+            engine.tick(now, &mut Journaling { batches, outbox, stats, flows, watched, traced });
         }
         self.maintenance.turn(engine, batches, now)
     }
@@ -433,6 +459,7 @@ impl Core {
             last_event: self.engine.last_event(),
             queues: QueueFigures::all(now, &gauges, &self.flows),
             connections: self.counters.iter().map(|door| door.connections()).collect(),
+            hooks: self.hooks.figures(),
             oldest_ready_seconds: gauges.oldest_ready.map_or(0.0, |oldest| now.since(oldest).as_secs_f64()),
             gauges,
             doors: self.counters.iter().flat_map(|door| door.all()).collect(),
@@ -508,8 +535,9 @@ impl Core {
     }
 
     fn command(&mut self, now: Timestamp, peer: &Peer, command: Command) -> Result<Response, HubRefusal> {
-        let Core { engine, batches, outbox, stats, flows, watches, .. } = self;
-        let mut journaling = Journaling { batches, outbox, stats, flows, watched: !watches.is_empty() };
+        let Core { engine, batches, outbox, stats, flows, watches, spans, .. } = self;
+        let (watched, traced) = (!watches.is_empty(), spans.is_some());
+        let mut journaling = Journaling { batches, outbox, stats, flows, watched, traced };
         Ok(Response::Command(engine.handle(now, peer, command, &mut journaling)?))
     }
 
@@ -540,6 +568,11 @@ impl Core {
             OutboxItem::Event(event) => self.publish(&event),
             OutboxItem::Passed { seq } => self.watches.pass(seq),
             OutboxItem::Begin { watch, from } => self.to_read.push((watch, from)),
+            OutboxItem::Span(span) => {
+                if let Some(spans) = &self.spans {
+                    spans.put(*span);
+                }
+            }
             OutboxItem::Audit(line) => self.send_audit_line(line),
         }
     }
@@ -559,12 +592,19 @@ struct Journaling<'a> {
     flows: &'a mut QueueFlows,
     /// Whether there is any watch.
     watched: bool,
+    /// Whether spans are exported.
+    traced: bool,
 }
 
 impl Output for Journaling<'_> {
     fn record(&mut self, event: Event, change: Change<'_>) {
         self.stats.count(&event.kind);
         self.flows.count(&event);
+        if self.traced
+            && let Some(span) = spans::of_submission(&event, &change)
+        {
+            self.outbox.push(OutboxItem::Span(Box::new(span)));
+        }
         self.batches.record(&event, change);
         if self.watched {
             self.outbox.push(OutboxItem::Event(Arc::new(event)));
@@ -573,13 +613,24 @@ impl Output for Journaling<'_> {
         }
     }
 
-    fn notice(&mut self, session: SessionId, notice: Notice) {
+    fn notice(&mut self, session: SessionId, mut notice: Notice) {
+        if self.traced
+            && let Notice::Assign(assignment) = &mut notice
+            && let Some(trace) = &mut assignment.trace
+        {
+            spans::hand_over(trace, assignment.task, assignment.attempt);
+        }
         self.outbox.push(OutboxItem::Notice { session, notice });
     }
 
     fn changes(&mut self, change: StateChange<'_>) {
         self.stats.changed(&change);
         self.flows.changed(&change);
+        if self.traced
+            && let Some(span) = spans::of_change(&change)
+        {
+            self.outbox.push(OutboxItem::Span(Box::new(span)));
+        }
     }
 
     fn freed(&mut self, blob: Blob) {

@@ -64,7 +64,7 @@ impl Counters {
     }
 
     /// Adds to a counter.
-    pub(crate) fn add(&self, what: &'static str, times: u64) {
+    pub fn add(&self, what: &'static str, times: u64) {
         *self.lock().entry(what).or_default() += times;
     }
 

@@ -2,6 +2,7 @@
 
 use std::mem::size_of;
 
+use crate::hooks::{HookInfo, Undelivered};
 use crate::request::{Broadcast, CallAnswer, Delivery, Response};
 use crate::stats::{QueueFigures, Stats};
 
@@ -46,7 +47,11 @@ impl Response {
                     + stats.queues.len() * size_of::<QueueFigures>()
             }
             Response::Logs(page) => page.pieces.iter().map(|kept| kept.piece.bytes.len() + 64).sum(),
-            Response::Done | Response::Heard(_) | Response::BackedUp { .. } => 0,
+            Response::Hooks(hooks) => hooks.len() * size_of::<HookInfo>() * 2,
+            Response::Undelivered(events) => {
+                events.iter().map(|one| size_of::<Undelivered>() + one.body.len() + one.error.len()).sum()
+            }
+            Response::Done | Response::Heard(_) | Response::BackedUp { .. } | Response::Redelivered(_) => 0,
         }
     }
 }

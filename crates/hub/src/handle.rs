@@ -8,12 +8,13 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use tenure_engine::name::check as check_name;
 use tenure_engine::{Blob, DEFAULT_NAMESPACE, Name, Peer, Refusal, SessionId};
-use tenure_store::{ReadError, Reader};
+use tenure_store::{ReadError, Reader, StoreError};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
 
 use crate::audit::{Audit, AuditAct};
 use crate::counters::Counters;
 use crate::entered_namespaces::EnteredNamespaces;
+use crate::hooks::Hooks;
 use crate::keys::{Grant, KeyId, Keys, REVOKED};
 use crate::keyspace::Keyspaces;
 use crate::limits::{INBOX_REQUESTS_MAX, LOG_READS_AT_ONCE, SESSIONS_MAX};
@@ -66,7 +67,7 @@ pub(crate) enum Inbound {
     },
     Stop,
     /// The disk failed under the topic log or the key log: the process must end.
-    LogFailed(tenure_store::StoreError),
+    LogFailed(StoreError),
 }
 
 /// Parts beside the single writer, with their own locks and logs.
@@ -75,6 +76,7 @@ pub(crate) struct SharedServices {
     pub(crate) topics: Topics,
     pub(crate) keyspaces: Keyspaces,
     pub(crate) task_logs: TaskLogs,
+    pub(crate) hooks: Hooks,
 }
 
 /// The keys, and the audit log.
@@ -283,6 +285,23 @@ impl HubHandle {
     /// The keys of Redis clients. They are independent of the hub's turn, as topics are.
     pub fn keyspaces(&self) -> &Keyspaces {
         &self.shared.services.keyspaces
+    }
+
+    /// The hooks, for the part that delivers.
+    pub fn hooks(&self) -> &Hooks {
+        &self.shared.services.hooks
+    }
+
+    /// The bytes that a hook keeps on disk; `None` if there are none.
+    pub async fn read_hook_file(&self, hook: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let (reader, hook) = (self.shared.reader.clone(), hook.to_owned());
+        tokio::task::spawn_blocking(move || reader.read_hook_file(&hook)).await.unwrap_or(Ok(None))
+    }
+
+    /// Replaces what a hook keeps on disk.
+    pub async fn write_hook_file(&self, hook: &str, bytes: Vec<u8>) -> Result<(), StoreError> {
+        let (reader, hook) = (self.shared.reader.clone(), hook.to_owned());
+        tokio::task::spawn_blocking(move || reader.write_hook_file(&hook, &bytes)).await.unwrap_or(Ok(()))
     }
 
     /// What tasks print.

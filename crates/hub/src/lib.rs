@@ -21,6 +21,7 @@ mod entered_namespaces;
 mod follow;
 mod handle;
 mod histogram;
+mod hooks;
 mod keys;
 pub mod keyspace;
 pub mod limits;
@@ -37,6 +38,7 @@ mod rights;
 mod runtime;
 mod settings;
 mod single_client;
+mod spans;
 mod stats;
 mod task_logs;
 pub mod topics;
@@ -48,6 +50,7 @@ pub use clock::{ClockReading, monotonic_clock, wall_clock};
 pub use counters::{Counters, DoorConnections, DoorCount};
 pub use handle::{HubHandle, Session, Stopped};
 pub use histogram::Histogram;
+pub use hooks::{HookAbout, HookCounts, HookInfo, HookKind, HookLedger, Hooks, Undelivered};
 pub use keys::{Grant, KeyId, Keys};
 pub use listen::{ListenError, listen};
 pub use mailbox::{Mailbox, UnreadBytes};
@@ -60,8 +63,10 @@ pub use request::{
 pub use rights::{KeyspaceAct, Needs, Right, Rights, TopicAct};
 pub use runtime::Hub;
 pub use settings::{HubSettings, UnreadLimits};
+pub use spans::{SpanRecord, SpanSink, TaskSpan};
 pub use stats::{AttemptOutcome, QueueFigures, Stats};
 pub use task_logs::{KeptPiece, LogPiece, OutputStream, PrintedPage, TaskLogSaver, TaskLogs};
+pub use topics::event_json::event_as_json;
 
 /// The engine's types, for doors.
 pub mod words {
@@ -84,7 +89,7 @@ pub mod words {
     pub use tenure_engine::terms::{Backoff, OnLost, Terms};
     pub use tenure_engine::{
         Blob, Checkpoint, DEFAULT_NAMESPACE, Name, NotAnId, Passed, Refusal, SessionId, Settings, TaskId,
-        Threshold, Thresholds, Timestamp, UNSAID, WaitedFor, Why, is_invisible,
+        Threshold, Thresholds, Timestamp, TraceContext, UNSAID, WaitedFor, Why, is_invisible,
     };
 }
 

@@ -32,7 +32,7 @@ pub const SESSIONS_MAX: usize = 100_000;
 /// With less free space than this, new tasks are refused; finishing work may use the rest.
 pub const DISK_RESERVE_BYTES: u64 = 64 * 1024 * 1024;
 
-pub use tenure_engine::limits::AFTER_MAX;
+pub use tenure_engine::limits::{AFTER_MAX, TRACESTATE_BYTES_MAX};
 
 pub use crate::calls::{ADDRESSES_MAX, CALLS_MAX};
 pub use crate::watches::{MAILBOX_EVENTS_MAX, SAME_WATCHES_MAX, WATCHES_MAX};

@@ -88,6 +88,7 @@ impl Stats {
         for door in &self.connections {
             out.sample("door_connections_total", &[("door", door.door)], door.accepted as f64);
         }
+        self.hooks(out);
         out.family("topic_messages_dropped_total", "counter", "Messages that subscribers missed, by reason.");
         let dropped = &self.topics.dropped;
         for (reason, count) in [
@@ -100,6 +101,31 @@ impl Stats {
         }
         out.family("journal_sync_seconds_total", "counter", "Time spent writing and syncing the journal.");
         out.sample("journal_sync_seconds_total", &[], self.sync_seconds_total);
+    }
+
+    /// There are as many hooks as the configuration names.
+    fn hooks(&self, out: &mut MetricText) {
+        out.family("hook_events_total", "counter", "Events of a hook, by what became of them.");
+        for hook in &self.hooks {
+            for (outcome, count) in [
+                ("delivered", hook.counts.delivered),
+                ("given-up", hook.counts.given_up),
+                ("missed", hook.counts.missed),
+                ("discarded", hook.counts.discarded),
+            ] {
+                let labels = [("hook", &*hook.about.name), ("outcome", outcome)];
+                out.sample("hook_events_total", &labels, count as f64);
+            }
+        }
+        out.family("hook_failed_attempts_total", "counter", "Attempts to deliver an event that failed.");
+        for hook in &self.hooks {
+            let count = hook.counts.failed_attempts as f64;
+            out.sample("hook_failed_attempts_total", &[("hook", &hook.about.name)], count);
+        }
+        out.family("hook_undelivered", "gauge", "Events that a hook has given up and keeps.");
+        for hook in &self.hooks {
+            out.sample("hook_undelivered", &[("hook", &hook.about.name)], hook.undelivered as f64);
+        }
     }
 
     fn gauges(&self, out: &mut MetricText) {

@@ -8,6 +8,7 @@ use tenure_engine::{Event, Notice, SessionId};
 use crate::audit::AuditLine;
 use crate::refusal::HubRefusal;
 use crate::request::{Delivery, Response};
+use crate::spans::SpanRecord;
 use crate::watches::WatchKey;
 
 /// Something to send once the records before it are on disk.
@@ -37,6 +38,8 @@ pub(crate) enum OutboxItem {
         session: SessionId,
         delivery: Delivery,
     },
+    /// A span to export.
+    Span(Box<SpanRecord>),
     /// A line for the audit log.
     Audit(Box<AuditLine>),
 }

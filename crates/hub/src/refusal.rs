@@ -23,6 +23,11 @@ pub enum HubRefusal {
         /// What cannot be read.
         what: &'static str,
     },
+    /// No hook with that name in this namespace.
+    UnknownHook {
+        /// The name that no hook has.
+        hook: Name,
+    },
     /// The receiver of a call is not connected.
     NoListener {
         /// Where no client listens.
@@ -39,6 +44,7 @@ impl HubRefusal {
             HubRefusal::Draining => "draining",
             HubRefusal::Trimmed { .. } => "trimmed",
             HubRefusal::Unreadable { .. } => "unreadable",
+            HubRefusal::UnknownHook { .. } => "unknown-hook",
             HubRefusal::NoListener { .. } => "nobody-there",
         }
     }
@@ -58,6 +64,7 @@ impl fmt::Display for HubRefusal {
             HubRefusal::Draining => f.write_str("the broker is stopping: try again when it is back"),
             HubRefusal::Trimmed { oldest } => write!(f, "events before {oldest} are no longer kept"),
             HubRefusal::Unreadable { what } => write!(f, "the {what} cannot be read from disk"),
+            HubRefusal::UnknownHook { hook } => write!(f, "there is no hook {hook}"),
             HubRefusal::NoListener { address } => write!(f, "no client listens at {address}"),
         }
     }

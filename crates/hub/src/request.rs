@@ -12,6 +12,7 @@ use tenure_engine::{
 };
 
 use crate::counters::Counters;
+use crate::hooks::{HookInfo, Undelivered};
 use crate::refusal::HubRefusal;
 use crate::stats::Stats;
 use crate::task_logs::{LogPiece, PrintedPage};
@@ -98,6 +99,17 @@ pub enum Request {
     Refused {
         act: &'static str,
         no: HubRefusal,
+    },
+    /// The hooks of the namespace.
+    Hooks,
+    /// The events that a hook could not deliver.
+    Undelivered {
+        hook: Name,
+    },
+    /// Send an event that a hook could not deliver again, or all such events.
+    Redeliver {
+        hook: Name,
+        seq: Option<u64>,
     },
     /// Copy the store to a new directory below the broker's `backup_dir` while the broker runs.
     Backup {
@@ -225,6 +237,10 @@ pub enum Response {
         bytes: u64,
     },
     Logs(PrintedPage),
+    Hooks(Vec<HookInfo>),
+    Undelivered(Vec<Undelivered>),
+    /// How many events a hook sends again.
+    Redelivered(usize),
 }
 
 impl Submission {

@@ -145,9 +145,13 @@ impl Request {
             | Request::AppendLog { .. }
             | Request::Confirm { .. } => Needs::Right(Right::Work),
             Request::Command(command) => command_needs(command),
-            Request::Query(_) | Request::Logs { .. } | Request::Stats | Request::Watch(_) => {
-                Needs::Right(Right::Read)
-            }
+            Request::Query(_)
+            | Request::Logs { .. }
+            | Request::Stats
+            | Request::Watch(_)
+            | Request::Hooks
+            | Request::Undelivered { .. } => Needs::Right(Right::Read),
+            Request::Redeliver { .. } => Needs::Right(Right::Manage),
             Request::Listen { .. }
             | Request::Unlisten { .. }
             | Request::Call { .. }

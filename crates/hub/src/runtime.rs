@@ -24,6 +24,7 @@ use crate::core::Core;
 use crate::entered_namespaces::EnteredNamespaces;
 use crate::follow::follow;
 use crate::handle::{AccessControl, HubHandle, Inbound, SharedServices};
+use crate::hooks::Hooks;
 use crate::keys::Keys;
 use crate::keyspace::Keyspaces;
 use crate::limits::{DISK_RESERVE_BYTES, INBOX_REQUESTS_MAX};
@@ -120,13 +121,19 @@ impl Hub {
             }
         });
         let entered = EnteredNamespaces::new(settings.namespaces_per_key_max);
-        let services = SharedServices { topics, keyspaces, task_logs: task_logs.clone() };
+        let hooks = Hooks::default();
+        let services =
+            SharedServices { topics, keyspaces, task_logs: task_logs.clone(), hooks: hooks.clone() };
         let access = AccessControl { keys, entered, audit: settings.audit.clone() };
         let handle = HubHandle::new(inbox, Arc::clone(&permits), access, reader, services, stopped);
         handle.topics().connect(handle.downgrade());
         let mut core = Core::new(engine, batches, maintenance, stats);
         core.bound_unread(settings.unread, handle.unread());
         core.keep_logs(task_logs);
+        core.show_hooks(hooks);
+        if let Some(spans) = settings.spans {
+            core.trace_to(spans);
+        }
         if let Some(audit) = settings.audit {
             core.audit_to(audit);
         }

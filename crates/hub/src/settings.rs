@@ -3,6 +3,7 @@
 use crate::audit::Audit;
 use crate::keyspace::KeyspaceSettings;
 use crate::limits::{NAMESPACES_PER_KEY_MAX, UNREAD_BYTES_MAX, UNREAD_BYTES_TOTAL_MAX};
+use crate::spans::SpanSink;
 use crate::topics::TopicSettings;
 use tenure_store::TaskLogSettings;
 
@@ -17,6 +18,8 @@ pub struct HubSettings {
     pub namespaces_per_key_max: usize,
     /// The audit log, if enabled.
     pub audit: Option<Audit>,
+    /// Where spans go, if they are exported.
+    pub spans: Option<SpanSink>,
 }
 
 impl Default for HubSettings {
@@ -28,6 +31,7 @@ impl Default for HubSettings {
             unread: UnreadLimits::default(),
             namespaces_per_key_max: NAMESPACES_PER_KEY_MAX,
             audit: None,
+            spans: None,
         }
     }
 }

@@ -9,6 +9,7 @@ use tenure_topics::ShardStats;
 
 use crate::counters::{DoorConnections, DoorCount};
 use crate::histogram::{BATCH_BYTES, Histogram, SYNC_SECONDS, TASK_SECONDS};
+use crate::hooks::HookInfo;
 use crate::metrics::waits;
 use crate::queue_flow::{QueueFlow, QueueFlows};
 
@@ -58,6 +59,7 @@ pub struct Stats {
     /// The counters of the doors, and their connections.
     pub doors: Vec<DoorCount>,
     pub connections: Vec<DoorConnections>,
+    pub hooks: Vec<HookInfo>,
     /// How long tasks were ready before a worker got them, how long attempts ran, and how long tasks took from their
     /// submission to their end.
     pub wait: Histogram,
@@ -166,6 +168,7 @@ impl Default for Stats {
             last_event: 0,
             doors: Vec::new(),
             connections: Vec::new(),
+            hooks: Vec::new(),
             wait: Histogram::new(TASK_SECONDS),
             run: Histogram::new(TASK_SECONDS),
             end_to_end: Histogram::new(TASK_SECONDS),
@@ -221,7 +224,7 @@ impl AttemptOutcome {
     }
 
     /// The outcome that an event stands for.
-    fn of(kind: &EventData) -> AttemptOutcome {
+    pub(crate) fn of(kind: &EventData) -> AttemptOutcome {
         match kind {
             EventData::Completed { .. } => AttemptOutcome::Completed,
             EventData::Failed { .. } => AttemptOutcome::Failed,

@@ -18,7 +18,7 @@
 mod allowance;
 mod clock;
 mod durable;
-mod event_json;
+pub(crate) mod event_json;
 mod events;
 mod feed;
 mod list;

@@ -13,6 +13,7 @@ fn refusals() -> Vec<HubRefusal> {
         HubRefusal::Trimmed { oldest: 5 },
         HubRefusal::Unreadable { what: "body" },
         HubRefusal::NoListener { address: "a".into() },
+        HubRefusal::UnknownHook { hook: "h".into() },
     ]
 }
 
@@ -24,6 +25,7 @@ fn number_of_refusal(refusal: &HubRefusal) -> Option<usize> {
         HubRefusal::Trimmed { .. } => Some(2),
         HubRefusal::Unreadable { .. } => Some(3),
         HubRefusal::NoListener { .. } => Some(4),
+        HubRefusal::UnknownHook { .. } => Some(5),
     }
 }
 

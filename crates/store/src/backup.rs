@@ -59,8 +59,24 @@ impl Reader {
             let source = Source { name: file.name.clone(), file: file.file, bytes: file.end };
             manifest.files.push(source.copy(target, &file.name)?);
         }
+        manifest.files.extend(self.copy_hook_files(target)?);
         write_manifest(target, &manifest)?;
         Ok(manifest)
+    }
+
+    /// A hook's file is replaced while the broker runs. What was opened stays as it was.
+    fn copy_hook_files(&self, target: &dyn Disk) -> Result<Vec<ManifestFile>, StoreError> {
+        let disk = &self.shared.disk;
+        let mut copied = Vec::new();
+        for name in disk.list().doing("listing", "the directory")? {
+            if files::named(&name) != Named::Hook {
+                continue;
+            }
+            let file = disk.open(&name).doing("opening", &name)?;
+            let bytes = file.len().doing("measuring", &name)?;
+            copied.push(Source { name: name.clone(), file, bytes }.copy(target, &name)?);
+        }
+        Ok(copied)
     }
 }
 

@@ -4,6 +4,8 @@ pub(crate) const LOCK: &str = "lock";
 pub(crate) const HIGH_WATER: &str = "high-water";
 pub(crate) const MANIFEST: &str = "manifest";
 pub(crate) const UNFINISHED: &str = ".tmp";
+const HOOK_PREFIX: &str = "hook-";
+const HOOK_NAME_BYTES_MAX: usize = 64;
 
 /// The kind of file that a name belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub(crate) enum Named {
     TaskLog(u64),
     /// A spare segment, by a running number.
     Spare(u64),
+    /// How far a hook has come.
+    Hook,
     /// A temporary file of a process that ended before it was finished.
     Unfinished,
     /// The lock, the high-water mark, a manifest, or a foreign file.
@@ -56,6 +60,14 @@ pub(crate) fn task_log(number: u64) -> String {
     format!("printed-{number:020}")
 }
 
+/// The file of a hook with this name, if it can be the name of a file.
+pub(crate) fn hook(name: &str) -> Option<String> {
+    let is_plain =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
+    let fits = !name.is_empty() && name.len() <= HOOK_NAME_BYTES_MAX && name.bytes().all(is_plain);
+    fits.then(|| format!("{HOOK_PREFIX}{name}"))
+}
+
 pub(crate) fn unfinished(name: &str) -> String {
     format!("{name}{UNFINISHED}")
 }
@@ -63,6 +75,9 @@ pub(crate) fn unfinished(name: &str) -> String {
 pub(crate) fn named(name: &str) -> Named {
     if name.ends_with(UNFINISHED) {
         return Named::Unfinished;
+    }
+    if name.strip_prefix(HOOK_PREFIX).and_then(hook).is_some() {
+        return Named::Hook;
     }
     let Some((kind, digits)) = name.split_once('-') else { return Named::Other };
     if digits.len() != 20 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
@@ -95,6 +110,8 @@ mod tests {
         assert_eq!(named(&task_log(4)), Named::TaskLog(4));
         assert_eq!(named(&spare(3)), Named::Spare(3));
         assert_eq!(named(&unfinished(&snapshot(1))), Named::Unfinished);
+        assert_eq!(hook("ops").as_deref().map(named), Some(Named::Hook));
+        assert_eq!((hook("../ops"), hook(""), named("hook-")), (None, None, Named::Other));
         assert_eq!(named("journal-7"), Named::Other);
         assert_eq!(named("99999999999999999999-journal"), Named::Other);
         assert_eq!(named("lock"), Named::Other);

@@ -24,6 +24,7 @@ mod files;
 mod frame;
 mod header;
 mod high_water;
+mod hook_file;
 mod key_log;
 mod maintenance;
 mod maintenance_thread;

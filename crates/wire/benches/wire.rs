@@ -152,6 +152,8 @@ fn assignment(number: u64) -> Assignment {
         after: Vec::new(),
         cpus: Vec::new(),
         gpus: Vec::new(),
+        traceparent: None,
+        tracestate: None,
     }
 }
 

@@ -22,6 +22,7 @@ pub mod frame;
 #[cfg(feature = "testing")]
 pub mod fuzz;
 pub mod hello;
+pub mod hook;
 pub mod id;
 pub mod limits;
 #[cfg(feature = "testing")]

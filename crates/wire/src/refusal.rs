@@ -16,6 +16,7 @@ words! {
         NotAWorker = "not-a-worker",
         UnknownWorker = "unknown-worker",
         UnknownQueue = "unknown-queue",
+        UnknownHook = "unknown-hook",
         BadParent = "bad-parent",
         IdTaken = "id-taken",
         NameTaken = "name-taken",
@@ -62,6 +63,7 @@ message! {
         name: Option<Name>,
         worker: Option<Name>,
         queue: Option<Name>,
+        hook: Option<Name>,
         /// The attempt that was presented.
         attempt: Option<u32>,
         /// The current attempt.
@@ -92,6 +94,7 @@ impl Refusal {
             name: None,
             worker: None,
             queue: None,
+            hook: None,
             attempt: None,
             current: None,
             state: None,

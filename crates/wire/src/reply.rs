@@ -5,6 +5,7 @@ use bytes::Bytes;
 use crate::Name;
 use crate::address::Answered;
 use crate::hello::Welcome;
+use crate::hook::{HookList, Redelivered, UndeliveredList};
 use crate::id::TaskId;
 use crate::queue::{Counts, LimitInfo, QueueInfo};
 use crate::refusal::Refusal;
@@ -34,6 +35,9 @@ kinds! {
         Queues(QueueList) = "queues",
         Workers(WorkerList) = "workers",
         Limits(LimitList) = "limits",
+        Hooks(HookList) = "hooks",
+        Undelivered(UndeliveredList) = "undelivered",
+        Redelivered(Redelivered) = "redelivered",
         Counts(Box<Counts>) = "counts",
         /// A body or a result.
         Bytes(BytesReply) = "bytes",

@@ -6,6 +6,7 @@ use crate::Name;
 use crate::address::{Answer, Broadcast, Call, Hear, Listen};
 use crate::event::EventKind;
 use crate::hello::Hello;
+use crate::hook::{OneHook, Redeliver};
 use crate::id::TaskId;
 use crate::queue::Thresholds;
 use crate::schema::{kinds, message};
@@ -37,6 +38,7 @@ kinds! {
         DrainWorker(OneWorker) = "drain-worker",
         ClearWorker(OneWorker) = "clear-worker",
         Backup(Backup) = "backup",
+        Redeliver(Redeliver) = "redeliver",
 
         // Clients: queries.
         Show(OneTask) = "show",
@@ -46,6 +48,8 @@ kinds! {
         Queues = "queues",
         Workers = "workers",
         Limits = "limits",
+        Hooks = "hooks",
+        Undelivered(OneHook) = "undelivered",
         Counts = "counts",
         Stats = "stats",
         Body(OneTask) = "body",

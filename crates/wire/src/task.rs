@@ -96,6 +96,9 @@ row! {
         expires_at: Option<Timestamp>,
         /// The tasks that have to end before it may run.
         after: Vec<After>,
+        /// The trace that it belongs to, as the W3C recommendation writes it.
+        traceparent: Option<Box<str>>,
+        tracestate: Option<Box<str>>,
     }
 }
 
@@ -143,6 +146,9 @@ row! {
         /// The numbers of the cpus and gpus that belong to the attempt.
         cpus: Vec<u16>,
         gpus: Vec<u16>,
+        /// The trace that it belongs to; with tracing on, the span of this attempt.
+        traceparent: Option<Box<str>>,
+        tracestate: Option<Box<str>>,
     }
 }
 
@@ -199,6 +205,9 @@ message! {
         crashed_on: Vec<Name>,
         body_bytes: u64,
         checkpoint: Option<Checkpoint>,
+        /// The trace that it belongs to.
+        traceparent: Option<Box<str>>,
+        tracestate: Option<Box<str>>,
         /// Delayed until then.
         until: Option<Timestamp>,
         /// Assigned or running.

@@ -112,27 +112,50 @@ fn dependency() -> impl Strategy<Value = DependencyInfo> {
 
 fn new_task() -> impl Strategy<Value = NewTask> {
     let rest = (any::<bool>(), option::of(name()), option::of(id()), option::of(time()), option::of(time()));
-    (option::of(id()), body(), 0_u32..300, option::of(any::<i32>()), rest, vec(after(), 0..3)).prop_map(
-        |(id, body, terms, priority, (hold, name, parent, not_before, expires_at), after)| NewTask {
-            id,
-            body,
-            terms,
-            priority,
-            hold,
-            name,
-            parent,
-            not_before,
-            expires_at,
-            after,
-        },
+    (
+        option::of(id()),
+        body(),
+        0_u32..300,
+        option::of(any::<i32>()),
+        rest,
+        vec(after(), 0..3),
+        option::of(text()),
     )
+        .prop_map(
+            |(id, body, terms, priority, (hold, name, parent, not_before, expires_at), after, trace)| {
+                NewTask {
+                    id,
+                    body,
+                    terms,
+                    priority,
+                    hold,
+                    name,
+                    parent,
+                    not_before,
+                    expires_at,
+                    after,
+                    traceparent: trace.clone(),
+                    tracestate: trace,
+                }
+            },
+        )
 }
 
 fn assignment() -> impl Strategy<Value = Assignment> {
     let rest = (time(), option::of(name()), option::of(id()), any::<u16>(), any::<u16>(), any::<u64>());
     let devices = (vec(any::<u16>(), 0..3), vec(any::<u16>(), 0..3));
-    (id(), any::<u32>(), body(), any::<u32>(), any::<i32>(), rest, vec(dependency(), 0..3), devices).prop_map(
-        |(task, attempt, body, terms, priority, rest, after, (cpus, gpus))| {
+    (
+        id(),
+        any::<u32>(),
+        body(),
+        any::<u32>(),
+        any::<i32>(),
+        rest,
+        vec(dependency(), 0..3),
+        devices,
+        option::of(text()),
+    )
+        .prop_map(|(task, attempt, body, terms, priority, rest, after, (cpus, gpus), trace)| {
             let (submitted_at, name, parent, crashes, failures, checkpoint_bytes) = rest;
             Assignment {
                 task,
@@ -149,9 +172,10 @@ fn assignment() -> impl Strategy<Value = Assignment> {
                 after,
                 cpus,
                 gpus,
+                traceparent: trace.clone(),
+                tracestate: trace,
             }
-        },
-    )
+        })
 }
 
 fn held() -> impl Strategy<Value = Held> {

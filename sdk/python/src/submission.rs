@@ -37,6 +37,8 @@ pub(crate) fn read(said: &Bound<'_, PyDict>) -> PyResult<Submission> {
                 submission
             }
             "parent" => submission.parent(task_id(&value.extract::<String>()?)?),
+            "traceparent" => submission.traceparent(value.extract::<String>()?),
+            "tracestate" => submission.tracestate(value.extract::<String>()?),
             "hold" => submission.hold(value.extract()?),
             "not_before_ms" => submission.not_before(Timestamp(value.extract()?)),
             "expires_at_ms" => submission.expires_at(Timestamp(value.extract()?)),

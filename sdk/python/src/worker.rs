@@ -280,6 +280,16 @@ impl Task {
     }
 
     #[getter]
+    fn traceparent(&self) -> PyResult<Option<String>> {
+        Ok(self.get()?.traceparent().map(str::to_owned))
+    }
+
+    #[getter]
+    fn tracestate(&self) -> PyResult<Option<String>> {
+        Ok(self.get()?.tracestate().map(str::to_owned))
+    }
+
+    #[getter]
     fn priority(&self) -> PyResult<i32> {
         Ok(self.get()?.priority())
     }

@@ -1,6 +1,7 @@
 //! Queries: they change nothing, so the client repeats them after a lost connection.
 
 use bytes::Bytes;
+use tenure_wire::hook::{HookInfo, OneHook, UndeliveredEvent};
 use tenure_wire::queue::{Counts, LimitInfo, QueueInfo};
 use tenure_wire::reply::Figure;
 use tenure_wire::request::{LogsQuery, OneName, OneTask};
@@ -92,6 +93,22 @@ impl Client {
         match self.query("limits", Request::Limits).await? {
             Reply::Limits(reply) => Ok(reply.limits),
             other => Err(unexpected("limits", &other)),
+        }
+    }
+
+    /// Returns the hooks of the namespace, and how they fare.
+    pub async fn hooks(&self) -> Result<Vec<HookInfo>, Error> {
+        match self.query("hooks", Request::Hooks).await? {
+            Reply::Hooks(reply) => Ok(reply.hooks),
+            other => Err(unexpected("hooks", &other)),
+        }
+    }
+
+    /// Returns the events that a hook has given up, oldest first.
+    pub async fn undelivered(&self, hook: impl Into<Name>) -> Result<Vec<UndeliveredEvent>, Error> {
+        match self.query("undelivered", Request::Undelivered(OneHook { hook: hook.into() })).await? {
+            Reply::Undelivered(reply) => Ok(reply.events),
+            other => Err(unexpected("undelivered", &other)),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Commands that change a task, a queue, a worker or a limit.
 
+use tenure_wire::hook::Redeliver;
 use tenure_wire::queue::Thresholds;
 use tenure_wire::request::{
     Backup, Move as MoveRequest, OneQueue, OneTask, OneTaskWhy, OneWorker, SetLimit, SetThresholds,
@@ -107,6 +108,15 @@ impl Client {
     /// Ends a worker's quarantine.
     pub async fn clear_worker(&self, worker: impl Into<Name>) -> Result<(), Error> {
         self.command("clear-worker", Request::ClearWorker(OneWorker { worker: worker.into() })).await
+    }
+
+    /// Lets a hook send an event that it has given up again, or all such events. Returns how many.
+    pub async fn redeliver(&self, hook: impl Into<Name>, event: Option<u64>) -> Result<u64, Error> {
+        let again = Redeliver { hook: hook.into(), event };
+        match self.ask("redeliver", Request::Redeliver(again), Repeat::Unsafe).await? {
+            Reply::Redelivered(reply) => Ok(reply.events),
+            other => Err(unexpected("redeliver", &other)),
+        }
     }
 
     /// Copies the store of the running broker to a new directory below its `backup_dir`. Returns the size in bytes.

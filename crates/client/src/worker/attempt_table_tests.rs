@@ -34,6 +34,8 @@ fn assignment(held: Held) -> Assignment {
         after: Vec::new(),
         cpus: Vec::new(),
         gpus: Vec::new(),
+        traceparent: None,
+        tracestate: None,
     }
 }
 

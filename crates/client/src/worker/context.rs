@@ -82,6 +82,16 @@ impl Context {
         &self.inner.assignment.after
     }
 
+    /// Returns the trace that the task belongs to: the parent of the worker's own spans.
+    pub fn traceparent(&self) -> Option<&str> {
+        self.inner.assignment.traceparent.as_deref()
+    }
+
+    /// Returns what tracing systems have added to the trace.
+    pub fn tracestate(&self) -> Option<&str> {
+        self.inner.assignment.tracestate.as_deref()
+    }
+
     /// The priority with which the task was assigned.
     pub fn priority(&self) -> i32 {
         self.inner.assignment.priority

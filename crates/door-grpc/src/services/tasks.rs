@@ -8,14 +8,15 @@ use super::{Answers, GrpcService, Reply};
 use crate::authentication::AuthenticatedPeer;
 use crate::flow::Room;
 use crate::proto::tenure::v1 as pb;
-use crate::session::{self, GrpcCall, Submitting, Watching};
+use crate::session::{self, CallerTrace, GrpcCall, Submitting, Watching};
 use crate::translate;
 
 #[tonic::async_trait]
 impl pb::tasks_server::Tasks for GrpcService {
     async fn submit(&self, mut request: Request<pb::SubmitRequest>) -> Reply<pb::SubmitResponse> {
         let call = self.steer(&mut request)?;
-        session::submit(call, request.into_inner()).await.map(Response::new)
+        let trace = CallerTrace::of(request.metadata());
+        session::submit(call, &trace, request.into_inner()).await.map(Response::new)
     }
 
     type SubmitStreamStream = Answers<pb::SubmitResponse>;
@@ -25,7 +26,8 @@ impl pb::tasks_server::Tasks for GrpcService {
         mut request: Request<Streaming<pb::SubmitRequest>>,
     ) -> Reply<Self::SubmitStreamStream> {
         let call = self.steer(&mut request)?;
-        let submitting = Submitting::new(call.0, request.into_inner());
+        let trace = CallerTrace::of(request.metadata());
+        let submitting = Submitting::new(call.0, trace, request.into_inner());
         Ok(Response::new(session::stream(submitting).boxed()))
     }
 

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use tenure_hub::limits::MANY_MAX;
-use tenure_hub::words::{Refusal, Reply};
+use tenure_hub::words::{Refusal, Reply, TraceContext};
 use tenure_hub::{Ask, Delivery, HubRefusal, Request, Response, Session, Submission};
+use tonic::metadata::MetadataMap;
 use tonic::{Status, Streaming};
 
 use super::{GrpcCall, GrpcSession};
@@ -16,6 +17,32 @@ const UNANSWERED_MAX: usize = 64;
 
 /// What is wrong with some of the tasks, by their index in the request.
 type Refused = Vec<(usize, Refusal)>;
+
+/// The trace of the caller, from the metadata of its call, for tasks that name none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CallerTrace {
+    parent: String,
+    state: String,
+}
+
+impl CallerTrace {
+    /// What is no trace is ignored, as the recommendation wants it.
+    pub(crate) fn of(metadata: &MetadataMap) -> CallerTrace {
+        let text = |key: &str| {
+            metadata.get(key).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+        };
+        let (parent, state) = (text("traceparent"), text("tracestate"));
+        let is_trace = TraceContext::parse(&parent, Some(&state)).is_ok();
+        if is_trace { CallerTrace { parent, state } } else { CallerTrace::default() }
+    }
+
+    fn give_to(&self, request: &mut pb::SubmitRequest) {
+        for task in request.tasks.iter_mut().filter(|task| task.traceparent.is_empty()) {
+            task.traceparent.clone_from(&self.parent);
+            task.tracestate.clone_from(&self.state);
+        }
+    }
+}
 
 /// The tasks of a request, and those that are invalid.
 fn understand(request: pb::SubmitRequest) -> Result<(Vec<Submission>, Refused), HubRefusal> {
@@ -48,7 +75,12 @@ fn answer(response: Response, refused: &Refused) -> Result<pb::SubmitResponse, S
     Ok(pb::SubmitResponse { tasks })
 }
 
-pub(crate) async fn submit(call: GrpcCall, request: pb::SubmitRequest) -> Result<pb::SubmitResponse, Status> {
+pub(crate) async fn submit(
+    call: GrpcCall,
+    trace: &CallerTrace,
+    mut request: pb::SubmitRequest,
+) -> Result<pb::SubmitResponse, Status> {
+    trace.give_to(&mut request);
     let (submissions, refused) = understand(request).map_err(|no| translate::status(&no))?;
     let response = if submissions.is_empty() {
         Response::Command(Reply::Submitted(Vec::new()))
@@ -61,6 +93,7 @@ pub(crate) async fn submit(call: GrpcCall, request: pb::SubmitRequest) -> Result
 /// A stream of submissions.
 pub(crate) struct Submitting {
     session: Session,
+    trace: CallerTrace,
     requests: Streaming<pb::SubmitRequest>,
     /// The door's own refusals of each unanswered request; the hub replies in order.
     unanswered: VecDeque<Refused>,
@@ -97,9 +130,14 @@ impl GrpcSession for Submitting {
 }
 
 impl Submitting {
-    pub(crate) fn new(session: Session, requests: Streaming<pb::SubmitRequest>) -> Submitting {
+    pub(crate) fn new(
+        session: Session,
+        trace: CallerTrace,
+        requests: Streaming<pb::SubmitRequest>,
+    ) -> Submitting {
         Submitting {
             session,
+            trace,
             requests,
             unanswered: VecDeque::new(),
             answers: VecDeque::new(),
@@ -109,7 +147,8 @@ impl Submitting {
     }
 
     /// Asks the hub even if no task is left to submit, so that replies come in the order of the requests.
-    async fn ask(&mut self, request: pb::SubmitRequest) -> Result<(), Status> {
+    async fn ask(&mut self, mut request: pb::SubmitRequest) -> Result<(), Status> {
+        self.trace.give_to(&mut request);
         let (submissions, refused) = understand(request).map_err(|no| translate::status(&no))?;
         self.unanswered.push_back(refused);
         let ask = Ask { token: 0, request: Request::Submit(submissions) };

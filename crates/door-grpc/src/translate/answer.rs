@@ -139,6 +139,8 @@ pub(crate) fn task_info(info: &TaskInfo) -> pb::Task {
         crashed_on: texts(&info.crashed_on),
         body_bytes: u64::from(info.body.bytes()),
         after: info.after.iter().map(dependency).collect(),
+        traceparent: info.trace.as_ref().map(ToString::to_string).unwrap_or_default(),
+        tracestate: text(info.trace.as_ref().and_then(|trace| trace.state.as_deref())),
         checkpoint: info.checkpoint.map(|checkpoint| pb::TaskCheckpoint {
             attempt: checkpoint.attempt,
             at: checkpoint.at.0,

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{
     After, AfterTask, AttemptFailure, Backoff, Blob, Command, Demand, EventFilter, Held, ListQuery, Move,
-    NewTask, Quantity, Refusal, Resource, TaskId, Timestamp, Wanted, WorkerAbout, WorkerSpec, WorkerStats,
+    NewTask, Quantity, Refusal, Resource, TaskId, Timestamp, TraceContext, Wanted, WorkerAbout, WorkerSpec,
+    WorkerStats,
 };
 use tenure_hub::{Done, LogPiece, OutputStream, Submission, fresh_id};
 
@@ -69,10 +70,16 @@ impl SubmitTemplate {
             hold: task.hold,
             not_before: task.not_before.map(Timestamp),
             expires_at: task.expires_at.map(Timestamp),
+            trace: trace(&task.traceparent, &task.tracestate)?,
             ..template.clone()
         };
         Ok(Submission::new(new, task.body))
     }
+}
+
+fn trace(parent: &str, state: &str) -> Result<Option<Box<TraceContext>>, Refusal> {
+    let parent = Some(parent).filter(|parent| !parent.is_empty());
+    parent.map(|parent| TraceContext::parse(parent, Some(state)).map(Box::new)).transpose()
 }
 
 fn after(after: pb::After) -> Result<After, Refusal> {

@@ -61,6 +61,8 @@ pub(crate) fn assign(assignment: &Assignment, body: Bytes) -> Message {
         after: assignment.after.iter().map(dependency).collect(),
         cpus: numbers(&assignment.devices.cpus),
         gpus: numbers(&assignment.devices.gpus),
+        traceparent: assignment.trace.as_ref().map(ToString::to_string).unwrap_or_default(),
+        tracestate: text(assignment.trace.as_ref().and_then(|trace| trace.state.as_deref())),
     })
 }
 

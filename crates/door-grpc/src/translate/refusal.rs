@@ -83,6 +83,7 @@ struct RichStatus {
 fn code(no: &HubRefusal) -> Code {
     match no {
         HubRefusal::Engine(no) => engine_code(no),
+        HubRefusal::UnknownHook { .. } => Code::NotFound,
         HubRefusal::NoListener { .. } => Code::FailedPrecondition,
         HubRefusal::DiskFull => Code::ResourceExhausted,
         HubRefusal::Draining => Code::Unavailable,
@@ -116,6 +117,7 @@ fn facts(no: &HubRefusal) -> Vec<(&'static str, String)> {
         HubRefusal::Engine(no) => engine_facts(no),
         HubRefusal::Unreadable { what } => vec![("what", (*what).to_owned())],
         HubRefusal::Trimmed { oldest } => vec![("oldest", oldest.to_string())],
+        HubRefusal::UnknownHook { hook } => vec![("hook", hook.to_string())],
         HubRefusal::NoListener { address } => vec![("address", address.to_string())],
         HubRefusal::DiskFull | HubRefusal::Draining => Vec::new(),
     }

@@ -28,6 +28,7 @@ const FILES: &[(&str, &str, &str)] = files! {
     "keyboard.js" SCRIPT;
     "live.js" SCRIPT;
     "notices.js" SCRIPT;
+    "output.js" SCRIPT;
     "rates.js" SCRIPT;
     "refresh.js" SCRIPT;
     "selection.js" SCRIPT;

@@ -60,11 +60,15 @@ pub(super) async fn page(call: HttpCall) -> HttpResult {
                     @if let Some(checkpoint) = &checkpoint { (checkpoint) }
                     (body)
                 }
+                @if task.attempt > 0 || !task.state.name().has_ended() { (output(id)) }
                 section #history.card data-live data-first=[past.events.first().map(|event| event.seq)]
                     aria-labelledby="history-title" { (events(&past)) }
             }
             div.stack {
                 section #facts.card data-live aria-labelledby="facts-title" { (facts(&task, now)) }
+                section #dependencies.card data-live aria-labelledby="dependencies-title" hidden[task.after.is_empty()] {
+                    (dependencies(&task))
+                }
                 section #family.card data-live aria-labelledby="family-title" { (family(&task, &children, now)) }
             }
         }
@@ -204,6 +208,39 @@ fn facts(task: &TaskInfo, now: Timestamp) -> Markup {
                 dt { "Ended" } dd { (ago(end.at, now)) }
                 dt { "Exit code" } dd { (end.exit_code) }
                 @if let Some(message) = &end.message { dt { "Message" } dd { (message) } }
+            }
+        }
+    }
+}
+
+/// What the task prints. A script fills it in as it comes.
+fn output(id: TaskId) -> Markup {
+    html! {
+        section #output.card aria-labelledby="output-title" {
+            h2 #output-title { "Output" }
+            p #output-note.empty { "Nothing yet." }
+            pre #output-text.preview tabindex="0" role="log" aria-labelledby="output-title" hidden
+                data-stream={ "/v1/tasks/" (id) "/logs" } {}
+        }
+    }
+}
+
+/// The tasks that this one waits or waited for.
+fn dependencies(task: &TaskInfo) -> Markup {
+    html! {
+        h2 #dependencies-title { "Runs after" small { "if broken: " (task.terms.on_broken.as_str()) } }
+        ul.children {
+            @for dependency in &task.after {
+                li {
+                    @if let Some(state) = dependency.state { (task_rows::badge(state)) " " }
+                    a href={ "/tasks/" (dependency.task) } {
+                        @match &dependency.name {
+                            Some(name) => { (name) }
+                            None => { span.mono { (short(dependency.task)) } }
+                        }
+                    }
+                    " " span.muted { (dependency.condition.as_str()) ": " (dependency.progress.as_str()) }
+                }
             }
         }
     }

@@ -44,6 +44,13 @@ const OPERATIONS: &[Operation] = &[
     Operation("GET /v1/tasks/{task}/body", "Get the body of a task", "", "", "200 bytes"),
     Operation("GET /v1/tasks/{task}/result", "Get the result of a task", "wait", "", "200 bytes"),
     Operation("GET /v1/tasks/{task}/checkpoint", "Get the checkpoint of a task", "", "", "200 bytes"),
+    Operation(
+        "GET /v1/tasks/{task}/logs",
+        "Read or follow what a task prints",
+        "after",
+        "",
+        "200 LogPage, 200 events",
+    ),
     Operation("GET /v1/tasks/{task}/wait", "Wait for the end of a task", "wait", "", "200 Task, 204"),
     Operation("POST /v1/tasks/{task}/release", "Release a held task", "", "Nothing?", "204"),
     Operation("POST /v1/tasks/{task}/cancel", "Cancel a task", "", "ReasonInput?", "204"),
@@ -83,6 +90,21 @@ const OPERATIONS: &[Operation] = &[
     Operation("GET /v1/limits", "List the limits of tags", "", "", "200 LimitList"),
     Operation("PUT /v1/limits/{tag}", "Limit a tag", "", "LimitInput", "204"),
     Operation("DELETE /v1/limits/{tag}", "Remove the limit of a tag", "", "", "204"),
+    Operation("GET /v1/hooks", "List hooks", "", "", "200 HookList"),
+    Operation(
+        "GET /v1/hooks/{hook}/undelivered",
+        "List the events that a hook has given up",
+        "",
+        "",
+        "200 UndeliveredList",
+    ),
+    Operation(
+        "POST /v1/hooks/{hook}/redeliver",
+        "Send the events that a hook has given up again",
+        "",
+        "RedeliverInput?",
+        "200 Redelivered",
+    ),
     Operation("GET /v1/workers", "List workers", "", "", "200 WorkerList"),
     Operation("GET /v1/workers/{worker}", "Show a worker", "", "", "200 Worker"),
     Operation("POST /v1/workers/{worker}/drain", "Drain a worker", "", "Nothing?", "204"),
@@ -251,7 +273,7 @@ fn parameter(name: &str) -> Value {
         "state" | "kind" | "tag" | "need" | "topic" => {
             json!({ "type": "array", "items": { "type": "string" } })
         }
-        "from" | "next" | "limit" | "crash_budget" | "retries" | "queue_limit" => number(0),
+        "from" | "after" | "next" | "limit" | "crash_budget" | "retries" | "queue_limit" => number(0),
         "priority" => json!({ "type": "integer" }),
         "wait" => json!({ "type": "number", "minimum": 0 }),
         "hold" | "retain" | "retained" => json!({ "type": "boolean" }),

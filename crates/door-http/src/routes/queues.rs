@@ -9,7 +9,7 @@ use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{Answer, Command, Name, Query, QueueInfo, Refusal, Thresholds};
 
 use super::acts::Nothing;
-use super::tasks::{idempotent, submitted};
+use super::tasks::{idempotent, submitted, traced};
 use crate::call::HttpCall;
 use crate::problem::ProblemDetails;
 use crate::reply::{self, HttpResult};
@@ -79,6 +79,7 @@ async fn manage(mut call: HttpCall, command: impl FnOnce(Name) -> Command) -> Ht
 pub(crate) async fn submit(mut call: HttpCall) -> HttpResult {
     let mut input = task_input(&call)?;
     idempotent(&call, &mut input)?;
+    traced(&call, &mut input);
     let body = call.bytes(BODY_BYTES_MAX).await?;
     // A small body is copied out of the connection's read buffer, so that it does not keep it in memory.
     let body = Bytes::copy_from_slice(&body);
@@ -138,6 +139,8 @@ fn task_input(call: &HttpCall) -> Result<TaskInput, ProblemDetails> {
         parent: text("parent")?,
         after: texts("after").into_iter().map(translate::AfterInput::Task).collect(),
         on_broken: text("on_broken")?,
+        traceparent: None,
+        tracestate: None,
         hold: query.flag("hold")?,
         not_before: text("not_before")?.map(translate::TimeInput::Text),
         expires_at: text("expires_at")?.map(translate::TimeInput::Text),

@@ -5,7 +5,7 @@ use http::header::{HeaderName, HeaderValue, LOCATION};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tenure_hub::limits::MANY_MAX;
-use tenure_hub::words::{Answer, ListQuery, Query, Refusal, Reply, TaskInfo};
+use tenure_hub::words::{Answer, ListQuery, Query, Refusal, Reply, TaskInfo, TraceContext};
 use tenure_hub::{Request, Response};
 
 use crate::call::HttpCall;
@@ -28,8 +28,22 @@ pub(crate) async fn submit(mut call: HttpCall) -> HttpResult {
     call.query.only(&[])?;
     let mut input: TaskInput = call.json().await?;
     idempotent(&call, &mut input)?;
+    traced(&call, &mut input);
     let submission = input.submission().map_err(|no| translate::problem(&no))?;
     submitted(&mut call.hub()?, submission).await
+}
+
+/// Takes the trace from the header fields, unless the task names one. What is no trace is ignored, as the recommendation wants
+/// it.
+pub(crate) fn traced(call: &HttpCall, input: &mut TaskInput) {
+    let text = |name: &str| call.head.headers.get(name).and_then(|value| value.to_str().ok());
+    if input.traceparent.is_none()
+        && let Some(parent) = text("traceparent")
+        && TraceContext::parse(parent, text("tracestate")).is_ok()
+    {
+        input.traceparent = Some(parent.to_owned());
+        input.tracestate = text("tracestate").map(str::to_owned);
+    }
 }
 
 /// Takes the name from the header field, if it has one.
@@ -85,6 +99,8 @@ pub(crate) async fn submit_many(mut call: HttpCall) -> HttpResult {
         let task: TaskInput = serde_json::from_value(Value::Object(task)).map_err(|error| {
             ProblemDetails::bad_value(format!("task {index} of the batch is not understood: {error}"))
         })?;
+        let mut task = task;
+        traced(&call, &mut task);
         let submission = task.submission().and_then(|mut submission| {
             submission.skip_refused(&refusals)?;
             Ok(submission)

@@ -11,9 +11,10 @@ use super::word::{millis, some_millis, texts, time, wanted};
 pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
 
 /// All kinds of events there are.
-pub(super) const KINDS: [&str; 38] = [
+pub(super) const KINDS: [&str; 39] = [
     "submitted",
     "released",
+    "dependencies-met",
     "due",
     "assigned",
     "started",

@@ -22,7 +22,7 @@ pub(crate) fn problem(no: &(impl Clone + Into<HubRefusal>)) -> ProblemDetails {
 fn status(no: &HubRefusal) -> StatusCode {
     match no {
         HubRefusal::Engine(no) => engine_status(no),
-        HubRefusal::NoListener { .. } => StatusCode::NOT_FOUND,
+        HubRefusal::UnknownHook { .. } | HubRefusal::NoListener { .. } => StatusCode::NOT_FOUND,
         HubRefusal::Trimmed { .. } | HubRefusal::Unreadable { .. } => StatusCode::GONE,
         HubRefusal::Draining => StatusCode::SERVICE_UNAVAILABLE,
         HubRefusal::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
@@ -55,7 +55,7 @@ fn engine_status(no: &Refusal) -> StatusCode {
 fn action(no: &HubRefusal) -> &'static str {
     match no {
         HubRefusal::Engine(no) => engine_action(no),
-        HubRefusal::NoListener { .. } => "check what the request refers to",
+        HubRefusal::UnknownHook { .. } | HubRefusal::NoListener { .. } => "check what the request refers to",
         HubRefusal::DiskFull | HubRefusal::Draining => "wait, then try again",
         HubRefusal::Trimmed { .. } | HubRefusal::Unreadable { .. } => "continue with what is left",
     }
@@ -87,6 +87,7 @@ fn facts(no: &HubRefusal) -> Vec<(&'static str, Value)> {
         HubRefusal::Engine(no) => engine_facts(no),
         HubRefusal::Unreadable { what } => vec![("what", (*what).into())],
         HubRefusal::Trimmed { oldest } => vec![("oldest", (*oldest).into())],
+        HubRefusal::UnknownHook { hook } => vec![("hook", (&**hook).into())],
         HubRefusal::NoListener { address } => vec![("address", (&**address).into())],
         HubRefusal::DiskFull | HubRefusal::Draining => Vec::new(),
     }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tenure_hub::limits::BODY_BYTES_MAX;
-use tenure_hub::words::{After, AfterTask, Backoff, Demand, Move, NewTask, Refusal, Timestamp};
+use tenure_hub::words::{After, AfterTask, Backoff, Demand, Move, NewTask, Refusal, Timestamp, TraceContext};
 use tenure_hub::{Submission, fresh_id};
 
 use super::resources::resources;
@@ -36,6 +36,8 @@ pub(crate) struct TaskInput {
     pub(crate) parent: Option<String>,
     pub(crate) after: Vec<AfterInput>,
     pub(crate) on_broken: Option<String>,
+    pub(crate) traceparent: Option<String>,
+    pub(crate) tracestate: Option<String>,
     pub(crate) hold: bool,
     pub(crate) not_before: Option<TimeInput>,
     pub(crate) expires_at: Option<TimeInput>,
@@ -148,6 +150,11 @@ impl TaskInput {
             parent: self.parent.map(|parent| task_id("parent", &parent)).transpose()?,
             after: self.after.into_iter().map(AfterInput::after).collect::<Result<_, _>>()?,
             on_broken: self.on_broken.as_deref().map(from_on_broken).transpose()?.unwrap_or_default(),
+            trace: self
+                .traceparent
+                .as_deref()
+                .map(|parent| trace(parent, self.tracestate.as_deref()))
+                .transpose()?,
             hold: self.hold,
             not_before: self.not_before.map(|at| at.at("not_before")).transpose()?,
             expires_at: self.expires_at.map(|at| at.at("expires_at")).transpose()?,
@@ -177,6 +184,10 @@ impl MoveInput {
     pub(crate) fn to(self) -> Move {
         Move { queue: self.queue.map(Into::into), priority: self.priority, tags: self.tags.map(names) }
     }
+}
+
+fn trace(parent: &str, state: Option<&str>) -> Result<Box<TraceContext>, Refusal> {
+    TraceContext::parse(parent, state).map(Box::new)
 }
 
 pub(crate) fn from_base64(what: &'static str, text: &str) -> Result<Bytes, Refusal> {

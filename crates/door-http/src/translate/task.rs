@@ -57,6 +57,8 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
         "run_limit_ms": some_millis(terms.run_limit),
         "cancel_timeout_ms": some_millis(terms.cancel_timeout),
         "on_broken": terms.on_broken.as_str(),
+        "traceparent": task.trace.as_ref().map(ToString::to_string),
+        "tracestate": task.trace.as_ref().and_then(|trace| trace.state.as_deref()),
         "slots": terms.demand.slots,
         "resources": quantities(terms.demand.resources.iter().map(|of| (&of.name, of.quantity))),
     })

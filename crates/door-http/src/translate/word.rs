@@ -17,7 +17,7 @@ pub(crate) fn state(text: &str) -> Result<StateName, Refusal> {
     StateName::parse(text).ok_or(unknown_word("state"))
 }
 
-pub(super) fn time(at: Timestamp) -> Value {
+pub(crate) fn time(at: Timestamp) -> Value {
     at.rfc3339().into()
 }
 

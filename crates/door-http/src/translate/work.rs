@@ -181,6 +181,8 @@ pub(crate) fn assignment(assignment: &Assignment, body: &Bytes, checkpoint: &Byt
         "failures": assignment.failures,
         "on_lost": on_lost(terms.on_lost),
         "run_limit_ms": some_millis(terms.run_limit),
+        "traceparent": assignment.trace.as_ref().map(ToString::to_string),
+        "tracestate": assignment.trace.as_ref().and_then(|trace| trace.state.as_deref()),
         "slots": terms.demand.slots,
         "resources": quantities(terms.demand.resources.iter().map(|of| (&of.name, of.quantity))),
         "cpus": assignment.devices.cpus,

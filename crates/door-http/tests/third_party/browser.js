@@ -36,6 +36,7 @@ async function main() {
     await look(page, open);
     const task = await lose(page, open);
     await act(page, task);
+    await follow(page, open);
     await read(page, open, task);
     assert.deepEqual(complaints, [], "the browser complains");
   } finally {
@@ -88,6 +89,23 @@ async function act(page, task) {
   await page.waitForSelector(".state[data-state=cancelled]");
   const ended = await (await fetch(`${dashboard}/v1/tasks/${task}`)).json();
   assert.equal(ended.end.message, "seen enough");
+}
+
+/** What a task prints appears as it comes, and a task shows what it waits for. */
+async function follow(page, open) {
+  const printing = await submit({
+    queue: "films", name: "printing", body: { command: ["sh", "-c", "echo '<b>first</b>'; sleep 2; echo second; sleep 600"] },
+  });
+  const later = await submit({ queue: "films", name: "later", after: [printing] });
+  worker = spawn(binary, [
+    "work", "--broker", native, "--queue", "films", "--id", "worker-2", "--heartbeat", "1s", "--lease", "3s",
+    "--dir", join(folder, "worker-2"), "--quiet",
+  ], { stdio: "ignore" });
+  await open(`/tasks/${printing}`);
+  await page.waitForFunction(() => document.getElementById("output-text")?.textContent.includes("<b>first</b>"));
+  await page.waitForFunction(() => document.getElementById("output-text")?.textContent.includes("second"));
+  await open(`/tasks/${later}`);
+  await page.waitForSelector("#dependencies a:has-text('printing')");
 }
 
 /** Every page is accessible, fits a phone, and works with the keyboard. */

@@ -37,6 +37,9 @@ pub(super) fn check(
         | Request::Queues
         | Request::Workers
         | Request::Limits
+        | Request::Hooks
+        | Request::Undelivered(_)
+        | Request::Redeliver(_)
         | Request::Counts
         | Request::Stats
         | Request::Body(_)

@@ -166,6 +166,9 @@ impl Session {
             Request::Queues => HubRequest::Query(Query::Queues),
             Request::Workers => HubRequest::Query(Query::Workers),
             Request::Limits => HubRequest::Query(Query::Limits),
+            Request::Hooks => HubRequest::Hooks,
+            Request::Undelivered(one) => HubRequest::Undelivered { hook: one.hook },
+            Request::Redeliver(again) => HubRequest::Redeliver { hook: again.hook, seq: again.event },
             Request::Counts => HubRequest::Query(Query::Counts),
             Request::Stats => HubRequest::Stats,
             Request::Body(OneTask { task }) => {

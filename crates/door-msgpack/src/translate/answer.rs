@@ -15,6 +15,7 @@ use tenure_wire::verdict::Verdict;
 use tenure_wire::why::WhyCode;
 use tenure_wire::{queue, reply, task as wire_task, why, worker};
 
+use super::hook;
 use super::notice::{dependency, terms};
 use super::refusal::refusal;
 use super::word::{condition, name, pause_cause, presence, span, task, threshold, time, wanted_word};
@@ -38,6 +39,11 @@ pub(crate) fn response(response: Response) -> tenure_wire::Reply {
         Response::Heard(receivers) => tenure_wire::Reply::Sent(Sent { receivers: receivers as u64 }),
         Response::BackedUp { bytes } => tenure_wire::Reply::BackedUp(BackedUp { bytes }),
         Response::Logs(page) => tenure_wire::Reply::Logs(logs(page)),
+        Response::Hooks(hooks) => tenure_wire::Reply::Hooks(hook::hooks(hooks)),
+        Response::Undelivered(events) => tenure_wire::Reply::Undelivered(hook::undelivered(events)),
+        Response::Redelivered(events) => {
+            tenure_wire::Reply::Redelivered(tenure_wire::hook::Redelivered { events: events as u64 })
+        }
     }
 }
 
@@ -217,6 +223,8 @@ fn task_info(info: &TaskInfo) -> wire_task::TaskInfo {
         expires_at: info.expires_at.map(time),
         crashed_on: info.crashed_on.clone(),
         body_bytes: u64::from(info.body.bytes()),
+        traceparent: info.trace.as_ref().map(|trace| trace.to_string().into()),
+        tracestate: info.trace.as_ref().and_then(|trace| trace.state.clone()),
         checkpoint: info.checkpoint.map(|checkpoint| wire_task::Checkpoint {
             attempt: checkpoint.attempt,
             at: time(checkpoint.at),

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use tenure_hub::limits::{BODY_BYTES_MAX, LIGHT_SLOTS_DEFAULT};
 use tenure_hub::words::{
     After, AfterTask, AttemptFailure, Backoff, Command, Demand, EventFilter, Held, ListQuery, Move, NewTask,
-    Quantity, Refusal, Resource, TaskId, Thresholds, Unnamed, WorkerAbout, WorkerSpec, WorkerStats,
+    Quantity, Refusal, Resource, TaskId, Thresholds, TraceContext, Unnamed, WorkerAbout, WorkerSpec,
+    WorkerStats,
 };
 use tenure_hub::{CallAnswer, Done, LogPiece, OutputStream, Submission, fresh_id};
 use tenure_wire::event::EventKind;
@@ -71,6 +72,7 @@ impl Template {
             hold: task.hold,
             not_before: task.not_before.map(from_time),
             expires_at: task.expires_at.map(from_time),
+            trace: trace(task.traceparent.as_deref(), task.tracestate.as_deref())?,
             ..template.clone()
         };
         Ok(Submission::new(new, task.body))
@@ -79,6 +81,10 @@ impl Template {
 
 fn resource(resource: task::Resource) -> Resource {
     Resource { name: resource.name, quantity: Quantity(resource.quantity) }
+}
+
+fn trace(parent: Option<&str>, state: Option<&str>) -> Result<Option<Box<TraceContext>>, Refusal> {
+    parent.map(|parent| TraceContext::parse(parent, state).map(Box::new)).transpose()
 }
 
 fn after(after: task::After) -> Result<After, Refusal> {

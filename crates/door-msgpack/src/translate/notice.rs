@@ -65,6 +65,8 @@ pub(crate) fn assignment(assignment: Assignment, body: Bytes, terms: u32) -> wir
         after: assignment.after.iter().map(dependency).collect(),
         cpus: assignment.devices.cpus,
         gpus: assignment.devices.gpus,
+        traceparent: assignment.trace.as_ref().map(|trace| trace.to_string().into()),
+        tracestate: assignment.trace.and_then(|trace| trace.state),
     }
 }
 

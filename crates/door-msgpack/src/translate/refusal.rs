@@ -20,6 +20,9 @@ pub(crate) fn refusal(no: &(impl Clone + Into<HubRefusal>)) -> tenure_wire::Refu
         HubRefusal::Unreadable { what } => {
             tenure_wire::Refusal { what: Some((*what).into()), ..blank(Code::Unreadable) }
         }
+        HubRefusal::UnknownHook { hook } => {
+            tenure_wire::Refusal { hook: Some(hook.clone()), ..blank(Code::UnknownHook) }
+        }
         HubRefusal::NoListener { address } => {
             tenure_wire::Refusal { address: Some(address.clone()), ..blank(Code::NoListener) }
         }

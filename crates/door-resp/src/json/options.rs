@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tenure_hub::limits::AFTER_MAX;
-use tenure_hub::words::{Condition, Demand, OnBroken, OnLost, Quantity, Resource};
+use tenure_hub::limits::{AFTER_MAX, TRACESTATE_BYTES_MAX};
+use tenure_hub::words::{Condition, Demand, OnBroken, OnLost, Quantity, Resource, TraceContext};
 use tenure_plans::{Document, SchemaError};
 
 use crate::command::WORDS_BYTES_MAX;
@@ -30,6 +30,7 @@ pub(crate) struct TaskOptions {
     /// The jobs that have to end before it may run.
     pub after: Vec<AfterJob>,
     pub after_broken: OnBroken,
+    pub trace: Option<Box<TraceContext>>,
     pub on_lost_worker: Option<OnLost>,
     pub not_before: Option<NotBefore>,
     pub start_within: Option<Duration>,
@@ -66,6 +67,7 @@ impl Default for TaskOptions {
             demand: Demand::default(),
             after: Vec::new(),
             after_broken: OnBroken::default(),
+            trace: None,
             on_lost_worker: None,
             not_before: None,
             start_within: None,
@@ -127,6 +129,17 @@ fn after(object: &mut Document) -> Result<Vec<AfterJob>, SchemaError> {
     jobs.ok_or_else(|| object.invalid(why))
 }
 
+/// The trace that the job belongs to.
+fn trace(object: &mut Document) -> Result<Option<Box<TraceContext>>, SchemaError> {
+    let parent = object.text("traceparent", NAME_BYTES_MAX)?;
+    let state = object.text("tracestate", TRACESTATE_BYTES_MAX)?;
+    let Some(parent) = parent else { return Ok(None) };
+    let parsed = TraceContext::parse(&parent, state.as_deref());
+    parsed
+        .map(|trace| Some(Box::new(trace)))
+        .map_err(|_| object.invalid("traceparent or tracestate is not valid"))
+}
+
 fn after_broken(object: &mut Document) -> Result<OnBroken, SchemaError> {
     match object.text("after_broken", NAME_BYTES_MAX)? {
         None => Ok(OnBroken::default()),
@@ -160,6 +173,7 @@ impl TaskOptions {
             demand: demand(object)?,
             after: after(object)?,
             after_broken: after_broken(object)?,
+            trace: trace(object)?,
             on_lost_worker: lost_policy(object)?,
             not_before,
             start_within: object.seconds("start_within_secs")?,

@@ -23,6 +23,7 @@ pub(super) fn refusal_text(refusal: &HubRefusal) -> String {
         | HubRefusal::Draining
         | HubRefusal::Trimmed { .. }
         | HubRefusal::Unreadable { .. }
+        | HubRefusal::UnknownHook { .. }
         | HubRefusal::NoListener { .. } => format!("ERR {refusal}"),
     }
 }

@@ -171,6 +171,9 @@ fn terms(task: &TaskInfo) -> Map<String, Value> {
     if let Some(parent) = task.parent {
         shown.insert("parent".into(), parent.to_string().into());
     }
+    if let Some(trace) = &task.trace {
+        shown.insert("traceparent".into(), trace.to_string().into());
+    }
     if !task.after.is_empty() {
         shown.insert("after".into(), task.after.iter().map(dependency).collect());
         shown.insert("after_broken".into(), terms.on_broken.as_str().into());

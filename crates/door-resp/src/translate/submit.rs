@@ -194,6 +194,7 @@ pub(super) fn new_task(
     task.tags = options.tags.iter().map(|tag| Name::from(tag.as_str())).collect();
     task.after = options.after.iter().map(after).collect();
     task.on_broken = options.after_broken;
+    task.trace.clone_from(&options.trace);
     task.demand = options.demand.clone();
     task.on_lost = options.on_lost_worker.unwrap_or_default();
     task.not_before = options.not_before.map(|when| match when {

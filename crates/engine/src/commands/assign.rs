@@ -206,6 +206,7 @@ impl Engine {
             crashes: task.crashes,
             failures: task.failures,
             devices: task.devices().cloned().unwrap_or_default(),
+            trace: task.trace().cloned().map(Box::new),
         }
     }
 

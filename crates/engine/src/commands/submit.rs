@@ -240,7 +240,12 @@ fn open_count(after: &[(Slot, Dependency)]) -> u32 {
 }
 
 fn extras_of(new: &NewTask, fingerprint: u64) -> Option<Box<Extras>> {
-    if new.name.is_none() && new.parent.is_none() && new.not_before.is_none() && new.expires_at.is_none() {
+    if new.name.is_none()
+        && new.parent.is_none()
+        && new.not_before.is_none()
+        && new.expires_at.is_none()
+        && new.trace.is_none()
+    {
         return None;
     }
     Some(Box::new(Extras {
@@ -252,6 +257,7 @@ fn extras_of(new: &NewTask, fingerprint: u64) -> Option<Box<Extras>> {
         crashed_on: Vec::new(),
         checkpoint: None,
         devices: None,
+        trace: new.trace.clone(),
         children: BTreeSet::new(),
     }))
 }

@@ -61,6 +61,7 @@ impl Engine {
             devices: extras.and_then(|extras| extras.devices.clone()),
             body: task.body,
             checkpoint: task.checkpoint().copied(),
+            trace: extras.and_then(|extras| extras.trace.clone()),
             state: task.state.clone(),
         }
     }

@@ -32,5 +32,6 @@ mod slot_weights;
 mod stalling;
 mod submitting;
 mod timing;
+mod tracing;
 mod transitions;
 mod unconfirmed_starts;

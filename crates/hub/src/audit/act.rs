@@ -48,6 +48,10 @@ impl AuditAct {
             Request::Backup { directory } => {
                 act("backup").with("directory", AuditField::Text(directory.display().to_string().into()))
             }
+            Request::Redeliver { hook, seq } => act("redeliver")
+                .with("hook", AuditField::Text(hook.clone()))
+                .maybe("event", seq.and_then(|seq| i64::try_from(seq).ok()).map(AuditField::Number)),
+            Request::Hooks | Request::Undelivered { .. } => other("hooks"),
             Request::Refused { act, .. } => other(act),
             Request::Query(_) => other("query"),
             Request::Stats | Request::ShowCounters(_) => other("stats"),
@@ -162,7 +166,10 @@ impl AuditAct {
                 | Response::Stats(_)
                 | Response::Done
                 | Response::Heard(_)
-                | Response::Logs(_),
+                | Response::Logs(_)
+                | Response::Hooks(_)
+                | Response::Undelivered(_)
+                | Response::Redelivered(_),
             ) => AuditOutcome::Done,
         };
         (self.name, outcome, self.fields)

@@ -77,8 +77,20 @@ impl Core {
 /// Only answers to queries are counted before they are sent: other replies are no larger than their requests.
 fn answer_bytes(reply: &Result<Response, HubRefusal>) -> usize {
     match reply {
-        Ok(response @ (Response::Answer(_) | Response::Stats(_) | Response::Logs(_))) => response.bytes(),
-        Ok(Response::Command(_) | Response::Done | Response::Heard(_) | Response::BackedUp { .. })
+        Ok(
+            response @ (Response::Answer(_)
+            | Response::Stats(_)
+            | Response::Logs(_)
+            | Response::Hooks(_)
+            | Response::Undelivered(_)),
+        ) => response.bytes(),
+        Ok(
+            Response::Command(_)
+            | Response::Done
+            | Response::Heard(_)
+            | Response::BackedUp { .. }
+            | Response::Redelivered(_),
+        )
         | Err(_) => 0,
     }
 }

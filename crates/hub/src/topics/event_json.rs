@@ -22,7 +22,7 @@ pub(super) fn result_of(event: &Event) -> Option<Blob> {
 }
 
 /// `result` is what [`result_of`] returned. It is included only if it is text.
-pub(super) fn event_json(event: &Event, result: Option<&[u8]>) -> String {
+pub(crate) fn event_json(event: &Event, result: Option<&[u8]>) -> String {
     let mut fields = Fields(Map::new());
     fields.add("seq", event.seq);
     fields.add("at", event.at.millis());
@@ -42,6 +42,11 @@ pub(super) fn event_json(event: &Event, result: Option<&[u8]>) -> String {
     fields.details(&event.kind);
     fields.maybe("result", result.and_then(|bytes| std::str::from_utf8(bytes).ok()));
     Value::Object(fields.0).to_string()
+}
+
+/// The event without a result.
+pub fn event_as_json(event: &Event) -> String {
+    event_json(event, None)
 }
 
 fn wanted_word(wanted: Wanted) -> &'static str {

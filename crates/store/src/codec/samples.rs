@@ -14,7 +14,7 @@ use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
     Blob, Checkpoint, Condition, Demand, Dependency, DependencyProgress, Devices, EdgeList, Extras, Name,
     OnBroken, Passed, Quantity, Resource, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds,
-    Timestamp, Why,
+    Timestamp, TraceContext, Why,
 };
 
 use super::settings::Setting;
@@ -147,6 +147,14 @@ pub(crate) fn state() -> BoxedStrategy<TaskState> {
     .boxed()
 }
 
+fn trace() -> BoxedStrategy<Box<TraceContext>> {
+    (any::<[u8; 16]>(), any::<[u8; 8]>(), any::<u8>(), text())
+        .prop_map(|(trace_id, parent, flags, state)| {
+            Box::new(TraceContext { trace_id, parent, flags, state })
+        })
+        .boxed()
+}
+
 fn extras() -> BoxedStrategy<Box<Extras>> {
     let checkpoint =
         (any::<u32>(), time(), blob()).prop_map(|(attempt, at, blob)| Checkpoint { attempt, at, blob });
@@ -159,19 +167,23 @@ fn extras() -> BoxedStrategy<Box<Extras>> {
         vec(name(), 0..3),
         of(checkpoint),
         of(devices()),
+        of(trace()),
     )
-        .prop_map(|(name, fingerprint, parent, not_before, expires_at, crashed_on, checkpoint, devices)| {
-            let mut extras = Box::new(Extras::default());
-            extras.name = name;
-            extras.fingerprint = fingerprint;
-            extras.parent = parent;
-            extras.not_before = not_before;
-            extras.expires_at = expires_at;
-            extras.crashed_on = crashed_on;
-            extras.checkpoint = checkpoint;
-            extras.devices = devices;
-            extras
-        })
+        .prop_map(
+            |(name, fingerprint, parent, not_before, expires_at, crashed_on, checkpoint, devices, trace)| {
+                let mut extras = Box::new(Extras::default());
+                extras.name = name;
+                extras.fingerprint = fingerprint;
+                extras.parent = parent;
+                extras.not_before = not_before;
+                extras.expires_at = expires_at;
+                extras.crashed_on = crashed_on;
+                extras.checkpoint = checkpoint;
+                extras.devices = devices;
+                extras.trace = trace;
+                extras
+            },
+        )
         .boxed()
 }
 

@@ -98,6 +98,10 @@ impl<'a> Take<'a> {
         Ok(TaskId(bytes.try_into().expect("sixteen bytes were taken")))
     }
 
+    pub(crate) fn array<const BYTES: usize>(&mut self) -> Result<[u8; BYTES], Malformed> {
+        Ok(self.bytes(BYTES)?.try_into().expect("as many bytes were taken"))
+    }
+
     pub(crate) fn text(&mut self) -> Result<&'a str, Malformed> {
         utf8(self.measured()?)
     }

@@ -4,7 +4,7 @@
 use tenure_engine::state::{End, Holding, Intent, PauseCause, PauseInfo, Progress, Wanted};
 use tenure_engine::{
     Checkpoint, Condition, Dependency, DependencyProgress, Devices, EdgeList, Extras, Task, TaskId,
-    TaskState, Terms, TermsKey, Timestamp,
+    TaskState, Terms, TermsKey, Timestamp, TraceContext,
 };
 
 use super::Base;
@@ -360,6 +360,9 @@ fn encode_optional_extras(out: &mut Vec<u8>, extras: &Extras) {
             }
         });
     }
+    if let Some(trace) = &extras.trace {
+        encode_field(out, TRACE, |out| encode_trace(out, trace));
+    }
 }
 
 fn take_optional_extra(tag: u8, take: &mut Take<'_>, extras: &mut Extras) -> Result<(), Malformed> {
@@ -368,6 +371,7 @@ fn take_optional_extra(tag: u8, take: &mut Take<'_>, extras: &mut Extras) -> Res
             let (cpus, gpus) = (take_numbers(take)?, take_numbers(take)?);
             extras.devices = Some(Box::new(Devices { cpus, gpus }));
         }
+        TRACE => extras.trace = Some(Box::new(take_trace(take)?)),
         _ => return Err(Malformed("an unknown field of a task")),
     }
     Ok(())
@@ -376,6 +380,24 @@ fn take_optional_extra(tag: u8, take: &mut Take<'_>, extras: &mut Extras) -> Res
 fn take_numbers(take: &mut Take<'_>) -> Result<Vec<u16>, Malformed> {
     let count = take.count()?;
     (0..count).map(|_| take.small()).collect()
+}
+
+const TRACE: u8 = 8;
+
+fn encode_trace(out: &mut Vec<u8>, trace: &TraceContext) {
+    out.extend_from_slice(&trace.trace_id);
+    out.extend_from_slice(&trace.parent);
+    out.push(trace.flags);
+    put::maybe_text(out, trace.state.as_deref());
+}
+
+fn take_trace(take: &mut Take<'_>) -> Result<TraceContext, Malformed> {
+    Ok(TraceContext {
+        trace_id: take.array()?,
+        parent: take.array()?,
+        flags: take.byte()?,
+        state: take.maybe_text()?,
+    })
 }
 
 fn encode_after(out: &mut Vec<u8>, after: &[Dependency]) {

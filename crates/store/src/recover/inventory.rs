@@ -33,7 +33,7 @@ impl Inventory {
                 Named::Keys(start) => inventory.keys.push(start),
                 Named::Spare(_) | Named::Unfinished => inventory.leftovers.push(name),
                 // Its own opening reads it: damage in it must not keep the broker from starting.
-                Named::TaskLog(_) | Named::Other => {}
+                Named::TaskLog(_) | Named::Hook | Named::Other => {}
             }
         }
         Ok(inventory)

@@ -6,6 +6,8 @@ use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use tenure_outbound::SpanExportSettings;
+use tenure_outbound::hooks::HookSettings;
 use toml::{Table, Value};
 
 use super::absent;
@@ -21,7 +23,8 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// The file that is read from the data directory if no other is named.
 const FILE_NAME: &str = "tenure.toml";
 /// Variables that belong to the verbs, and those that a shell task finds: it may start a broker of its own.
-const OTHER_VARIABLES: [&str; 15] = [
+const OTHER_VARIABLES: [&str; 16] = [
+    "TENURE_HOOK",
     "TENURE_CONFIG",
     "TENURE_BROKER",
     "TENURE_KEY",
@@ -44,6 +47,8 @@ const OTHER_VARIABLES: [&str; 15] = [
 pub(crate) struct Loaded {
     values: BTreeMap<&'static str, (String, Origin)>,
     pub(crate) access: Access,
+    pub(crate) hooks: Vec<HookSettings>,
+    pub(crate) otlp: Option<SpanExportSettings>,
     pub(crate) file: Option<PathBuf>,
     /// Things that are probably not meant, but may be.
     pub(crate) warnings: Vec<String>,
@@ -101,10 +106,14 @@ pub(crate) fn load(
     };
     let mut values = defaults();
     let mut access = Access::default();
+    let mut hooks = Vec::new();
+    let mut otlp = None;
     if let Some(path) = &file {
         match read(path) {
             Ok(mut table) => {
                 access = Access::take(&mut table, &path.display().to_string(), &mut problems);
+                hooks = super::hooks::take(&mut table, &path.display().to_string(), &mut problems);
+                otlp = super::otlp::take(&mut table, &path.display().to_string(), &mut problems);
                 take_settings(table, path, !is_named, &mut values, &mut problems);
             }
             Err(problem) => problems.push(problem),
@@ -128,8 +137,10 @@ pub(crate) fn load(
         return Err(problems);
     }
     let mut warnings = unknown_variables(variables);
-    warnings.extend(file.as_deref().filter(|_| access.count() > 0).and_then(readable_by_others));
-    Ok(Loaded { values, access, file, warnings })
+    let has_secret = hooks.iter().any(HookSettings::has_secret);
+    warnings
+        .extend(file.as_deref().filter(|_| access.count() > 0 || has_secret).and_then(readable_by_others));
+    Ok(Loaded { values, access, hooks, otlp, file, warnings })
 }
 
 /// A certificate without its key, or the other way round, would leave the door without TLS.
@@ -149,8 +160,9 @@ fn half_tls(values: &BTreeMap<&'static str, (String, Origin)>) -> Option<Problem
 /// Keys in a file that every user of the machine can read are not secret.
 fn readable_by_others(file: &Path) -> Option<String> {
     let mode = std::fs::metadata(file).ok()?.permissions().mode();
-    (mode & 0o077 != 0)
-        .then(|| format!("{0} holds keys and other users may read it: chmod 600 {0}", file.display()))
+    (mode & 0o077 != 0).then(|| {
+        format!("{0} holds keys or secrets and other users may read it: chmod 600 {0}", file.display())
+    })
 }
 
 fn defaults() -> BTreeMap<&'static str, (String, Origin)> {
@@ -211,7 +223,10 @@ fn take_settings(
     let from = path.display().to_string();
     for (key, value) in table {
         let Some(setting) = find(&key) else {
-            let known = SETTINGS.iter().map(|setting| setting.key).chain(["keys", "workers"]);
+            let known = SETTINGS
+                .iter()
+                .map(|setting| setting.key)
+                .chain(["keys", "workers", "webhooks", "on_event", "otlp"]);
             problems.push(Problem::new(&from, nearest::unknown("key", &key, known)));
             continue;
         };
@@ -249,6 +264,7 @@ fn unknown_variables(variables: &[String]) -> Vec<String> {
         name.starts_with("TENURE_")
             && !known.contains(name)
             && !name.starts_with("TENURE_TASK_")
+            && !name.starts_with("TENURE_EVENT_")
             && !name.starts_with("TENURE_THIRD_PARTY_")
     });
     let is_former =

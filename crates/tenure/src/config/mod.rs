@@ -6,9 +6,11 @@
 pub(crate) mod absent;
 pub(crate) mod access;
 pub(crate) mod flags;
+pub(crate) mod hooks;
 mod keyspace;
 pub(crate) mod load;
 pub(crate) mod nearest;
+pub(crate) mod otlp;
 pub(crate) mod problem;
 #[cfg(feature = "resp")]
 mod resp;
@@ -29,6 +31,8 @@ use tenure_hub::keyspace::KeyspaceSettings;
 use tenure_hub::store::{StoreSettings, TaskLogSettings};
 use tenure_hub::topics::TopicSettings;
 use tenure_hub::{AuditSettings, UnreadLimits, words};
+use tenure_outbound::SpanExportSettings;
+use tenure_outbound::hooks::HookSettings;
 
 use access::Access;
 use load::Loaded;
@@ -53,6 +57,8 @@ pub(crate) struct Config {
     pub(crate) unread: UnreadLimits,
     pub(crate) namespaces_per_key_max: usize,
     pub(crate) access: Access,
+    pub(crate) hooks: Vec<HookSettings>,
+    pub(crate) otlp: Option<SpanExportSettings>,
     #[cfg(feature = "zmq")]
     pub(crate) majordomo: MajordomoSettings,
     #[cfg(feature = "zmq")]
@@ -169,6 +175,8 @@ impl Config {
                 total: size("unread_bytes_total_max") as usize,
             },
             access: loaded.access.clone(),
+            hooks: loaded.hooks.clone(),
+            otlp: loaded.otlp.clone(),
             #[cfg(feature = "zmq")]
             majordomo: zmq::majordomo(loaded),
             #[cfg(feature = "zmq")]

@@ -4,8 +4,9 @@ use serde_json::{Map, Value, json};
 use tenure_client::wire::queue::StateCounts;
 use tenure_client::wire::task::Terms;
 use tenure_client::{
-    Accepted, Counts, DependencyInfo, Ended, Event, LimitInfo, Message, MessageKind, QueueInfo,
-    SubscriptionInfo, TaskInfo, Threshold, Thresholds, Timestamp, TopicInfo, Why, WorkerInfo,
+    Accepted, Counts, DependencyInfo, Ended, Event, HookInfo, LimitInfo, Message, MessageKind, QueueInfo,
+    SubscriptionInfo, TaskInfo, Threshold, Thresholds, Timestamp, TopicInfo, UndeliveredEvent, Why,
+    WorkerInfo,
 };
 
 use super::times::rfc3339;
@@ -118,6 +119,7 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
         "not_before": maybe_time(task.not_before),
         "expires_at": maybe_time(task.expires_at),
         "body_bytes": task.body_bytes,
+        "traceparent": task.traceparent.as_deref(),
         "checkpoint": task.checkpoint.as_ref().map(|checkpoint| json!({
             "attempt": checkpoint.attempt,
             "at": time(checkpoint.at),
@@ -268,6 +270,37 @@ pub(crate) fn thresholds(thresholds: &Thresholds) -> Value {
 
 pub(crate) fn limit(limit: &LimitInfo) -> Value {
     json!({ "tag": &*limit.tag, "limit": limit.limit, "in_use": limit.in_use })
+}
+
+pub(crate) fn hook(hook: &HookInfo) -> Value {
+    json!({
+        "hook": &*hook.hook,
+        "kind": hook.kind.as_str(),
+        "target": &*hook.target,
+        "events": names(&hook.events),
+        "queues": names(&hook.queues),
+        "next_event": hook.next_event,
+        "delivered": hook.delivered,
+        "failed_attempts": hook.failed_attempts,
+        "given_up": hook.given_up,
+        "missed": hook.missed,
+        "discarded": hook.discarded,
+        "in_flight": hook.in_flight,
+        "undelivered": hook.undelivered,
+        "last_delivered_at": maybe_time(hook.last_delivered_at),
+        "last_error": hook.last_error.as_deref(),
+    })
+}
+
+pub(crate) fn undelivered(event: &UndeliveredEvent) -> Value {
+    json!({
+        "seq": event.seq,
+        "kind": &*event.kind,
+        "given_up_at": time(event.given_up_at),
+        "attempts": event.attempts,
+        "error": &*event.error,
+        "body": serde_json::from_slice::<Value>(&event.body).unwrap_or_default(),
+    })
 }
 
 pub(crate) fn counts(counts: &Counts) -> Value {

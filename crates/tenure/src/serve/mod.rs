@@ -12,7 +12,10 @@ use std::time::{Duration, Instant};
 
 use tenure_hub::store::{Disk, RealDisk, StoreError};
 use tenure_hub::{Audit, Hub, HubHandle, HubSettings};
+use tenure_outbound::SpanExport;
+use tenure_outbound::hooks::HookRunner;
 use tokio::signal::unix::{Signal, SignalKind};
+use tokio::sync::Mutex;
 
 use crate::config::{Config, random_seed};
 use crate::exit::{self, Failure, OK, Outcome};
@@ -65,6 +68,7 @@ async fn broker(serve: &Serve, config: &Config, reload: Reload) -> Outcome {
     let disk = open_directory(config)?;
     let keys = config.access.keys();
     let doors = doors::open(config, !keys.is_empty()).await?;
+    let (spans, export) = config.otlp.clone().map(SpanExport::new).unzip();
     let settings = HubSettings {
         topics: config.topics.clone(),
         keyspace: config.keyspace,
@@ -72,6 +76,7 @@ async fn broker(serve: &Serve, config: &Config, reload: Reload) -> Outcome {
         unread: config.unread,
         namespaces_per_key_max: config.namespaces_per_key_max,
         audit: open_audit_log(config)?,
+        spans: spans.clone(),
     };
     let audit = settings.audit.clone();
     let hub = Hub::start_with(disk, config.store.clone(), config.engine.clone(), settings, keys)
@@ -85,14 +90,24 @@ async fn broker(serve: &Serve, config: &Config, reload: Reload) -> Outcome {
         audit.started(crate::args::VERSION);
         handle.show(Arc::clone(audit.counters())).await;
     }
+    if let Some(spans) = &spans {
+        handle.show(Arc::clone(spans.counters())).await;
+    }
+    let exporting = export.map(|export: SpanExport| tokio::spawn(export.run(handle.clone())));
+    let hooks = HookRunner::start(handle.clone(), config.hooks.clone());
+    let hooks = Arc::new(Mutex::new(hooks));
     let standing: Vec<_> = doors.into_iter().map(|door| door.serve(handle.clone())).collect();
     let ended = tokio::spawn(hub.ended());
-    let stopping = tokio::spawn(signals.handle_signals(handle, reload));
+    let stopping = tokio::spawn(signals.handle_signals(handle, reload, Arc::clone(&hooks)));
     let result = ended.await;
     stopping.abort();
     let last_words = async {
         for door in standing {
             let _ = door.await;
+        }
+        hooks.lock().await.ended().await;
+        if let Some(exporting) = exporting {
+            let _ = exporting.await;
         }
     };
     let _ = tokio::time::timeout(LAST_WORDS, last_words).await;
@@ -194,12 +209,14 @@ impl Signals {
     }
 
     /// Reloads at a hang-up, drains at the first signal to stop, and leaves at the second.
-    async fn handle_signals(mut self, hub: HubHandle, mut reload: Reload) {
+    async fn handle_signals(mut self, hub: HubHandle, mut reload: Reload, hooks: Arc<Mutex<HookRunner>>) {
         let mut draining = false;
         loop {
             tokio::select! {
                 Some(()) = self.hang_up.recv() => {
-                    reload.run(&hub);
+                    if let Some(changed) = reload.run(&hub) {
+                        hooks.lock().await.replace(changed).await;
+                    }
                     continue;
                 }
                 () = self.stop.next() => {}

@@ -1,6 +1,7 @@
 //! SIGHUP: reads the configuration again, applies what can be applied, and says what needs a restart.
 
 use tenure_hub::HubHandle;
+use tenure_outbound::hooks::HookSettings;
 
 use super::logging::{self, Filter};
 use crate::config::Config;
@@ -21,7 +22,8 @@ impl Reload {
         Reload { flags, loaded, config, filter }
     }
 
-    pub(crate) fn run(&mut self, hub: &HubHandle) {
+    /// Returns the hooks that run from now on, if there are or were any.
+    pub(crate) fn run(&mut self, hub: &HubHandle) -> Option<Vec<HookSettings>> {
         let loaded = match read(&self.flags) {
             Ok(loaded) => loaded,
             Err(failure) => {
@@ -29,7 +31,7 @@ impl Reload {
                 if let Some(audit) = hub.audit() {
                     audit.not_reloaded(&failure.to_string());
                 }
-                return;
+                return None;
             }
         };
         let keys = loaded.access.keys();
@@ -39,7 +41,7 @@ impl Reload {
             if let Some(audit) = hub.audit() {
                 audit.not_reloaded("the new configuration has no keys");
             }
-            return;
+            return None;
         }
         let mut changed = Vec::new();
         for setting in SETTINGS {
@@ -73,7 +75,11 @@ impl Reload {
         }
         let _ = self.filter.reload(logging::parse(&config.log));
         tracing::info!(keys = loaded.access.count(), "the configuration was read again");
+        // They are always replaced: a secret or a certificate may have changed in its file, and each goes on where it was.
+        let has_hooks = !config.hooks.is_empty() || !self.config.hooks.is_empty();
+        let hooks = has_hooks.then(|| config.hooks.clone());
         self.config = config;
         self.loaded = loaded;
+        hooks
     }
 }

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::config::absent::default_text;
 use crate::config::flags::Flags;
+use crate::config::hooks;
 use crate::config::load::{Loaded, Origin, environment, load};
 use crate::config::problem;
 use crate::config::settings::SETTINGS;
@@ -109,6 +110,8 @@ fn show(loaded: &Loaded, screen: &Screen) -> Outcome {
     }
     let keys = loaded.access.describe();
     let workers: Vec<&str> = loaded.access.workers().collect();
+    let otlp = loaded.otlp.as_ref().map(|otlp| otlp.target.shown());
+    let hooks: Vec<String> = loaded.hooks.iter().map(hooks::describe).collect();
     let text = || {
         let mut text = table.render(screen.width, screen.paint);
         for key in &keys {
@@ -117,8 +120,17 @@ fn show(loaded: &Loaded, screen: &Screen) -> Outcome {
         for worker in &workers {
             text += &format!("worker with a key: {worker}\n");
         }
+        for hook in &hooks {
+            text += &format!("hook: {hook}\n");
+        }
+        if let Some(target) = &otlp {
+            text += &format!("spans go to: {target}\n");
+        }
         text
     };
-    screen.one(text, || json!({ "settings": settings, "keys": keys, "workers": workers }))?;
+    screen.one(
+        text,
+        || json!({ "settings": settings, "keys": keys, "workers": workers, "hooks": hooks, "otlp": otlp }),
+    )?;
     Ok(OK)
 }

@@ -9,6 +9,7 @@ mod doctor;
 mod explain;
 mod follow;
 mod history;
+mod hooks;
 mod input;
 mod journal;
 mod labels;
@@ -70,6 +71,7 @@ pub(crate) enum Verb {
     Workers(workers::Workers),
     Drain(workers::Drain),
     Limits(limits::Limits),
+    Hooks(hooks::Hooks),
     Pub(Box<publish::Pub>),
     Sub(Box<subscribe::Sub>),
     Topics(topics::Topics),
@@ -131,6 +133,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Verb::Workers(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Drain(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Limits(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Hooks(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Pub(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Sub(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Topics(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),

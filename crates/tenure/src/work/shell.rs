@@ -271,6 +271,10 @@ impl Shell {
         if let Some(checkpoint) = context.checkpoint().and_then(|bytes| as_variable(bytes)) {
             set("TENURE_CHECKPOINT", checkpoint.into());
         }
+        if let Some(parent) = context.traceparent() {
+            set("TRACEPARENT", parent.into());
+            set("TRACESTATE", context.tracestate().unwrap_or_default().into());
+        }
         set("TENURE_WORKER", self.worker.clone().into());
         set(MARK, self.run.clone().into());
         set("TENURE_BROKER", self.broker.clone().into());

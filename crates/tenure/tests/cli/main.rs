@@ -7,6 +7,7 @@ mod descriptors;
 mod examples;
 mod exits;
 mod files;
+mod hooks;
 mod keys;
 mod looking;
 mod pages;

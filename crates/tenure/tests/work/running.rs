@@ -4,6 +4,7 @@ use serde_json::json;
 use tenure_client::{Submission, Watch, Watched};
 
 use crate::stage::{Stage, eventually, shell, text};
+use crate::support::run;
 
 #[test]
 fn a_commands_output_and_exit_code_are_kept() {
@@ -34,6 +35,36 @@ fn a_commands_output_and_exit_code_are_kept() {
     let message = ended.message.unwrap();
     assert!(message.starts_with("the directory /no/such/place cannot be used"), "{message}");
     assert_eq!(message.matches("/no/such/place").count(), 1, "{message}");
+}
+
+#[test]
+fn a_command_finds_the_trace_of_its_submitter() {
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let stage = Stage::new();
+    let _worker = stage.worker("w", &[]);
+    let mut submit = stage.broker.command(&[
+        "submit",
+        "--wait",
+        "--name",
+        "traced",
+        "--",
+        "sh",
+        "-c",
+        "echo $TRACEPARENT",
+    ]);
+    submit.env("TRACEPARENT", PARENT);
+    run(submit).ok();
+    let shown = stage.broker.tenure(&["show", "name:traced", "-o", "json"]).json();
+    assert_eq!(shown["traceparent"], PARENT);
+    let logs = stage.broker.tenure(&["logs", "name:traced"]).ok();
+    assert_eq!(logs, format!("{PARENT}\n"));
+
+    stage.broker.tenure(&["submit", "--traceparent", "00-1", "--", "true"]).fails(76, "traceparent");
+    let mut submit = stage.broker.command(&["submit", "--name", "plain", "--", "true"]);
+    submit.env("TRACEPARENT", "not a trace");
+    run(submit).ok();
+    let shown = stage.broker.tenure(&["show", "name:plain", "-o", "json"]).json();
+    assert_eq!(shown["traceparent"], serde_json::Value::Null);
 }
 
 #[test]

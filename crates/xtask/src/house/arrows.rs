@@ -49,7 +49,7 @@ fn allowed(package: &str) -> Option<&'static [&'static str]> {
         "tenure-hub" => Some(&["tenure-engine", "tenure-store", "tenure-topics", "tenure-keyspace"]),
         "tenure-client" => Some(&["tenure-wire"]),
         "tenure-python" => Some(&["tenure-client"]),
-        "tenure-door-kit" => Some(&["tenure-hub"]),
+        "tenure-door-kit" | "tenure-outbound" => Some(&["tenure-hub"]),
         "tenure-door-msgpack" => Some(&["tenure-hub", "tenure-door-kit", "tenure-wire"]),
         "tenure-door-resp" => Some(&["tenure-hub", "tenure-door-kit", "tenure-plans"]),
         door if door.starts_with("tenure-door-") => Some(&["tenure-hub", "tenure-door-kit"]),

@@ -139,6 +139,8 @@ class Task:
     queue: str
     name: Optional[str]
     parent: Optional[str]
+    traceparent: Optional[str]
+    tracestate: Optional[str]
     priority: int
     submitter: Optional[str]
     submitted_at: int

@@ -99,6 +99,16 @@ class Context:
         return self._native.parent
 
     @property
+    def traceparent(self) -> Optional[str]:
+        """The trace the task belongs to: the parent of the handler's own spans."""
+        return self._native.traceparent
+
+    @property
+    def tracestate(self) -> Optional[str]:
+        """What tracing systems have added to the trace."""
+        return self._native.tracestate
+
+    @property
     def priority(self) -> int:
         return self._native.priority
 

@@ -189,6 +189,8 @@ class TaskInfo:
     expires_at: Optional[datetime] = _time()
     crashed_on: list[str] = field(default_factory=list)
     body_bytes: int = 0
+    traceparent: Optional[str] = None
+    tracestate: Optional[str] = None
     checkpoint: Optional[dict[str, Any]] = None
     until: Optional[datetime] = _time()
     holding: Optional[Holding] = _record(Holding)

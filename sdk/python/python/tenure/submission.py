@@ -48,6 +48,10 @@ class Submission:
     resources: Optional[Mapping[str, Quantity]] = None
     #: The task is cancelled with its parent.
     parent: Optional[str] = None
+    #: The trace it belongs to, as ``traceparent`` of the W3C recommendation; the worker gets it with the task.
+    traceparent: Optional[str] = None
+    #: What tracing systems add to the trace.
+    tracestate: Optional[str] = None
     #: Whether it waits until it is released.
     hold: bool = False
     #: Does not start before this time.
@@ -74,7 +78,7 @@ class Submission:
     def said(self) -> dict[str, Any]:
         """What goes to the native client: an entry for everything that is said."""
         said: dict[str, Any] = {"queue": self.queue, "body": to_bytes(self.body)}
-        for key in ("name", "id", "priority", "slots", "parent", "on_lost", "crash_budget", "retries"):
+        for key in ("name", "id", "priority", "slots", "parent", "on_lost", "crash_budget", "retries", "traceparent", "tracestate"):
             value = getattr(self, key)
             if value is not None:
                 said[key] = value

@@ -122,14 +122,15 @@ fn task_line(task: &Task, terms: &Terms, after: &[Dependency]) -> String {
             crashed_on,
             checkpoint,
             devices,
+            trace,
             ..
         } = &**extras;
         format!(
-            "{name:?} {fingerprint} {parent:?} {not_before:?} {expires_at:?} {crashed_on:?} {checkpoint:?} {devices:?}"
+            "{name:?} {fingerprint} {parent:?} {not_before:?} {expires_at:?} {crashed_on:?} {checkpoint:?} {devices:?} {trace:?}"
         )
     });
     // Extras that say nothing are as good as none.
-    let extras = extras.filter(|text| text != "None 0 None None None [] None None");
+    let extras = extras.filter(|text| text != "None 0 None None None [] None None None");
     format!(
         "{} {:?} {} {} {} {} {} {} {state} {extras:?} {terms:?} {after:?}",
         task.id,

@@ -25,7 +25,7 @@ use crate::verbs::input::BYTES_MAX;
 const CHUNK: usize = 1_000;
 /// The longest line that is read.
 const LINE_BYTES_MAX: u64 = 2 * BYTES_MAX;
-const FIELDS: [&str; 33] = [
+const FIELDS: [&str; 35] = [
     "body",
     "command",
     "env",
@@ -48,6 +48,8 @@ const FIELDS: [&str; 33] = [
     "parent",
     "after",
     "after_broken",
+    "traceparent",
+    "tracestate",
     "hold",
     "not_before",
     "expires",
@@ -244,6 +246,8 @@ fn task(fields: &Map<String, Value>, defaults: &Defaults<'_>, now: u64) -> Resul
             "name" => task.name(text()?),
             "id" => task.id(id()?),
             "parent" => task.parent(id()?),
+            "traceparent" => task.traceparent(text()?),
+            "tracestate" => task.tracestate(text()?),
             "after" => {
                 let one = || {
                     value.as_str().map(|text| vec![text]).ok_or_else(|| wrong("a task or a list of tasks"))

@@ -46,6 +46,9 @@ pub(crate) struct Options {
     /// What to do if a task of --after ends otherwise [default: cancel]
     #[arg(long, value_enum, value_name = "POLICY")]
     after_broken: Option<Broken>,
+    /// Trace that the task belongs to (W3C traceparent) [default: $TRACEPARENT]
+    #[arg(long, value_name = "TRACEPARENT")]
+    traceparent: Option<String>,
     /// Hold the task until `tenure release`
     #[arg(long)]
     hold: bool,
@@ -128,6 +131,16 @@ pub(crate) fn after(text: &str) -> After {
     }
 }
 
+/// The trace of the program that started this one. What is no trace is ignored, as the recommendation wants it.
+fn inherited_trace() -> Option<String> {
+    const TRACEPARENT_BYTES: usize = 55;
+    let is_part = |byte: u8| byte == b'-' || byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    let is_trace = |text: &String| {
+        text.len() == TRACEPARENT_BYTES && text.starts_with("00-") && text.bytes().all(is_part)
+    };
+    std::env::var("TRACEPARENT").ok().filter(is_trace)
+}
+
 impl Options {
     pub(crate) fn id(&self) -> Result<Option<TaskId>, Failure> {
         self.id.as_deref().map(|text| task_id("--id", text)).transpose()
@@ -167,6 +180,12 @@ impl Options {
         }
         if let Some(policy) = self.after_broken {
             task = task.on_broken(policy.policy());
+        }
+        if let Some(parent) = self.traceparent.clone().or_else(inherited_trace) {
+            task = task.traceparent(parent);
+            if let Ok(state) = std::env::var("TRACESTATE") {
+                task = task.tracestate(state);
+            }
         }
         if let Some(time) = &self.not_before {
             task = task.not_before(Timestamp(parse_future(time, now).map_err(Failure::usage)?));
