@@ -2,6 +2,7 @@
 
 mod broker;
 mod event;
+mod reconcile;
 mod refusal;
 mod resources;
 mod schedule;
@@ -14,6 +15,7 @@ mod work;
 
 pub(crate) use broker::{counts, figures, limit, queue, worker};
 pub(crate) use event::{KINDS_OF_ENDS, check_kinds, event, gap};
+pub(crate) use reconcile::{ReconcileInput, reconciled};
 pub(crate) use refusal::problem;
 pub(crate) use schedule::{ScheduleInput, schedule};
 pub(crate) use submission::{AfterInput, MoveInput, TaskInput, TimeInput};

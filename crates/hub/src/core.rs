@@ -9,6 +9,7 @@ mod calling;
 mod disk_full;
 mod ending;
 mod queues_of_key;
+mod reconciling;
 mod stall;
 mod unread;
 mod watching;
@@ -186,6 +187,7 @@ impl Core {
         let reply = match ask.request {
             Request::Submit(submissions) => self.submit(now, &peer, submissions),
             Request::Complete(done) => self.complete(now, &peer, &done),
+            Request::Reconcile(page) => self.reconcile(now, &peer, *page),
             Request::Fail { mut failure, result } => {
                 failure.result = self.blob(&result);
                 let blob = failure.result;

@@ -46,6 +46,10 @@ impl Response {
                     + stats.queues.len() * size_of::<QueueFigures>()
             }
             Response::Logs(page) => page.pieces.iter().map(|kept| kept.piece.bytes.len() + 64).sum(),
+            Response::Reconciled(answer) => {
+                let names = answer.names.iter().map(|name| name.len() + 16).sum::<usize>();
+                names + answer.tasks.iter().map(|task| task.name.len() + 128).sum::<usize>()
+            }
             Response::Done | Response::Heard(_) | Response::BackedUp { .. } => 0,
         }
     }

@@ -97,6 +97,7 @@ fn rows(request: &Request) -> usize {
     let query = match request {
         Request::Query(query) => query,
         Request::Logs { .. } => return ROWS_OF_LOGS,
+        Request::Reconcile(page) if page.list.is_some() => return ROWS_OF_TABLE,
         _ => return 0,
     };
     match query {

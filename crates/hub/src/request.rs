@@ -12,6 +12,7 @@ use tenure_engine::{
 };
 
 use crate::counters::Counters;
+use crate::reconcile::{Reconciled, Reconciliation};
 use crate::refusal::HubRefusal;
 use crate::stats::Stats;
 use crate::task_logs::{LogPiece, PrintedPage};
@@ -33,6 +34,8 @@ impl Ask {
 #[derive(Debug)]
 pub enum Request {
     Submit(Vec<Submission>),
+    /// A page of a reconciliation with another store.
+    Reconcile(Box<Reconciliation>),
     Complete(Vec<Done>),
     Fail {
         failure: AttemptFailure,
@@ -225,6 +228,7 @@ pub enum Response {
         bytes: u64,
     },
     Logs(PrintedPage),
+    Reconciled(Box<Reconciled>),
 }
 
 impl Submission {

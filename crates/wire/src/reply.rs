@@ -7,6 +7,7 @@ use crate::address::Answered;
 use crate::hello::Welcome;
 use crate::id::TaskId;
 use crate::queue::{Counts, LimitInfo, QueueInfo};
+use crate::reconcile::Reconciled;
 use crate::refusal::Refusal;
 use crate::schedule::ScheduleList;
 use crate::schema::{kinds, message, row};
@@ -36,6 +37,7 @@ kinds! {
         Workers(WorkerList) = "workers",
         Limits(LimitList) = "limits",
         Schedules(ScheduleList) = "schedules",
+        Reconciled(Box<Reconciled>) = "reconciled",
         Counts(Box<Counts>) = "counts",
         /// A body or a result.
         Bytes(BytesReply) = "bytes",

@@ -47,6 +47,7 @@ pub(super) fn check(
         | Request::Unwatch(_)
         | Request::Wait(_)
         | Request::Submit(_)
+        | Request::Reconcile(_)
         | Request::Release(_)
         | Request::Cancel(_)
         | Request::Pause(_)

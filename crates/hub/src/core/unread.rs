@@ -78,7 +78,13 @@ impl Core {
 fn answer_bytes(reply: &Result<Response, HubRefusal>) -> usize {
     match reply {
         Ok(response @ (Response::Answer(_) | Response::Stats(_) | Response::Logs(_))) => response.bytes(),
-        Ok(Response::Command(_) | Response::Done | Response::Heard(_) | Response::BackedUp { .. })
+        Ok(
+            Response::Command(_)
+            | Response::Done
+            | Response::Heard(_)
+            | Response::BackedUp { .. }
+            | Response::Reconciled(_),
+        )
         | Err(_) => 0,
     }
 }

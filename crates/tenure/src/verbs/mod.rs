@@ -22,6 +22,7 @@ mod pause;
 mod progress;
 mod publish;
 mod queues;
+mod reconcile;
 mod release;
 mod report;
 mod resume;
@@ -72,6 +73,7 @@ pub(crate) enum Verb {
     Drain(workers::Drain),
     Limits(limits::Limits),
     Schedules(schedules::Schedules),
+    Reconcile(Box<reconcile::Reconcile>),
     Pub(Box<publish::Pub>),
     Sub(Box<subscribe::Sub>),
     Topics(topics::Topics),
@@ -133,6 +135,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Verb::Workers(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Drain(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Limits(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Reconcile(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Schedules(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Pub(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Sub(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
