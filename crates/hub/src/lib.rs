@@ -32,6 +32,7 @@ mod outbox;
 mod principal;
 mod queries;
 mod queue_flow;
+mod reconcile;
 mod refusal;
 mod request;
 mod rights;
@@ -56,6 +57,9 @@ pub use listen::{ListenError, listen};
 pub use mailbox::{Mailbox, UnreadBytes};
 pub use principal::Principal;
 pub use queue_flow::QueueFlow;
+pub use reconcile::{
+    DECLARED_MAX, Declared, Difference, NameListing, Reconciled, ReconciledTask, Reconciliation, There,
+};
 pub use refusal::HubRefusal;
 pub use request::{
     Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch, fresh_id,

@@ -13,6 +13,7 @@ use tenure_engine::{
 
 use crate::counters::Counters;
 use crate::hooks::{HookInfo, Undelivered};
+use crate::reconcile::{Reconciled, Reconciliation};
 use crate::refusal::HubRefusal;
 use crate::stats::Stats;
 use crate::task_logs::{LogPiece, PrintedPage};
@@ -34,6 +35,8 @@ impl Ask {
 #[derive(Debug)]
 pub enum Request {
     Submit(Vec<Submission>),
+    /// A page of a reconciliation with another store.
+    Reconcile(Box<Reconciliation>),
     Complete(Vec<Done>),
     Fail {
         failure: AttemptFailure,
@@ -241,6 +244,7 @@ pub enum Response {
     Undelivered(Vec<Undelivered>),
     /// How many events a hook sends again.
     Redelivered(usize),
+    Reconciled(Box<Reconciled>),
 }
 
 impl Submission {

@@ -9,6 +9,7 @@ use crate::hello::Hello;
 use crate::hook::{OneHook, Redeliver};
 use crate::id::TaskId;
 use crate::queue::Thresholds;
+use crate::reconcile::Reconcile;
 use crate::schedule::{OneSchedule, SetSchedule};
 use crate::schema::{kinds, message};
 use crate::task::{Completion, Held, NewTask, Terms};
@@ -26,6 +27,7 @@ kinds! {
 
         // Clients: commands.
         Submit(Submit) = "submit",
+        Reconcile(Box<Reconcile>) = "reconcile",
         Release(OneTask) = "release",
         Cancel(OneTaskWhy) = "cancel",
         Pause(OneTaskWhy) = "pause",

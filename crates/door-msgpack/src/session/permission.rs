@@ -50,6 +50,7 @@ pub(super) fn check(
         | Request::Unwatch(_)
         | Request::Wait(_)
         | Request::Submit(_)
+        | Request::Reconcile(_)
         | Request::Release(_)
         | Request::Cancel(_)
         | Request::Pause(_)

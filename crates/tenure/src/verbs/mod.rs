@@ -23,6 +23,7 @@ mod pause;
 mod progress;
 mod publish;
 mod queues;
+mod reconcile;
 mod release;
 mod report;
 mod resume;
@@ -74,6 +75,7 @@ pub(crate) enum Verb {
     Limits(limits::Limits),
     Schedules(schedules::Schedules),
     Hooks(hooks::Hooks),
+    Reconcile(Box<reconcile::Reconcile>),
     Pub(Box<publish::Pub>),
     Sub(Box<subscribe::Sub>),
     Topics(topics::Topics),
@@ -135,6 +137,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Verb::Workers(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Drain(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Limits(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Reconcile(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Schedules(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Hooks(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Pub(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),

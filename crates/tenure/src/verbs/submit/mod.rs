@@ -1,7 +1,7 @@
 //! `tenure submit`: submits tasks.
 
 pub(crate) mod job;
-mod lines;
+pub(super) mod lines;
 pub(super) mod options;
 pub(super) mod schedule;
 pub(super) mod shell;

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use tenure_hub::words::{Command, Held, NewSchedule, NewTask, Query, TaskId, WorkerSpec};
 use tenure_hub::{
-    Broadcast, CallAnswer, KeyspaceAct, LogPiece, OutputStream, Request, Rights, TopicAct, Watch,
+    Broadcast, CallAnswer, KeyspaceAct, LogPiece, OutputStream, Reconciliation, Request, Rights, TopicAct,
+    Watch,
 };
 
 /// Names for all variants of an enum. A variant that is not here does not compile.
@@ -55,6 +56,10 @@ impl What {
 
     pub(crate) fn read() -> What {
         What::Hub(Request::Query(Query::Workers))
+    }
+
+    pub(crate) fn reconcile() -> What {
+        What::Hub(Request::Reconcile(Box::new(Reconciliation { apply: true, ..Reconciliation::default() })))
     }
 
     pub(crate) fn new_schedule() -> Command {
@@ -157,6 +162,7 @@ names!(REQUESTS, request_name(Request) {
     Request::CallAnswer { .. } => "answer a call",
     Request::ReceiveBroadcasts { .. } => "hear broadcasts",
     Request::Broadcast(_) => "broadcast",
+    Request::Reconcile(_) => "reconcile",
     Request::Backup { .. } => "backup",
     Request::Refused { .. } => "refused by the door",
 });
