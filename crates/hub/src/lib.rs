@@ -55,7 +55,7 @@ pub use mailbox::{Mailbox, UnreadBytes};
 pub use principal::Principal;
 pub use queue_flow::QueueFlow;
 pub use reconcile::{
-    DECLARED_MAX, Declared, Difference, Listing, Reconciled, ReconciledTask, Reconciliation, There,
+    DECLARED_MAX, Declared, Difference, NameListing, Reconciled, ReconciledTask, Reconciliation, There,
 };
 pub use refusal::HubRefusal;
 pub use request::{

@@ -21,12 +21,12 @@ pub struct Reconciliation {
     pub as_of: Option<Timestamp>,
     pub declared: Vec<Declared>,
     /// List a page of the names here that have not ended, so that the client can find those it does not know.
-    pub list: Option<Listing>,
+    pub list: Option<NameListing>,
 }
 
 /// A page of names.
 #[derive(Clone, Debug, Default)]
-pub struct Listing {
+pub struct NameListing {
     pub cursor: Option<Cursor>,
 }
 

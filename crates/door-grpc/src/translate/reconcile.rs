@@ -1,7 +1,7 @@
 //! Converts pages of a reconciliation.
 
 use tenure_hub::words::{Refusal, Timestamp};
-use tenure_hub::{Declared, Listing, Reconciled, ReconciledTask, Reconciliation, There};
+use tenure_hub::{Declared, NameListing, Reconciled, ReconciledTask, Reconciliation, There};
 
 use super::ask::SubmitTemplate;
 use super::refusal::refusal;
@@ -17,7 +17,7 @@ pub(crate) fn reconciliation(request: pb::ReconcileRequest) -> Result<Reconcilia
         apply: request.apply,
         as_of: request.as_of.map(Timestamp),
         declared: declared.collect::<Result<_, _>>()?,
-        list: request.list.then_some(Listing { cursor }),
+        list: request.list.then_some(NameListing { cursor }),
     })
 }
 

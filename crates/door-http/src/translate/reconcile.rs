@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tenure_hub::words::{Name, Refusal};
-use tenure_hub::{Declared, Listing, Reconciled, ReconciledTask, Reconciliation, There};
+use tenure_hub::{Declared, NameListing, Reconciled, ReconciledTask, Reconciliation, There};
 
 use super::refusal::problem;
 use super::submission::{TaskInput, TimeInput};
@@ -38,7 +38,7 @@ impl ReconcileInput {
             apply: self.apply,
             as_of: self.as_of.map(|at| at.at("as_of")).transpose()?,
             declared: self.declared.into_iter().map(DeclaredInput::declared).collect::<Result<_, _>>()?,
-            list: self.list.then_some(Listing { cursor }),
+            list: self.list.then_some(NameListing { cursor }),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Converts pages of a reconciliation.
 
 use tenure_hub::words::Refusal;
-use tenure_hub::{Declared, Difference, Listing, Reconciled, ReconciledTask, Reconciliation, There};
+use tenure_hub::{Declared, Difference, NameListing, Reconciled, ReconciledTask, Reconciliation, There};
 use tenure_wire::reconcile;
 
 use super::ask::Template;
@@ -17,7 +17,7 @@ pub(crate) fn reconciliation(page: reconcile::Reconcile) -> Result<Reconciliatio
         apply: page.apply,
         as_of: page.as_of.map(from_time),
         declared: declared.collect::<Result<_, _>>()?,
-        list: page.list.then_some(Listing { cursor }),
+        list: page.list.then_some(NameListing { cursor }),
     })
 }
 

@@ -6,7 +6,7 @@ use tenure_engine::{Answer, Command, Name, Peer, Query, Refusal, Reply, StateNam
 
 use super::Core;
 use crate::reconcile::{
-    DECLARED_MAX, Declared, Difference, Listing, Reconciled, ReconciledTask, Reconciliation, There,
+    DECLARED_MAX, Declared, Difference, NameListing, Reconciled, ReconciledTask, Reconciliation, There,
 };
 use crate::refusal::HubRefusal;
 use crate::request::{Response, Submission};
@@ -19,11 +19,8 @@ impl Core {
         page: Reconciliation,
     ) -> Result<Response, HubRefusal> {
         check(&page)?;
-        if page.apply && self.draining {
-            return Err(HubRefusal::Draining);
-        }
-        if page.apply && self.disk_full {
-            return Err(HubRefusal::DiskFull);
+        if page.apply {
+            self.accepts_tasks()?;
         }
         let Reconciliation { prefix, apply, as_of, declared, list } = page;
         let mut tasks = Vec::with_capacity(declared.len());
@@ -109,7 +106,7 @@ impl Core {
         peer: &Peer,
         prefix: &str,
         as_of: Option<Timestamp>,
-        listing: Listing,
+        listing: NameListing,
     ) -> Result<(Vec<Name>, Option<tenure_engine::command::Cursor>), Refusal> {
         let query = ListQuery {
             states: StateName::ALL.into_iter().filter(|state| !state.has_ended()).collect(),
