@@ -56,7 +56,6 @@ impl Response {
                 let names = answer.names.iter().map(|name| name.len() + 16).sum::<usize>();
                 names + answer.tasks.iter().map(|task| task.name.len() + 128).sum::<usize>()
             }
-            Response::Done | Response::Heard(_) | Response::BackedUp { .. } => 0,
         }
     }
 }
