@@ -12,7 +12,7 @@ use tenure_hub::words::{Assignment, Held, Name, Refusal, WorkerAbout, WorkerSpec
 use super::broker::held;
 use super::refusal::problem;
 use super::submission::{check_size, from_base64};
-use super::word::{millis, names, on_lost, some_millis, task_id, texts, time, wanted};
+use super::word::{millis, names, some_millis, task_id, texts, time, wanted};
 use crate::session::WorkerNews;
 
 /// A worker that is driven by requests is slower to answer than one with a connection of its own.
@@ -173,7 +173,7 @@ pub(crate) fn assignment(assignment: &Assignment, body: &Bytes, checkpoint: &Byt
         "submitted_at": time(assignment.submitted_at),
         "crashes": assignment.crashes,
         "failures": assignment.failures,
-        "on_lost": on_lost(terms.on_lost),
+        "on_lost": terms.on_lost.as_str(),
         "run_limit_ms": some_millis(terms.run_limit),
     });
     for (field, field_base64, bytes) in
