@@ -9,8 +9,8 @@ use crate::event::{Event, EventData, EventSubject};
 use crate::name::Name;
 use crate::notice::Notice;
 use crate::refusal::Refusal;
-use crate::state::{Holding, TaskState};
 use crate::schedule::ScheduleInfo;
+use crate::state::{Holding, TaskState};
 use crate::terms::Terms;
 use crate::why::Why;
 

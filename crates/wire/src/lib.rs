@@ -30,6 +30,7 @@ pub mod limits;
 pub mod notation;
 pub mod notice;
 pub mod queue;
+pub mod reconcile;
 pub mod refusal;
 pub mod reply;
 pub mod request;

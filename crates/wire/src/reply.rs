@@ -9,6 +9,7 @@ use crate::hello::Welcome;
 use crate::hook::{HookList, Redelivered, UndeliveredList};
 use crate::id::TaskId;
 use crate::queue::{Counts, LimitInfo, QueueInfo};
+use crate::reconcile::Reconciled;
 use crate::refusal::Refusal;
 use crate::schedule::ScheduleList;
 use crate::schema::{kinds, message, row};
@@ -44,6 +45,7 @@ kinds! {
         Hooks(HookList) = "hooks",
         Undelivered(UndeliveredList) = "undelivered",
         Redelivered(Redelivered) = "redelivered",
+        Reconciled(Box<Reconciled>) = "reconciled",
         Counts(Box<Counts>) = "counts",
         /// A body or a result.
         Bytes(BytesReply) = "bytes",

@@ -167,7 +167,8 @@ fn assignment() -> impl Strategy<Value = Assignment> {
                 array,
                 index,
             }
-        })
+        },
+    )
 }
 
 fn held() -> impl Strategy<Value = Held> {

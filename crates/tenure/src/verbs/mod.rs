@@ -24,6 +24,7 @@ mod pause;
 mod progress;
 mod publish;
 mod queues;
+mod reconcile;
 mod release;
 mod report;
 mod resume;
@@ -76,6 +77,7 @@ pub(crate) enum Verb {
     Schedules(schedules::Schedules),
     Hooks(hooks::Hooks),
     Arrays(arrays::Arrays),
+    Reconcile(Box<reconcile::Reconcile>),
     Pub(Box<publish::Pub>),
     Sub(Box<subscribe::Sub>),
     Topics(topics::Topics),
@@ -137,6 +139,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Verb::Workers(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Drain(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Limits(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Reconcile(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Schedules(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Hooks(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Arrays(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
