@@ -4,7 +4,6 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::array::ArrayRecord;
 use crate::arrays::{ArrayKey, Arrays};
 use crate::blob::{Blob, Which};
 use crate::classes::Classes;
@@ -227,11 +226,6 @@ impl Engine {
         }
     }
 
-    /// All arrays, so that the store knows which of their bodies to keep.
-    pub fn arrays(&self) -> impl Iterator<Item = &ArrayRecord> {
-        self.arrays.iter().map(|(_, array)| &array.record)
-    }
-
     /// Finds a task, so that the store knows which of its blobs to keep.
     pub fn find_task(&self, id: &TaskId) -> Option<&Task> {
         self.tasks.find(id).map(|slot| self.tasks.at(slot))
@@ -250,12 +244,7 @@ impl Engine {
     /// write its new record.
     pub fn relocate(&mut self, id: &TaskId, which: Which, from: Blob, to: Blob) -> Option<Change<'_>> {
         if let Some(key) = self.arrays.find(id) {
-            let record = &mut self.arrays.at_mut(key).record;
-            if which != Which::Body || record.body != from {
-                return None;
-            }
-            record.body = to;
-            return Some(Change::Array(record));
+            return self.relocate_body(key, which, from, to);
         }
         let slot = self.tasks.find(id)?;
         let task = self.tasks.at_mut(slot);

@@ -1,6 +1,6 @@
 //! Submit an array: one command creates all of its elements, or none.
 
-use crate::array::{ArrayAccepted, ArrayRecord, ArrayTerms, Forgotten, NewArray};
+use crate::array::{ArrayAccepted, ArrayRecord, ArrayTerms, ForgottenElements, NewArray};
 use crate::blob::Blob;
 use crate::command::{NewTask, Peer, Reply};
 use crate::dependency::Dependency;
@@ -56,7 +56,7 @@ impl Engine {
             age: self.next_event,
             submitted_at: now,
             end: None,
-            forgotten: Forgotten::default(),
+            forgotten: ForgottenElements::default(),
         };
         let key = self.arrays.insert(record);
         self.emit_array_record(now, key, EventData::ArraySubmitted { size }, out);
