@@ -16,7 +16,9 @@ pub(crate) use answer::{
     tasks, why, workers,
 };
 pub(crate) use ask::{
-    SubmitTemplate, about_end, confirmed, failure, filter, given_back, held, list_query, log_piece, moved, progress, saved_checkpoint, suspended, worker_spec, worker_stats, array_query, array_submission, arrays_query,
+    SubmitTemplate, about_end, array_query, array_submission, arrays_query, confirmed, failure, filter,
+    given_back, held, list_query, log_piece, moved, progress, saved_checkpoint, suspended, worker_spec,
+    worker_stats,
 };
 pub(crate) use event::{KINDS_OF_ENDS, event, gap};
 pub(crate) use notice::{assign, continued, stop, wanted};

@@ -91,8 +91,9 @@ impl Array {
 /// What runs says more about an array than what waits.
 fn progress_rank(state: StateName) -> u8 {
     match state {
-        StateName::Running => 8,
-        StateName::Assigned => 7,
+        StateName::Running => 9,
+        StateName::Assigned => 8,
+        StateName::Suspended => 7,
         StateName::Ready => 6,
         StateName::Delayed => 5,
         StateName::Waiting => 4,

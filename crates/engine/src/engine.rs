@@ -63,8 +63,6 @@ pub struct Engine {
     pub(crate) unended_arrays: Vec<ArrayKey>,
     pub(crate) edges: Edges,
     pub(crate) schedules: Schedules,
-    /// Tasks that have ended and for which others wait; `resolve_dependents` empties it.
-    pub(crate) resolving: VecDeque<Slot>,
     /// What has ended and others wait for; `resolve_dependents` empties it.
     pub(crate) resolving: VecDeque<Awaited>,
     /// The dependencies of the task whose record is being written. Kept for its capacity.
@@ -156,9 +154,8 @@ impl Engine {
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let timers = self.timers.next();
         let retention = self.next_retirement();
-        timers.into_iter().chain(retention).chain(self.schedules.next_turn()).min()
         let unended = self.unended_arrays.first().map(|_| Timestamp::ZERO);
-        timers.into_iter().chain(retention).chain(unended).min()
+        timers.into_iter().chain(retention).chain(self.schedules.next_turn()).chain(unended).min()
     }
 
     /// The number of the last event.
@@ -589,8 +586,6 @@ impl Engine {
         }
         let namespace_key = self.namespaces.open(&terms.namespace);
         let queue = self.queues.open(&terms.namespace, &terms.queue, namespace_key);
-        let tags: Vec<TagKey> = terms.tags.iter().map(|tag| self.tags.open(&terms.namespace, tag)).collect();
-        let ready_queue = self.open_ready_queue(queue, &terms.needs, &terms.demand, tags);
         let mut tags: Vec<TagKey> =
             terms.tags.iter().map(|tag| self.tags.open(&terms.namespace, tag)).collect();
         let array = terms.array.map(|array| self.arrays.open(array, &terms));
@@ -598,7 +593,7 @@ impl Engine {
             // A tag of its own limits the array, and gives it a ready queue of its own.
             tags.push(self.tags.open_array(&terms.namespace, array.id));
         }
-        let ready_queue = self.open_ready_queue(queue, &terms.needs, tags);
+        let ready_queue = self.open_ready_queue(queue, &terms.needs, &terms.demand, tags);
         self.ready_queues.retain(ready_queue);
         self.terms.insert(terms, queue, ready_queue, array)
     }

@@ -347,7 +347,7 @@ impl Event {
             | EventSubject::Queue { namespace, .. }
             | EventSubject::Tag { namespace, .. }
             | EventSubject::Schedule { namespace, .. } => namespace,
-            | EventSubject::Array { namespace, .. } => namespace,
+            EventSubject::Array { namespace, .. } => namespace,
         }
     }
 

@@ -164,7 +164,6 @@ impl Event {
             | EventSubject::Queue { namespace, queue: name }
             | EventSubject::Tag { namespace, tag: name }
             | EventSubject::Schedule { namespace, schedule: name } => text(namespace) + text(name),
-            | EventSubject::Tag { namespace, tag: name } => text(namespace) + text(name),
             EventSubject::Array { id: _, namespace, queue, submitter, name } => {
                 text(namespace) + text(queue) + text(submitter) + optional(name.as_deref())
             }
@@ -217,7 +216,7 @@ impl Event {
             | EventData::SchedulePaused
             | EventData::ScheduleResumed
             | EventData::ScheduleRemoved => 0,
-            | EventData::ArraySubmitted { .. }
+            EventData::ArraySubmitted { .. }
             | EventData::ArrayEnded { .. }
             | EventData::ArrayLimitSet { .. } => 0,
         };

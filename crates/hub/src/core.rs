@@ -36,7 +36,7 @@ use crate::outbox::{Bundle, Outbox, OutboxItem};
 use crate::principal::Principal;
 use crate::queue_flow::QueueFlows;
 use crate::refusal::HubRefusal;
-use crate::request::{Ask, Delivery, Done, Request, Response, Submission, ArraySubmission};
+use crate::request::{ArraySubmission, Ask, Delivery, Done, Request, Response, Submission};
 use crate::settings::UnreadLimits;
 use crate::spans::{self, SpanSink};
 use crate::stats::{QueueFigures, Stats};

@@ -69,7 +69,7 @@ pub(crate) fn event(event: &Event) -> News {
         | EventSubject::Queue { .. }
         | EventSubject::Tag { .. }
         | EventSubject::Schedule { .. } => (String::new(), 0),
-        | EventSubject::Array { .. } => (String::new(), 0),
+        EventSubject::Array { .. } => (String::new(), 0),
     };
     let mut detail = detail(&event.kind);
     if let EventSubject::Tag { tag, .. } = &event.about {

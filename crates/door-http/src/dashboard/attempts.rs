@@ -33,7 +33,7 @@ pub(super) fn from_events(submitted_at: Timestamp, events: &[Arc<Event>]) -> Vec
             | EventSubject::Queue { .. }
             | EventSubject::Tag { .. }
             | EventSubject::Schedule { .. } => continue,
-            | EventSubject::Array { .. } => continue,
+            EventSubject::Array { .. } => continue,
         };
         if let EventData::Assigned { worker } = &event.kind {
             attempts.push(AttemptSpan {

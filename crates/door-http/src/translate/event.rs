@@ -83,9 +83,7 @@ pub(crate) fn event(event: &Event) -> Value {
         EventSubject::Worker { .. }
         | EventSubject::Queue { .. }
         | EventSubject::Schedule { .. }
-        | EventSubject::Array { .. } => {
-            (None, None, None)
-        }
+        | EventSubject::Array { .. } => (None, None, None),
         EventSubject::Tag { tag, .. } => (None, None, Some(&**tag)),
     };
     let index = match &event.about {

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Accepted, Answer, Blob, Counts, Devices, Holding, LimitInfo, QueueInfo, Refusal, Reply, ResourceInfo, ArrayAccepted, ArrayInfo,
-    StateName, TaskInfo, TaskState, WaitedFor, Why, WorkerInfo, WorkerStats,
+    Accepted, Answer, ArrayAccepted, ArrayInfo, Blob, Counts, Devices, Holding, LimitInfo, QueueInfo,
+    Refusal, Reply, ResourceInfo, StateName, TaskInfo, TaskState, WaitedFor, Why, WorkerInfo, WorkerStats,
 };
 use tenure_hub::{Response, Stats};
 use tenure_wire::queue::StateCounts;

@@ -192,9 +192,9 @@ fn status_after(kind: &EventData) -> Option<&'static str> {
         | EventData::SchedulePaused
         | EventData::ScheduleResumed
         | EventData::ScheduleRemoved => None,
-        | EventData::ArraySubmitted { .. }
-        | EventData::ArrayEnded { .. }
-        | EventData::ArrayLimitSet { .. } => None,
+        EventData::ArraySubmitted { .. } | EventData::ArrayEnded { .. } | EventData::ArrayLimitSet { .. } => {
+            None
+        }
     }
 }
 

@@ -134,9 +134,9 @@ pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) 
         | EventData::SchedulePaused
         | EventData::ScheduleResumed
         | EventData::ScheduleRemoved => Vec::new(),
-        | EventData::ArraySubmitted { .. }
-        | EventData::ArrayEnded { .. }
-        | EventData::ArrayLimitSet { .. } => Vec::new(),
+        EventData::ArraySubmitted { .. } | EventData::ArrayEnded { .. } | EventData::ArrayLimitSet { .. } => {
+            Vec::new()
+        }
     }
 }
 

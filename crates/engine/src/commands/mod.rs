@@ -36,8 +36,8 @@ mod schedule;
 mod schedule_fire;
 mod start;
 mod submit;
-mod suspend;
 mod submit_array;
+mod suspend;
 mod thresholds;
 
 pub(crate) use depend::progress_of;

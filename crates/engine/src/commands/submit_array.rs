@@ -40,6 +40,7 @@ impl Engine {
         terms.array = Some(array);
         terms.check()?;
         self.check_queue_room(&terms.namespace, std::slice::from_ref(&terms.queue))?;
+        self.check_demand_room(&terms.namespace, &terms.demand)?;
 
         let record = ArrayRecord {
             id: array.id,

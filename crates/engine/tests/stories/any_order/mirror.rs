@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tenure_engine::event::{EventData, EventSubject};
 use tenure_engine::{
-    Blob, Condition, Demand, Dependency, DependencyProgress, Event, Name, Resource, StateName, Task, TaskId, TaskState, Terms, Threshold, Thresholds, Timestamp, Which, WorkerSpec, ArrayRecord,
+    ArrayRecord, Blob, Condition, Demand, Dependency, DependencyProgress, Event, Name, Resource, StateName,
+    Task, TaskId, TaskState, Terms, Threshold, Thresholds, Timestamp, Which, WorkerSpec,
 };
 
 use crate::broker::Kept;
@@ -66,7 +67,6 @@ impl Mirror {
             }
             Kept::Worker(_) | Kept::Schedule(..) | Kept::ScheduleProgress(_) | Kept::Nothing => {}
             Kept::Array(record) => self.apply_array(event, record),
-            Kept::Worker(_) | Kept::Nothing => {}
         }
     }
 

@@ -9,7 +9,9 @@ use tenure_engine::event::EventData;
 use tenure_engine::state::Wanted;
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
-    After, AfterTask, Blob, Command, Condition, Demand, Event, Held, Name, NewTask, Notice, OnBroken, Peer, Quantity, Refusal, Reply, Resource, SessionId, Settings, TaskId, Thresholds, WaitOn, Which, WorkerSpec, ArrayTerms, NewArray,
+    After, AfterTask, ArrayTerms, Blob, Command, Condition, Demand, Event, Held, Name, NewArray, NewTask,
+    Notice, OnBroken, Peer, Quantity, Refusal, Reply, Resource, SessionId, Settings, TaskId, Thresholds,
+    WaitOn, Which, WorkerSpec,
 };
 
 use super::act::{Act, Report, Shape, Verb, Wish};

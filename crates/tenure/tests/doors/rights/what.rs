@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use tenure_hub::words::{Command, Held, NewSchedule, NewTask, Query, TaskId, WorkerSpec, NewArray};
+use tenure_hub::words::{Command, Held, NewArray, NewSchedule, NewTask, Query, TaskId, WorkerSpec};
 use tenure_hub::{
-    ArraySubmission, Broadcast, CallAnswer, KeyspaceAct, LogPiece, OutputStream, Request, Rights, TopicAct, Reconciliation,
-    Watch,
+    ArraySubmission, Broadcast, CallAnswer, KeyspaceAct, LogPiece, OutputStream, Reconciliation, Request,
+    Rights, TopicAct, Watch,
 };
 
 /// Names for all variants of an enum. A variant that is not here does not compile.
