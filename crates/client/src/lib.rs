@@ -57,7 +57,8 @@ pub use submission::{After, Submission, When};
 pub use subscribe::{ConnectionState, Subscribe};
 pub use subscriber::{Received, Subscriber, SubscriberStats};
 pub use verbs::{
-    BroadcastReceiver, IncomingCall, Listener, Listing, Move, NewSchedule, Query, ReceivedBroadcast, Waited,
+    BroadcastReceiver, Declared, IncomingCall, Listener, Listing, Move, NewSchedule, Query,
+    ReceivedBroadcast, Reconciler, Waited,
 };
 pub use watch::{Watch, Watched, Watcher};
 pub use worker::{
@@ -73,9 +74,10 @@ pub use tenure_wire::hello::Welcome;
 pub use tenure_wire::hook::{HookInfo, HookKind, UndeliveredEvent};
 pub use tenure_wire::queue::{Counts, LimitInfo, QueueInfo, StateCounts, Thresholds, ShareInfo};
 pub use tenure_wire::rate::Rate;
+pub use tenure_wire::reconcile::{Difference, ReconciledTask};
 pub use tenure_wire::reply::Figure;
-pub use tenure_wire::task::{Accepted, DependencyInfo, Ended, TaskInfo, Terms, WaitEnd};
 pub use tenure_wire::schedule::{CatchUp, Overlap, ScheduleInfo, ScheduleState, SkipReason};
+pub use tenure_wire::task::{Accepted, DependencyInfo, Ended, TaskInfo, Terms, WaitEnd};
 pub use tenure_wire::topic::{
     EndedWhy, GapReason, Message, MessageKind, NewMessage, Policy, Published, Recovery, Response,
     SubscriptionInfo, TopicGap, TopicInfo,

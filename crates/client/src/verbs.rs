@@ -3,6 +3,7 @@
 mod calls;
 mod list;
 mod queries;
+mod reconcile;
 mod schedules;
 mod steer;
 mod submit;
@@ -11,6 +12,7 @@ mod wait;
 
 pub use calls::{BroadcastReceiver, IncomingCall, Listener, ReceivedBroadcast};
 pub use list::{Listing, Query};
+pub use reconcile::{Declared, Reconciler};
 pub use schedules::NewSchedule;
 pub use steer::Move;
 pub use wait::Waited;

@@ -4,6 +4,7 @@ mod answer;
 mod ask;
 mod event;
 mod notice;
+mod reconcile;
 mod refusal;
 mod schedule;
 mod topic;
@@ -19,6 +20,7 @@ pub(crate) use ask::{
 };
 pub(crate) use event::{KINDS_OF_ENDS, event, gap};
 pub(crate) use notice::{assign, continued, stop, wanted};
+pub(crate) use reconcile::{reconciled, reconciliation};
 pub(crate) use refusal::{no_key, refusal, status, unauthenticated, unavailable, unexpected, unknown_key};
 pub(crate) use schedule::{schedule, schedules, set_schedule};
 pub(crate) use topic::{

@@ -14,6 +14,7 @@ mod logs;
 mod messages;
 mod metrics;
 mod queues;
+mod reconcile;
 mod reports;
 mod schedules;
 mod shares;
@@ -103,6 +104,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Key POST "/v1/tasks/{task}/resume" => acts::resume;
         Key POST "/v1/tasks/{task}/retry" => acts::retry;
         Key POST "/v1/tasks/{task}/move" => acts::change;
+        Key POST "/v1/reconcile" => reconcile::page;
         Key POST "/v1/wait" => waiting::many;
         Key POST "/v1/bulk/{verb}" => bulk::act;
         Key GET "/v1/queues" => queues::list;

@@ -3,6 +3,7 @@
 mod broker;
 mod event;
 mod hook;
+mod reconcile;
 mod refusal;
 mod resources;
 mod schedule;
@@ -16,6 +17,7 @@ mod work;
 pub(crate) use broker::{array, array_accepted, counts, figures, limit, queue, worker, share};
 pub(crate) use event::{KINDS_OF_ENDS, check_kinds, event, gap};
 pub(crate) use hook::{hook, undelivered};
+pub(crate) use reconcile::{ReconcileInput, reconciled};
 pub(crate) use refusal::problem;
 pub(crate) use schedule::{ScheduleInput, schedule};
 pub(crate) use submission::{AfterInput, MoveInput, TaskInput, TimeInput};

@@ -30,5 +30,7 @@ pub use connections::{ConnectionSlot, Connections};
 pub use descriptors::{Descriptors, raise_descriptor_limit};
 pub use read_sizer::ReadSizer;
 pub use settings::DoorSettings;
-pub use stream::{DoorStream, is_flushed, read_into, read_secret_into, send, wipe_taken};
+pub use stream::{
+    DoorReader, DoorStream, DoorWriter, is_flushed, read_into, read_secret_into, send, wipe_taken,
+};
 pub use tls::{Tls, TlsFault};

@@ -6,10 +6,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf, ReadHalf, WriteHalf};
+use tokio::net::{TcpStream, tcp};
 #[cfg(unix)]
-use tokio::net::UnixStream;
+use tokio::net::{UnixStream, unix};
 use tokio_rustls::server::TlsStream;
 use zeroize::{Zeroize as _, Zeroizing};
 
@@ -103,6 +103,95 @@ pub fn is_flushed(stream: &mut (impl AsyncWrite + Unpin)) -> io::Result<bool> {
     match Pin::new(stream).poll_flush(&mut context) {
         Poll::Ready(flushed) => flushed.map(|()| true),
         Poll::Pending => Ok(false),
+    }
+}
+
+/// The half of a stream that reads.
+#[derive(Debug)]
+pub enum DoorReader {
+    /// TCP without TLS.
+    Tcp(tcp::OwnedReadHalf),
+    /// TLS over TCP.
+    Tls(ReadHalf<Box<TlsStream<TcpStream>>>),
+    /// A Unix socket.
+    #[cfg(unix)]
+    Unix(unix::OwnedReadHalf),
+}
+
+/// The half of a stream that writes.
+#[derive(Debug)]
+pub enum DoorWriter {
+    /// TCP without TLS.
+    Tcp(tcp::OwnedWriteHalf),
+    /// TLS over TCP.
+    Tls(WriteHalf<Box<TlsStream<TcpStream>>>),
+    /// A Unix socket.
+    #[cfg(unix)]
+    Unix(unix::OwnedWriteHalf),
+}
+
+impl DoorStream {
+    /// Splits the stream. The halves of a socket share no lock; those of TLS do, because both use its state.
+    pub fn into_split(self) -> (DoorReader, DoorWriter) {
+        match self {
+            DoorStream::Tcp(stream) => {
+                let (read, write) = stream.into_split();
+                (DoorReader::Tcp(read), DoorWriter::Tcp(write))
+            }
+            DoorStream::Tls(stream) => {
+                let (read, write) = tokio::io::split(stream);
+                (DoorReader::Tls(read), DoorWriter::Tls(write))
+            }
+            #[cfg(unix)]
+            DoorStream::Unix(stream) => {
+                let (read, write) = stream.into_split();
+                (DoorReader::Unix(read), DoorWriter::Unix(write))
+            }
+        }
+    }
+}
+
+impl AsyncRead for DoorReader {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            DoorReader::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
+            DoorReader::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+            #[cfg(unix)]
+            DoorReader::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for DoorWriter {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            DoorWriter::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
+            DoorWriter::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+            #[cfg(unix)]
+            DoorWriter::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            DoorWriter::Tcp(stream) => Pin::new(stream).poll_flush(context),
+            DoorWriter::Tls(stream) => Pin::new(stream).poll_flush(context),
+            #[cfg(unix)]
+            DoorWriter::Unix(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            DoorWriter::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
+            DoorWriter::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+            #[cfg(unix)]
+            DoorWriter::Unix(stream) => Pin::new(stream).poll_shutdown(context),
+        }
     }
 }
 

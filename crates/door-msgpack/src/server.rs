@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use tenure_door_kit::{Connection, Door, DoorListener, Protocol};
+use tenure_door_kit::{Connection, Door, DoorListener, DoorStream, Protocol};
 use tenure_hub::{Counters, HubHandle};
 use tokio::net::TcpListener;
 
@@ -37,11 +37,11 @@ pub(crate) async fn serve_with<P: Protocol + Send + 'static>(
     hub.show(Arc::clone(&counters)).await;
     let door = Arc::new(Door::new(name, hub, settings.door.clone(), counters));
     let (settings, shared) = (Arc::new(settings), Arc::clone(&door));
-    let serve = move |stream, address| {
+    let serve = move |stream: DoorStream, address| {
         let (settings, door) = (Arc::clone(&settings), Arc::clone(&shared));
         async move {
             let connection = Connection::new(begin(settings), door, address);
-            let (read, write) = tokio::io::split(stream);
+            let (read, write) = stream.into_split();
             if let Err(error) = connection.run(read, write).await {
                 tracing::debug!(door = name, %error, "a connection broke");
             }

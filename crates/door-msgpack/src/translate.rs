@@ -6,6 +6,7 @@ mod ask;
 mod event;
 mod hook;
 mod notice;
+mod reconcile;
 mod refusal;
 mod schedule;
 mod topic;
@@ -17,6 +18,7 @@ pub(crate) use ask::{
 };
 pub(crate) use event::{KINDS_OF_ENDS, ended_by, event};
 pub(crate) use notice::{assignment, call_answered, continued, stop, terms, wanted};
+pub(crate) use reconcile::reconciliation;
 pub(crate) use refusal::refusal;
 pub(crate) use schedule::set_schedule;
 pub(crate) use topic::{

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tenure_door_kit as kit;
-use tenure_door_kit::DoorListener;
 use tenure_door_kit::worker_actor::Directory;
+use tenure_door_kit::{DoorListener, DoorStream};
 use tenure_hub::{Counters, HubHandle};
 use tokio::net::TcpListener;
 
@@ -37,14 +37,14 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
         patterns: Arc::default(),
         next_connection: AtomicU64::new(1),
     });
-    let serve = move |stream, address: Option<IpAddr>| {
+    let serve = move |stream: DoorStream, address: Option<IpAddr>| {
         let door = Arc::clone(&door);
         async move {
             let id = door.next_connection.fetch_add(1, Ordering::Relaxed);
             let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
             let kit = Arc::clone(&door.kit);
             let connection = kit::Connection::new(Connection::new(door, id, address), kit, Some(address));
-            let (read, write) = tokio::io::split(stream);
+            let (read, write) = stream.into_split();
             if let Err(error) = connection.run(read, write).await {
                 tracing::debug!(%error, connection = id, "a connection broke");
             }

@@ -39,13 +39,13 @@ fn main() {
         let (plain, resources) = (cycle(backlog, Kind::Plain), cycle(backlog, Kind::Resources));
         println!("{backlog:>12}  {plain:>14.0}  {resources:>14.0}  ({:.2}x)", resources / plain);
     }
-
+    println!();
     println!(
         "{:>12}  {:>14}  {:>14}  {:>16}",
         "array of", "submit ns/task", "cycle ns/task", "bytes/waiting"
     );
     for size in [10_000, 1_000_000u64].into_iter().filter(|size| *size <= largest) {
-        let (plain, (submit, each, bytes)) = (cycle(size, false), array(size));
+        let (plain, (submit, each, bytes)) = (cycle(size, Kind::Plain), array(size));
         println!(
             "{size:>12}  {submit:>14.0}  {each:>14.0}  {bytes:>16.0}  ({:.2}x the plain cycle)",
             each / plain

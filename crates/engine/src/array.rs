@@ -93,7 +93,7 @@ pub struct ArrayRecord {
     pub submitted_at: Timestamp,
     /// How and when the last element ended.
     pub end: Option<ArrayEnd>,
-    pub forgotten: Forgotten,
+    pub forgotten: ForgottenElements,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ pub struct ArrayEnd {
 /// The elements that retention has removed. It removes ended tasks in the order of their ends, so these are
 /// exactly the elements that ended up to one event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Forgotten {
+pub struct ForgottenElements {
     /// The event of the last of these ends.
     pub through: u64,
     pub completed: u32,
@@ -116,7 +116,7 @@ pub struct Forgotten {
     pub cancelled: u32,
 }
 
-impl Forgotten {
+impl ForgottenElements {
     pub(crate) fn add(&mut self, state: StateName, event: u64) {
         self.through = event;
         match state {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use crate::array::{ArrayEnd, ArrayInfo, ArrayRecord, ArrayTerms, Forgotten};
+use crate::array::{ArrayEnd, ArrayInfo, ArrayRecord, ArrayTerms, ForgottenElements};
 use crate::blob::Blob;
 use crate::id::TaskId;
 use crate::name::Name;
@@ -35,7 +35,7 @@ impl Array {
     /// All elements by state, whether they are kept or not.
     pub(crate) fn totals(&self) -> [u64; StateName::COUNT] {
         let mut totals = self.counts;
-        let Forgotten { through: _, completed, failed, cancelled } = self.record.forgotten;
+        let ForgottenElements { through: _, completed, failed, cancelled } = self.record.forgotten;
         totals[StateName::Completed as usize] += u64::from(completed);
         totals[StateName::Failed as usize] += u64::from(failed);
         totals[StateName::Cancelled as usize] += u64::from(cancelled);
@@ -91,8 +91,9 @@ impl Array {
 /// What runs says more about an array than what waits.
 fn progress_rank(state: StateName) -> u8 {
     match state {
-        StateName::Running => 8,
-        StateName::Assigned => 7,
+        StateName::Running => 9,
+        StateName::Assigned => 8,
+        StateName::Suspended => 7,
         StateName::Ready => 6,
         StateName::Delayed => 5,
         StateName::Waiting => 4,
@@ -204,7 +205,7 @@ impl Arrays {
             age: 0,
             submitted_at: Timestamp::ZERO,
             end: None,
-            forgotten: Forgotten::default(),
+            forgotten: ForgottenElements::default(),
         })
     }
 

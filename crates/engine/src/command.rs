@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::array::{ArrayAccepted, ArrayInfo, NewArray};
 use crate::backlog::{Passed, Thresholds};
 use crate::blob::Blob;
-pub use crate::cursor::{Cursor, ArrayCursor};
+pub use crate::cursor::{ArrayCursor, Cursor};
 use crate::demand::{Demand, Devices, Quantity};
 use crate::dependency::{After, DependencyInfo, OnBroken, WaitOn};
 pub use crate::gauges::{Gauges, QueueGauge};

@@ -4,7 +4,6 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::array::ArrayRecord;
 use crate::arrays::{ArrayKey, Arrays};
 use crate::blob::{Blob, Which};
 use crate::buckets::{BucketKey, Buckets};
@@ -68,8 +67,6 @@ pub struct Engine {
     pub(crate) unended_arrays: Vec<ArrayKey>,
     pub(crate) edges: Edges,
     pub(crate) schedules: Schedules,
-    /// Tasks that have ended and for which others wait; `resolve_dependents` empties it.
-    pub(crate) resolving: VecDeque<Slot>,
     /// What has ended and others wait for; `resolve_dependents` empties it.
     pub(crate) resolving: VecDeque<Awaited>,
     /// The dependencies of the task whose record is being written. Kept for its capacity.
@@ -164,9 +161,8 @@ impl Engine {
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let timers = self.timers.next();
         let retention = self.next_retirement();
-        timers.into_iter().chain(retention).chain(self.schedules.next_turn()).min()
         let unended = self.unended_arrays.first().map(|_| Timestamp::ZERO);
-        timers.into_iter().chain(retention).chain(unended).min()
+        timers.into_iter().chain(retention).chain(self.schedules.next_turn()).chain(unended).min()
     }
 
     /// The number of the last event.
@@ -250,11 +246,6 @@ impl Engine {
         }
     }
 
-    /// All arrays, so that the store knows which of their bodies to keep.
-    pub fn arrays(&self) -> impl Iterator<Item = &ArrayRecord> {
-        self.arrays.iter().map(|(_, array)| &array.record)
-    }
-
     /// Finds a task, so that the store knows which of its blobs to keep.
     pub fn find_task(&self, id: &TaskId) -> Option<&Task> {
         self.tasks.find(id).map(|slot| self.tasks.at(slot))
@@ -273,12 +264,7 @@ impl Engine {
     /// write its new record.
     pub fn relocate(&mut self, id: &TaskId, which: Which, from: Blob, to: Blob) -> Option<Change<'_>> {
         if let Some(key) = self.arrays.find(id) {
-            let record = &mut self.arrays.at_mut(key).record;
-            if which != Which::Body || record.body != from {
-                return None;
-            }
-            record.body = to;
-            return Some(Change::Array(record));
+            return self.relocate_body(key, which, from, to);
         }
         let slot = self.tasks.find(id)?;
         let task = self.tasks.at_mut(slot);
@@ -629,8 +615,6 @@ impl Engine {
         }
         let namespace_key = self.namespaces.open(&terms.namespace);
         let queue = self.queues.open(&terms.namespace, &terms.queue, namespace_key);
-        let tags: Vec<TagKey> = terms.tags.iter().map(|tag| self.tags.open(&terms.namespace, tag)).collect();
-        let ready_queue = self.open_ready_queue(queue, &terms.needs, &terms.demand, tags);
         let mut tags: Vec<TagKey> =
             terms.tags.iter().map(|tag| self.tags.open(&terms.namespace, tag)).collect();
         let array = terms.array.map(|array| self.arrays.open(array, &terms));
@@ -638,9 +622,8 @@ impl Engine {
             // A tag of its own limits the array, and gives it a ready queue of its own.
             tags.push(self.tags.open_array(&terms.namespace, array.id));
         }
-        let ready_queue = self.open_ready_queue(queue, &terms.needs, tags);
         let share = terms.share.as_ref().map(|share| self.shares.open(&terms.namespace, share));
-        let ready_queue = self.open_ready_queue(queue, &terms.needs, tags, share);
+        let ready_queue = self.open_ready_queue(queue, &terms.needs, &terms.demand, tags, share);
         self.ready_queues.retain(ready_queue);
         self.terms.insert(terms, queue, ready_queue, array)
     }
@@ -668,7 +651,7 @@ pub(crate) fn still_holds(tasks: &Tasks, at: Timestamp, timer: Timer) -> bool {
         | Timer::Worker(_)
         | Timer::Quarantine(_)
         | Timer::Backlog(_)
-        | Timer::Schedule(_) => true,
+        | Timer::Schedule(_)
         | Timer::Token(_) => true,
     }
 }

@@ -363,8 +363,8 @@ impl Event {
             EventSubject::Worker { namespace, .. }
             | EventSubject::Queue { namespace, .. }
             | EventSubject::Tag { namespace, .. }
-            | EventSubject::Schedule { namespace, .. } => namespace,
-            | EventSubject::Array { namespace, .. } => namespace,
+            | EventSubject::Schedule { namespace, .. }
+            | EventSubject::Array { namespace, .. }
             | EventSubject::Share { namespace, .. } => namespace,
         }
     }

@@ -7,7 +7,8 @@ use crate::demands::DemandKey;
 use crate::dispatch_groups::GroupKey;
 use crate::engine::Engine;
 use crate::id::WorkerKey;
-use crate::ranked_list::TaskRank;
+use crate::offer_rank::{OfferRank, first_offer, goes_before};
+use crate::queues::QueueKey;
 use crate::state::TaskState;
 use crate::time::Timestamp;
 
@@ -105,15 +106,29 @@ impl Engine {
     }
 
     /// Whether a worker keeps its room for a more urgent task than one of this rank.
-    pub(crate) fn keeps_room(&self, worker: WorkerKey, rank: TaskRank) -> bool {
-        let reserved = self.workers.at(worker).reserved;
-        let first = reserved.and_then(|group| self.groups.at(group).open.first());
-        first.is_some_and(|(first, ready_queue)| *first < rank && self.full_tag(*ready_queue).is_none())
+    pub(crate) fn keeps_room(
+        &self,
+        now: Timestamp,
+        worker: WorkerKey,
+        queue: QueueKey,
+        rank: OfferRank,
+    ) -> bool {
+        let Some(reserved) = self.workers.at(worker).reserved else { return false };
+        let group = self.groups.at(reserved);
+        group.open.first().is_some_and(|(first, ready_queue)| {
+            goes_before((group.queue, *first), (queue, rank)) && !self.is_blocked(now, *ready_queue)
+        })
     }
 
     /// Reserves a worker for the most urgent task that has waited too long for room on it and is more urgent
-    /// than `rank`. Returns whether it did.
-    pub(crate) fn reserve(&mut self, now: Timestamp, key: WorkerKey, rank: TaskRank) -> bool {
+    /// than one of this rank. Returns whether it did.
+    pub(crate) fn reserve(
+        &mut self,
+        now: Timestamp,
+        key: WorkerKey,
+        queue: QueueKey,
+        rank: OfferRank,
+    ) -> bool {
         let worker = self.workers.at(key);
         if worker.pulls || worker.reserved.is_some() {
             return false;
@@ -123,8 +138,8 @@ impl Engine {
             return false;
         }
         let groups = self.classes.at(class).groups.iter();
-        let found = groups.filter_map(|group| self.starved(now, key, *group, rank)).min();
-        let Some((_, group)) = found else { return false };
+        let starved = groups.filter_map(|group| self.starved(now, key, *group, queue, rank));
+        let Some((_, _, group)) = first_offer(starved) else { return false };
         self.workers.at_mut(key).reserved = Some(group);
         self.groups.at_mut(group).reserved = Some(key);
         true
@@ -136,18 +151,21 @@ impl Engine {
         now: Timestamp,
         key: WorkerKey,
         group_key: GroupKey,
-        rank: TaskRank,
-    ) -> Option<(TaskRank, GroupKey)> {
+        queue: QueueKey,
+        rank: OfferRank,
+    ) -> Option<(QueueKey, OfferRank, GroupKey)> {
         let group = self.groups.at(group_key);
         let demand = group.demand?;
-        let (first, ready_queue) = *group.open.first().filter(|(first, _)| *first < rank)?;
-        let slot = self.ready_queues.at(ready_queue).ranked.first()?;
-        let TaskState::Ready { since } = self.tasks.at(slot).state else { return None };
+        let is_before = |first: &OfferRank| goes_before((group.queue, *first), (queue, rank));
+        let (first, ready_queue) = *group.open.first().filter(|(first, _)| is_before(first))?;
+        let TaskState::Ready { since } = self.tasks.at(self.first_task(ready_queue)).state else {
+            return None;
+        };
         let is_starved = group.reserved.is_none()
             && now.since(since) >= self.settings.reserve_after
             && self.workers.at(key).stock.is_large_enough(self.demands.at(demand))
-            && self.full_tag(ready_queue).is_none();
-        is_starved.then_some((first, group_key))
+            && !self.is_blocked(now, ready_queue);
+        is_starved.then_some((group.queue, first, group_key))
     }
 
     /// The worker keeps no room any more.

@@ -66,7 +66,9 @@ mod turns;
 mod why;
 mod workers;
 
-pub use array::{ArrayAccepted, ArrayEnd, ArrayInfo, ArrayRecord, ArrayTerms, Element, Forgotten, NewArray};
+pub use array::{
+    ArrayAccepted, ArrayEnd, ArrayInfo, ArrayRecord, ArrayTerms, Element, ForgottenElements, NewArray,
+};
 pub use backlog::{Passed, Threshold, Thresholds};
 pub use blob::{Blob, Which};
 pub use classes::UNSAID;

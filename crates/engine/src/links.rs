@@ -18,8 +18,7 @@ use crate::tags::TagKey;
 use crate::time::Timestamp;
 
 impl Engine {
-    /// The ready queue for tasks of this queue with these needs, this demand and these tags.
-    /// The ready queue for tasks of this queue with these needs, tags and share key.
+    /// The ready queue for tasks of this queue with these needs, this demand, these tags and this share key.
     pub(crate) fn open_ready_queue(
         &mut self,
         queue: QueueKey,
@@ -35,7 +34,8 @@ impl Engine {
         if let Some(ready_queue) = self.ready_queues.find(group, &tags, share) {
             return ready_queue;
         }
-        let of_share = share.map(|share| (share, self.open_ready_queue(queue, needs, tags.clone(), None)));
+        let of_share =
+            share.map(|share| (share, self.open_ready_queue(queue, needs, demand, tags.clone(), None)));
         if let Some((_, parent)) = of_share {
             self.ready_queues.retain(parent);
         }

@@ -1,6 +1,8 @@
-//! The order in which ready queues of one queue are served: by priority, then by whose turn it is, then by
-//! age.
+//! The order in which ready queues are served: by priority, then by whose turn it is, then by age.
 
+use std::collections::BTreeMap;
+
+use crate::queues::QueueKey;
 use crate::ranked_list::TaskRank;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,7 +16,35 @@ pub(crate) struct OfferRank {
 
 impl OfferRank {
     /// The order between ready queues of different queues.
-    pub(crate) fn across_queues(&self) -> (i64, TaskRank) {
+    fn across_queues(&self) -> (i64, TaskRank) {
         (self.level, self.task)
     }
+}
+
+/// Whether an offer of a queue goes before another, perhaps of another queue.
+pub(crate) fn goes_before((queue, rank): (QueueKey, OfferRank), other: (QueueKey, OfferRank)) -> bool {
+    if queue == other.0 { rank < other.1 } else { rank.across_queues() < other.1.across_queues() }
+}
+
+/// The most urgent of these offers. Turns of different queues cannot be compared: each queue says what is
+/// first in it, and the most urgent of those goes.
+pub(crate) fn first_offer<T: Copy + Ord>(
+    offers: impl Iterator<Item = (QueueKey, OfferRank, T)>,
+) -> Option<(QueueKey, OfferRank, T)> {
+    let mut firsts: Option<(QueueKey, OfferRank, T)> = None;
+    let mut others: BTreeMap<QueueKey, (OfferRank, T)> = BTreeMap::new();
+    for (queue, rank, of) in offers {
+        match &mut firsts {
+            None => firsts = Some((queue, rank, of)),
+            Some((first, best, best_of)) if *first == queue => {
+                (*best, *best_of) = (*best, *best_of).min((rank, of));
+            }
+            Some(_) => {
+                let best = others.entry(queue).or_insert((rank, of));
+                *best = (*best).min((rank, of));
+            }
+        }
+    }
+    let others = others.into_iter().map(|(queue, (rank, of))| (queue, rank, of));
+    firsts.into_iter().chain(others).min_by_key(|(_, rank, _)| rank.across_queues())
 }

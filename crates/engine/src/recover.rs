@@ -383,11 +383,8 @@ impl Restore {
             .filter_map(|(key, edge)| {
                 let lost =
                     if edge.is_wait() { DependencyProgress::Cancelled } else { DependencyProgress::Broken };
-                let known = engine.dependency_of(own, edge).map(|slot| engine.state_name(slot));
-                let progress = known.map_or(lost, |state| progress_of(edge.condition(), state));
                 let known = engine.dependency_of(own, edge).map(|found| engine.state_of(found));
-                let progress =
-                    known.map_or(DependencyProgress::Broken, |state| progress_of(edge.condition(), state));
+                let progress = known.map_or(lost, |state| progress_of(edge.condition(), state));
                 (progress != DependencyProgress::Open).then_some((key, progress))
             })
             .collect();

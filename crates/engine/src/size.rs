@@ -9,8 +9,8 @@ use crate::event::{Event, EventData, EventSubject};
 use crate::name::Name;
 use crate::notice::Notice;
 use crate::refusal::Refusal;
-use crate::state::{Holding, TaskState};
 use crate::schedule::ScheduleInfo;
+use crate::state::{Holding, TaskState};
 use crate::terms::Terms;
 use crate::why::Why;
 
@@ -166,7 +166,6 @@ impl Event {
             | EventSubject::Queue { namespace, queue: name }
             | EventSubject::Tag { namespace, tag: name }
             | EventSubject::Schedule { namespace, schedule: name } => text(namespace) + text(name),
-            | EventSubject::Tag { namespace, tag: name } => text(namespace) + text(name),
             EventSubject::Array { id: _, namespace, queue, submitter, name } => {
                 text(namespace) + text(queue) + text(submitter) + optional(name.as_deref())
             }

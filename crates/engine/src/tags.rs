@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::id::{Slot, TaskId};
 use crate::buckets::BucketKey;
+use crate::id::{Slot, TaskId};
 use crate::name::Name;
 use crate::offer_rank::OfferRank;
+use crate::ranked_list::TaskRank;
 use crate::rate::Rate;
 use crate::ready_queues::ReadyQueueKey;
 use crate::slab::Slab;
@@ -27,10 +28,9 @@ pub(crate) struct Tag {
     pub(crate) bucket: Option<BucketKey>,
     /// Ready queues that wait for this tag, by the rank of their first task. While there are any, the tag has
     /// no room.
-    pub(crate) parked: BTreeSet<(TaskRank, ReadyQueueKey)>,
+    pub(crate) parked: BTreeSet<(OfferRank, ReadyQueueKey)>,
     /// Suspended tasks that could continue, but for this tag.
     pub(crate) continuing: BTreeSet<(TaskRank, Slot)>,
-    pub(crate) parked: BTreeSet<(OfferRank, ReadyQueueKey)>,
     ready_queues: u32,
 }
 

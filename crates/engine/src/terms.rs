@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use crate::demand::Demand;
 use crate::array::{ArrayTerms, Element};
+use crate::demand::Demand;
 use crate::dependency::OnBroken;
 use crate::id::TaskId;
 use crate::limits::{NEEDS_MAX, TAGS_MAX};

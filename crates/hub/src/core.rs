@@ -10,6 +10,7 @@ mod disk_full;
 mod ending;
 mod leading;
 mod queues_of_key;
+mod reconciling;
 mod stall;
 mod unread;
 mod watching;
@@ -35,7 +36,7 @@ use crate::outbox::{Bundle, Outbox, OutboxItem};
 use crate::principal::Principal;
 use crate::queue_flow::QueueFlows;
 use crate::refusal::HubRefusal;
-use crate::request::{Ask, Delivery, Done, Request, Response, Submission, ArraySubmission};
+use crate::request::{ArraySubmission, Ask, Delivery, Done, Request, Response, Submission};
 use crate::settings::UnreadLimits;
 use crate::spans::{self, SpanSink};
 use crate::stats::{QueueFigures, Stats};
@@ -197,6 +198,7 @@ impl Core {
             Request::Submit(submissions) => self.submit(now, &peer, submissions),
             Request::SubmitArray(submission) => self.submit_array(now, &peer, *submission),
             Request::Complete(done) => self.complete(now, &peer, &done),
+            Request::Reconcile(page) => self.reconcile(now, &peer, *page),
             Request::Fail { mut failure, result } => {
                 failure.result = self.blob(&result);
                 let blob = failure.result;
@@ -237,11 +239,8 @@ impl Core {
                 self.note_worker(session, worker, &reply);
                 reply
             }
-            Request::Command(Command::SetSchedule(_) | Command::RunSchedule { .. }) if self.draining => {
-                Err(HubRefusal::Draining)
-            }
-            Request::Command(Command::SetSchedule(_) | Command::RunSchedule { .. }) if self.disk_full => {
-                Err(HubRefusal::DiskFull)
+            Request::Command(command @ (Command::SetSchedule(_) | Command::RunSchedule { .. })) => {
+                self.accepts_tasks().and_then(|()| self.command(now, &peer, command))
             }
             Request::Command(command) => self.command(now, &peer, command),
             Request::Query(query) => self.answer(session, |core| core.query(&peer, &query)),
@@ -487,12 +486,7 @@ impl Core {
         peer: &Peer,
         submissions: Vec<Submission>,
     ) -> Result<Response, HubRefusal> {
-        if self.draining {
-            return Err(HubRefusal::Draining);
-        }
-        if self.disk_full {
-            return Err(HubRefusal::DiskFull);
-        }
+        self.accepts_tasks()?;
         let mut tasks = Vec::with_capacity(submissions.len());
         for Submission { mut task, body } in submissions {
             task.body = self.batches.blob(&body);

@@ -52,6 +52,10 @@ impl Response {
                 events.iter().map(|one| size_of::<Undelivered>() + one.body.len() + one.error.len()).sum()
             }
             Response::Done | Response::Heard(_) | Response::BackedUp { .. } | Response::Redelivered(_) => 0,
+            Response::Reconciled(answer) => {
+                let names = answer.names.iter().map(|name| name.len() + 16).sum::<usize>();
+                names + answer.tasks.iter().map(|task| task.name.len() + 128).sum::<usize>()
+            }
         }
     }
 }

@@ -32,6 +32,7 @@ mod outbox;
 mod principal;
 mod queries;
 mod queue_flow;
+mod reconcile;
 mod refusal;
 mod request;
 mod rights;
@@ -56,6 +57,9 @@ pub use listen::{ListenError, listen};
 pub use mailbox::{Mailbox, UnreadBytes};
 pub use principal::Principal;
 pub use queue_flow::QueueFlow;
+pub use reconcile::{
+    DECLARED_MAX, Declared, Difference, NameListing, Reconciled, ReconciledTask, Reconciliation, There,
+};
 pub use refusal::HubRefusal;
 pub use request::{
     ArraySubmission, Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch,
@@ -94,6 +98,7 @@ pub mod words {
 /// What code that starts a hub needs of the store. Code that opens the files itself depends on `tenure-store`.
 pub mod store {
     pub use tenure_store::{
-        Disk, MemoryDisk, OpenReport, RealDisk, StoreError, StoreSettings, Sync, TaskLogSettings,
+        Disk, LeaderClaim, Member, MemoryDisk, MemoryJournal, OpenReport, Opened, RealDisk, Replica,
+        ReplicaSettings, StoreError, StoreSettings, Sync, TaskLogSettings,
     };
 }

@@ -179,3 +179,26 @@ impl Outbox {
         self.open.is_empty() && self.waiting.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_lease_only_a_commit_lets_something_leave() {
+        let mut outbox = Outbox::new(100);
+        outbox.pass(1);
+        outbox.seal_unwritten(1);
+        assert!(outbox.waits_for_lease());
+        assert!(outbox.pop(false).is_none(), "another broker may lead and know more");
+        assert!(outbox.pop(true).is_some());
+        outbox.pass(2);
+        outbox.seal(150, 2);
+        outbox.pass(2);
+        outbox.seal_unwritten(2);
+        assert!(outbox.pop(true).is_none(), "a lease replaces no commit");
+        outbox.synced(150);
+        assert!(outbox.pop(false).is_some(), "the commit shows that this broker led");
+        assert!(outbox.is_idle(), "what was sealed without records left with it");
+    }
+}

@@ -98,6 +98,7 @@ fn rows(request: &Request) -> usize {
         Request::Query(query) => query,
         Request::Logs { .. } => return ROWS_OF_LOGS,
         Request::Undelivered { .. } => return ROWS_OF_TABLE,
+        Request::Reconcile(page) if page.list.is_some() => return ROWS_OF_TABLE,
         _ => return 0,
     };
     match query {

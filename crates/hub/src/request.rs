@@ -14,6 +14,7 @@ use tenure_engine::{
 
 use crate::counters::Counters;
 use crate::hooks::{HookInfo, Undelivered};
+use crate::reconcile::{Reconciled, Reconciliation};
 use crate::refusal::HubRefusal;
 use crate::stats::Stats;
 use crate::task_logs::{LogPiece, PrintedPage};
@@ -36,6 +37,8 @@ impl Ask {
 pub enum Request {
     Submit(Vec<Submission>),
     SubmitArray(Box<ArraySubmission>),
+    /// A page of a reconciliation with another store.
+    Reconcile(Box<Reconciliation>),
     Complete(Vec<Done>),
     Fail {
         failure: AttemptFailure,
@@ -252,6 +255,7 @@ pub enum Response {
     Undelivered(Vec<Undelivered>),
     /// How many events a hook sends again.
     Redelivered(usize),
+    Reconciled(Box<Reconciled>),
 }
 
 impl Submission {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Accepted, After, AfterTask, ArrayTerms, Command, Condition, Demand, EventFilter, Move, Name, NewArray, NewTask,
-    OnBroken, OnLost, Quantity, Refusal, Reply, Resource, TaskId, Thresholds, Timestamp,
+    Accepted, After, AfterTask, ArrayTerms, Command, Condition, Demand, EventFilter, Move, Name, NewArray,
+    NewTask, OnBroken, OnLost, Quantity, Refusal, Reply, Resource, TaskId, Thresholds, Timestamp,
 };
 use tenure_hub::{ArraySubmission, Ask, Delivery, HubRefusal, Request, Response, Submission, Watch};
 

@@ -31,6 +31,7 @@ pub mod notation;
 pub mod notice;
 pub mod queue;
 pub mod rate;
+pub mod reconcile;
 pub mod refusal;
 pub mod reply;
 pub mod request;

@@ -9,6 +9,7 @@ use crate::hello::Welcome;
 use crate::hook::{HookList, Redelivered, UndeliveredList};
 use crate::id::TaskId;
 use crate::queue::{Counts, LimitInfo, QueueInfo, ShareInfo};
+use crate::reconcile::Reconciled;
 use crate::refusal::Refusal;
 use crate::schedule::ScheduleList;
 use crate::schema::{kinds, message, row};
@@ -45,6 +46,7 @@ kinds! {
         Undelivered(UndeliveredList) = "undelivered",
         Redelivered(Redelivered) = "redelivered",
         Shares(ShareList) = "shares",
+        Reconciled(Box<Reconciled>) = "reconciled",
         Counts(Box<Counts>) = "counts",
         /// A body or a result.
         Bytes(BytesReply) = "bytes",

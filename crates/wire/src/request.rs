@@ -10,6 +10,7 @@ use crate::hello::Hello;
 use crate::hook::{OneHook, Redeliver};
 use crate::id::TaskId;
 use crate::queue::Thresholds;
+use crate::reconcile::Reconcile;
 use crate::schedule::{OneSchedule, SetSchedule};
 use crate::rate::Rate;
 use crate::schema::{kinds, message};
@@ -30,6 +31,7 @@ kinds! {
         Submit(Submit) = "submit",
         SubmitArray(Box<SubmitArray>) = "submit-array",
         LimitArray(LimitArray) = "limit-array",
+        Reconcile(Box<Reconcile>) = "reconcile",
         Release(OneTask) = "release",
         Cancel(OneTaskWhy) = "cancel",
         Pause(OneTaskWhy) = "pause",

@@ -145,7 +145,13 @@ fn new_task() -> impl Strategy<Value = NewTask> {
 
 fn assignment() -> impl Strategy<Value = Assignment> {
     let rest = (time(), option::of(name()), option::of(id()), any::<u16>(), any::<u16>(), any::<u64>());
-    let devices = (vec(any::<u16>(), 0..3), vec(any::<u16>(), 0..3), option::of(text()), option::of(id()), any::<u32>());
+    let devices = (
+        vec(any::<u16>(), 0..3),
+        vec(any::<u16>(), 0..3),
+        option::of(text()),
+        option::of(id()),
+        any::<u32>(),
+    );
     (id(), any::<u32>(), body(), any::<u32>(), any::<i32>(), rest, vec(dependency(), 0..3), devices).prop_map(
         |(task, attempt, body, terms, priority, rest, after, (cpus, gpus, trace, array, index))| {
             let (submitted_at, name, parent, crashes, failures, checkpoint_bytes) = rest;
@@ -169,7 +175,8 @@ fn assignment() -> impl Strategy<Value = Assignment> {
                 array,
                 index,
             }
-        })
+        },
+    )
 }
 
 fn held() -> impl Strategy<Value = Held> {

@@ -438,6 +438,7 @@ impl Link {
                     self.stop_at = Some(now + self.settings.stop_grace);
                     self.attempts.leave();
                     self.attempts.interrupt_all();
+                    self.interrupt_waits();
                 }
             }
         }

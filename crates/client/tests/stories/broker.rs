@@ -76,7 +76,9 @@ impl Broker {
                 tenure_door_msgpack::Settings::default(),
             );
             tokio::spawn(door);
-            let ended = tokio::spawn(async move { hub.ended().await.unwrap() });
+            let ended = tokio::spawn(async move {
+                hub.ended().await.unwrap();
+            });
             (handle, ended, bound)
         });
         self.address = bound;

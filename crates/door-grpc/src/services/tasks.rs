@@ -164,6 +164,15 @@ impl pb::tasks_server::Tasks for GrpcService {
         call.command(Command::Move { task: id(&request.task)?, to: translate::moved(request) }).await
     }
 
+    async fn reconcile(&self, mut request: Request<pb::ReconcileRequest>) -> Reply<pb::ReconcileResponse> {
+        let call = self.look(&mut request)?;
+        let page = translate::reconciliation(request.into_inner()).map_err(|no| translate::status(&no))?;
+        match call.ask(tenure_hub::Request::Reconcile(Box::new(page))).await? {
+            tenure_hub::Response::Reconciled(answer) => Ok(Response::new(translate::reconciled(&answer))),
+            _ => Err(translate::unexpected()),
+        }
+    }
+
     async fn wait(&self, mut request: Request<pb::WaitRequest>) -> Reply<pb::WaitResponse> {
         let peer = self.enter(&mut request)?;
         let session = peer.open(&self.hub)?;

@@ -71,8 +71,8 @@ pub(crate) fn event(event: &Event) -> News {
         EventSubject::Worker { .. }
         | EventSubject::Queue { .. }
         | EventSubject::Tag { .. }
-        | EventSubject::Schedule { .. } => (String::new(), 0),
-        | EventSubject::Array { .. } => (String::new(), 0),
+        | EventSubject::Schedule { .. }
+        | EventSubject::Array { .. }
         | EventSubject::Share { .. } => (String::new(), 0),
     };
     let mut detail = detail(&event.kind);

@@ -32,8 +32,8 @@ pub(super) fn from_events(submitted_at: Timestamp, events: &[Arc<Event>]) -> Vec
             EventSubject::Worker { .. }
             | EventSubject::Queue { .. }
             | EventSubject::Tag { .. }
-            | EventSubject::Schedule { .. } => continue,
-            | EventSubject::Array { .. } => continue,
+            | EventSubject::Schedule { .. }
+            | EventSubject::Array { .. }
             | EventSubject::Share { .. } => continue,
         };
         if let EventData::Assigned { worker } = &event.kind {

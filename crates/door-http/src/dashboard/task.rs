@@ -2,9 +2,7 @@
 
 use maud::{Markup, html};
 use tenure_hub::wall_clock;
-use tenure_hub::words::{
-    Answer, EventFilter, ListQuery, OnLost, Query, StateName, TaskId, TaskInfo, Timestamp, Why,
-};
+use tenure_hub::words::{Answer, EventFilter, ListQuery, Query, StateName, TaskId, TaskInfo, Timestamp, Why};
 
 use super::format::{ago, bytes, count, counted, escaped, short, span};
 use super::frame::{self, Allowed, Section};
@@ -175,11 +173,6 @@ fn facts(task: &TaskInfo, now: Timestamp) -> Markup {
     let terms = &task.terms;
     let names =
         |list: &[tenure_hub::words::Name]| list.iter().map(|name| &**name).collect::<Vec<_>>().join(", ");
-    let policy = match terms.on_lost {
-        OnLost::Requeue => "requeue",
-        OnLost::Pause => "pause",
-        OnLost::Fail => "fail",
-    };
     html! {
         h2 #facts-title { "Facts" }
         dl.facts {
@@ -200,7 +193,7 @@ fn facts(task: &TaskInfo, now: Timestamp) -> Markup {
             }
             @if let Some(at) = task.not_before { dt { "Not before" } dd { (ago(at, now)) } }
             @if let Some(at) = task.expires_at { dt { "Expires" } dd { (ago(at, now)) } }
-            dt { "If its worker is lost" } dd { (policy) ", crash budget " (terms.crash_budget) }
+            dt { "If its worker is lost" } dd { (terms.on_lost.as_str()) ", crash budget " (terms.crash_budget) }
             @if task.crashes > 0 { dt { "Crashes" } dd { (task.crashes) " on " (names(&task.crashed_on)) } }
             dt { "Retries" } dd { (terms.retries) @if task.failures > 0 { ", " (task.failures) " failed" } }
             @if let Some(limit) = terms.run_limit { dt { "Run limit" } dd { (span(limit)) } }

@@ -58,6 +58,13 @@ const OPERATIONS: &[Operation] = &[
     Operation("POST /v1/tasks/{task}/resume", "Resume a task", "", "Nothing?", "204"),
     Operation("POST /v1/tasks/{task}/retry", "Retry an ended task", "", "Nothing?", "204"),
     Operation("POST /v1/tasks/{task}/move", "Change a waiting task", "", "MoveInput", "204"),
+    Operation(
+        "POST /v1/reconcile",
+        "Compare a page of tasks with another store",
+        "",
+        "ReconcileInput",
+        "200 Reconciled",
+    ),
     Operation("POST /v1/wait", "Wait for the ends of many tasks", "", "WaitInput", "200 WaitAnswer"),
     Operation("POST /v1/bulk/{verb}", "Act on many tasks", "", "BulkInput", "200 BulkAnswer"),
     Operation("GET /v1/queues", "List queues", "", "", "200 QueueList"),

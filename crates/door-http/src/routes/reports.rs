@@ -88,7 +88,7 @@ pub(crate) async fn suspend(mut call: HttpCall) -> HttpResult {
     worker.waits_anew(held);
     let reply = worker.ask(Request::Command(Command::Suspend { held, on })).await;
     if let Err(no) = reply {
-        if matches!(no, Refusal::StaleAttempt { .. }) {
+        if matches!(no, HubRefusal::Engine(Refusal::StaleAttempt { .. })) {
             worker.is_over(held);
         }
         return Err(translate::problem(&no));

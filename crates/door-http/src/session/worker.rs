@@ -196,7 +196,7 @@ impl HttpWorker {
         &self,
         held: Held,
         patience: Duration,
-    ) -> Result<Option<Vec<WaitEnd>>, Refusal> {
+    ) -> Result<Option<Vec<WaitEnd>>, HubRefusal> {
         let deadline = Instant::now() + patience;
         let _waiting = Fetching::begin(self);
         loop {

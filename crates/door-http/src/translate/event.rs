@@ -88,9 +88,7 @@ pub(crate) fn event(event: &Event) -> Value {
         | EventSubject::Queue { .. }
         | EventSubject::Schedule { .. }
         | EventSubject::Array { .. }
-        | EventSubject::Share { .. } => {
-            (None, None, None)
-        }
+        | EventSubject::Share { .. } => (None, None, None),
         EventSubject::Tag { tag, .. } => (None, None, Some(&**tag)),
     };
     let index = match &event.about {

@@ -7,7 +7,7 @@ use tenure_hub::words::{
 
 use super::resources::quantities;
 use super::why::why;
-use super::word::{millis, on_lost, pause_cause, some_millis, some_time, texts, time, wanted};
+use super::word::{millis, pause_cause, some_millis, some_time, texts, time, wanted};
 
 pub(crate) fn task(task: &TaskInfo) -> Value {
     let terms = &task.terms;
@@ -60,7 +60,7 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
         "tags": texts(&terms.tags),
         "share": terms.share.as_deref(),
         "submitter": &*terms.submitter,
-        "on_lost": on_lost(terms.on_lost),
+        "on_lost": terms.on_lost.as_str(),
         "crash_budget": terms.crash_budget,
         "retries": terms.retries,
         "backoff_first_ms": millis(terms.backoff.first),

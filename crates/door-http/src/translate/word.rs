@@ -41,21 +41,8 @@ pub(super) fn names(texts: Vec<String>) -> Vec<Name> {
     texts.into_iter().map(Name::from).collect()
 }
 
-pub(super) fn on_lost(policy: OnLost) -> &'static str {
-    match policy {
-        OnLost::Requeue => "requeue",
-        OnLost::Pause => "pause",
-        OnLost::Fail => "fail",
-    }
-}
-
 pub(super) fn from_on_lost(text: &str) -> Result<OnLost, Refusal> {
-    match text {
-        "requeue" => Ok(OnLost::Requeue),
-        "pause" => Ok(OnLost::Pause),
-        "fail" => Ok(OnLost::Fail),
-        _ => Err(unknown_word("on_lost")),
-    }
+    OnLost::parse(text).ok_or(unknown_word("on_lost"))
 }
 
 pub(super) fn from_on_broken(text: &str) -> Result<OnBroken, Refusal> {

@@ -13,7 +13,7 @@ use super::broker::held;
 use super::refusal::problem;
 use super::resources::{quantities, resources};
 use super::submission::{check_size, from_base64};
-use super::word::{millis, names, on_lost, some_millis, task_id, texts, time, wanted};
+use super::word::{millis, names, some_millis, task_id, texts, time, wanted};
 use crate::session::WorkerNews;
 
 /// A worker that is driven by requests is slower to answer than one with a connection of its own.
@@ -180,7 +180,7 @@ pub(crate) fn assignment(assignment: &Assignment, body: &Bytes, checkpoint: &Byt
         "submitted_at": time(assignment.submitted_at),
         "crashes": assignment.crashes,
         "failures": assignment.failures,
-        "on_lost": on_lost(terms.on_lost),
+        "on_lost": terms.on_lost.as_str(),
         "run_limit_ms": some_millis(terms.run_limit),
         "slots": terms.demand.slots,
         "resources": quantities(terms.demand.resources.iter().map(|of| (&of.name, of.quantity))),

@@ -3,7 +3,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::future::pending;
-use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -231,14 +230,15 @@ impl<D: Dialect> Actor<D> {
     /// Waits for mail.
     pub async fn mail_arrived(&self) {
         loop {
-            let mut changed = pin!(self.changed.notified());
-            changed.as_mut().enable();
+            // It is notified of changes from here on, before its first poll.
+            let changed = self.changed.notified();
             let Some(session) = self.session() else {
                 changed.await;
                 continue;
             };
             let mailbox = session.mailbox();
             tokio::select! {
+                biased;
                 () = mailbox.arrived() => {}
                 () = changed => continue,
             }

@@ -56,6 +56,7 @@ pub(super) fn check(
         | Request::Submit(_)
         | Request::SubmitArray(_)
         | Request::LimitArray(_)
+        | Request::Reconcile(_)
         | Request::Release(_)
         | Request::Cancel(_)
         | Request::Pause(_)

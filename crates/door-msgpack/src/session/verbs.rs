@@ -186,6 +186,7 @@ impl Session {
             Request::Queues => HubRequest::Query(Query::Queues),
             Request::Workers => HubRequest::Query(Query::Workers),
             Request::Limits => HubRequest::Query(Query::Limits),
+            Request::Reconcile(page) => HubRequest::Reconcile(Box::new(translate::reconciliation(*page)?)),
             Request::Schedules => HubRequest::Query(Query::Schedules),
             Request::Schedule(one) => HubRequest::Query(Query::Schedule { schedule: one.schedule }),
             Request::Hooks => HubRequest::Hooks,

@@ -17,6 +17,7 @@ use tenure_wire::{array, queue, reply, task as wire_task, why, worker};
 
 use super::hook;
 use super::notice::{dependency, terms};
+use super::reconcile::reconciled;
 use super::refusal::refusal;
 use super::schedule::schedule_info;
 use super::word::{condition, name, pause_cause, presence, span, task, threshold, time, wanted_word, rate};
@@ -42,6 +43,7 @@ pub(crate) fn response(response: Response) -> tenure_wire::Reply {
         Response::Stats(stats) => tenure_wire::Reply::Stats(StatsReply { figures: figures(&stats) }),
         Response::Heard(receivers) => tenure_wire::Reply::Sent(Sent { receivers: receivers as u64 }),
         Response::BackedUp { bytes } => tenure_wire::Reply::BackedUp(BackedUp { bytes }),
+        Response::Reconciled(answer) => tenure_wire::Reply::Reconciled(Box::new(reconciled(&answer))),
         Response::Logs(page) => tenure_wire::Reply::Logs(logs(page)),
         Response::Hooks(hooks) => tenure_wire::Reply::Hooks(hook::hooks(hooks)),
         Response::Undelivered(events) => tenure_wire::Reply::Undelivered(hook::undelivered(events)),
@@ -339,7 +341,8 @@ fn task_info(info: &TaskInfo) -> wire_task::TaskInfo {
             told.holding = Some(Box::new(held_by(holding, devices)));
         }
         TaskState::Suspended(suspension) => {
-            told.holding = Some(Box::new(held_by(&suspension.holding)));
+            let devices = info.devices.as_deref().cloned().unwrap_or_default();
+            told.holding = Some(Box::new(held_by(&suspension.holding, devices)));
             told.suspended_since = Some(time(suspension.since));
             told.open = Some(suspension.open());
         }

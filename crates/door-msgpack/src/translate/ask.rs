@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use tenure_hub::limits::{BODY_BYTES_MAX, LIGHT_SLOTS_DEFAULT};
 use tenure_hub::words::{
-    After, AfterTask, AttemptFailure, Backoff, Command, Demand, EventFilter, Held, ListQuery, Move, NewTask, Quantity, Refusal, Resource, TaskId, Thresholds, Unnamed, WaitOn, WorkerAbout, WorkerSpec, WorkerStats, TraceContext, NewArray, Query,
+    After, AfterTask, AttemptFailure, Backoff, Command, Demand, EventFilter, Held, ListQuery, Move, NewArray,
+    NewTask, Quantity, Query, Refusal, Resource, TaskId, Thresholds, TraceContext, Unnamed, WaitOn,
+    WorkerAbout, WorkerSpec, WorkerStats,
 };
 use tenure_hub::{ArraySubmission, CallAnswer, Done, LogPiece, OutputStream, Submission, fresh_id};
 use tenure_wire::event::EventKind;

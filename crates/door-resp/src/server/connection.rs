@@ -363,6 +363,10 @@ impl Protocol for Connection {
     }
 
     async fn prepare(&mut self, access: &mut dyn ConnectionAccess, turn: &mut Turn) {
+        let SessionOutput { leaves, channels, keys, .. } = &self.out;
+        if turn.asks.is_empty() && leaves.is_empty() && channels.is_empty() && keys.is_empty() {
+            return;
+        }
         self.begin_turn(turn);
         self.leave_workers().await;
         self.run_channel_acts().await;

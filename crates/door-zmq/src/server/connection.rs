@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tenure_door_kit::{
-    Charge, DoorStream, FREE_BYTES, LoginError, ReadSizer, flush_before_close, read_into, read_secret_into,
-    wipe_taken,
+    Charge, DoorReader, DoorStream, DoorWriter, FREE_BYTES, LoginError, ReadSizer, flush_before_close,
+    read_into, read_secret_into, wipe_taken,
 };
 use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
 use tenure_hub::{ClockReading, Delivery, HubHandle, Principal, Session, fresh_id, monotonic_clock};
-use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::io::AsyncWriteExt;
 use tokio::time::Instant;
 
 use super::identities::Holder;
@@ -40,8 +40,8 @@ const MEMORY_RETRY: Duration = Duration::from_millis(50);
 
 /// A socket with its codec, what is unsent, and when it was last heard.
 pub(super) struct Connection<'a> {
-    reading: ReadHalf<DoorStream>,
-    writing: WriteHalf<DoorStream>,
+    reading: DoorReader,
+    writing: DoorWriter,
     address: Option<IpAddr>,
     door: &'a Door,
     transport: &'a Transport,
@@ -74,7 +74,7 @@ impl<'a> Connection<'a> {
         let admission = if wants_keys { PeerAdmission::Credentials } else { PeerAdmission::Anyone };
         let mut unsent = BytesMut::new();
         let peer = ZmtpPeer::new(admission, door.transport.limits, &mut unsent);
-        let (reading, writing) = tokio::io::split(stream);
+        let (reading, writing) = stream.into_split();
         Connection {
             reading,
             writing,

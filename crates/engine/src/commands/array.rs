@@ -1,7 +1,8 @@
 //! What happens to an array as a whole: its end, its limit, and the verbs that apply to all of its elements.
 
-use crate::array::ArrayEnd;
+use crate::array::{ArrayEnd, ArrayRecord};
 use crate::arrays::ArrayKey;
+use crate::blob::{Blob, Which};
 use crate::command::{Command, Peer, Reply};
 use crate::edges::Awaited;
 use crate::engine::Engine;
@@ -13,6 +14,27 @@ use crate::state::StateName;
 use crate::time::Timestamp;
 
 impl Engine {
+    /// All arrays, so that the store knows which of their bodies to keep.
+    pub fn arrays(&self) -> impl Iterator<Item = &ArrayRecord> {
+        self.arrays.iter().map(|(_, array)| &array.record)
+    }
+
+    /// Updates the address of the body that the elements share, unless the array no longer uses it.
+    pub(crate) fn relocate_body(
+        &mut self,
+        key: ArrayKey,
+        which: Which,
+        from: Blob,
+        to: Blob,
+    ) -> Option<Change<'_>> {
+        let record = &mut self.arrays.at_mut(key).record;
+        if which != Which::Body || record.body != from {
+            return None;
+        }
+        record.body = to;
+        Some(Change::Array(record))
+    }
+
     /// An element has changed its state: the array may have ended, or be open again.
     pub(crate) fn follow_element(&mut self, now: Timestamp, key: ArrayKey, out: &mut dyn Output) {
         let array = self.arrays.at_mut(key);

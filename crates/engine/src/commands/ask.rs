@@ -41,9 +41,6 @@ impl Engine {
         self.workers.at_mut(key).asking = Some(class);
         self.reindex_worker(key);
         if queues.len() > 1
-            && let Some(ready_queue) = self.first_ready_queue_in_order(peer, key, queues)
-        if self.workers.at(key).worker_rank.is_some()
-            && queues.len() > 1
             && let Some(ready_queue) = self.first_ready_queue_in_order(now, peer, key, queues)
         {
             let slot = self.first_task(ready_queue);
@@ -98,17 +95,12 @@ impl Engine {
             let groups = self.classes.at(class).groups.iter();
             groups.filter(|group| self.has_room_for(key, **group)).map(|group| self.groups.at(*group))
         };
-        let has_room = |ready_queue: &ReadyQueueKey| self.full_tag(*ready_queue).is_none();
-        let class = self.workers.at(key).asking?;
-        let groups = || self.classes.at(class).groups.iter().map(|group| self.groups.at(*group));
-        let has_room = |ready_queue: &ReadyQueueKey| {
-            self.full_tag(*ready_queue).is_none() && self.empty_bucket(now, *ready_queue).is_none()
-        };
+        let may_go = |ready_queue: &ReadyQueueKey| !self.is_blocked(now, *ready_queue);
         queues.iter().find_map(|queue| {
             let queue = self.queues.find(&peer.namespace, queue)?;
             let of_queue = groups().filter(|group| group.queue == queue);
             let best =
-                of_queue.filter_map(|group| group.open.iter().find(|(_, ready_queue)| has_room(ready_queue)));
+                of_queue.filter_map(|group| group.open.iter().find(|(_, ready_queue)| may_go(ready_queue)));
             best.min().map(|(_, ready_queue)| *ready_queue)
         })
     }

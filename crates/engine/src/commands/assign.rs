@@ -2,8 +2,8 @@
 //! worker, and a worker that got a free slot looks for a ready queue. Neither looks past the first task of a
 //! ready queue.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
 
 use crate::blob::Which;
 use crate::buckets::BucketKey;
@@ -12,9 +12,9 @@ use crate::engine::Engine;
 use crate::event::EventData;
 use crate::id::{Slot, WorkerKey};
 use crate::notice::{Assignment, Notice};
-use crate::ready_queues::{ReadyOffer, ReadyQueue, ReadyQueueKey};
-use crate::offer_rank::OfferRank;
+use crate::offer_rank::{OfferRank, first_offer};
 use crate::queues::QueueKey;
+use crate::ready_queues::{ReadyOffer, ReadyQueue, ReadyQueueKey};
 use crate::record::Output;
 use crate::state::{Holding, TaskState};
 use crate::tags::TagKey;
@@ -67,9 +67,9 @@ impl Engine {
         }
     }
 
-    /// Lists the ready queues that waited for a tag that has room again, or for a token that is there. It lists all of them, because the
-    /// most urgent may be blocked by another tag or have no worker. Those that find the tag full are parked
-    /// again when a worker reaches them. Returns the workers of suspended tasks that waited for such a tag:
+    /// Lists the ready queues that waited for a tag that has room again, or for a token that is there. It lists
+    /// all of them, because the most urgent may be blocked by another tag or have no worker. Those that find
+    /// the tag full or no token are parked again when a worker reaches them. Returns the workers of suspended tasks that waited for such a tag:
     /// these look first, or tasks of other workers would always be faster.
     fn list_parked(&mut self, ready_queues: &mut Vec<ReadyQueueKey>) -> Vec<WorkerKey> {
         let mut workers = Vec::new();
@@ -84,7 +84,6 @@ impl Engine {
             }
             workers.extend(self.list_continuing(tag));
         }
-        workers
         for bucket in std::mem::take(&mut self.dirty.buckets) {
             // A bucket that is asleep again has been looked at since.
             if !self.buckets.has(bucket) || self.buckets.at(bucket).wakes_at != Timestamp::NEVER {
@@ -96,20 +95,26 @@ impl Engine {
                 self.reindex_ready_queue(*ready_queue);
             }
         }
+        workers
     }
 
     /// Finds workers for a ready queue until it is empty, blocked, or no worker is free.
     fn serve(&mut self, now: Timestamp, ready_queue: ReadyQueueKey, out: &mut dyn Output) {
         let ready_queue = self.ready_queues.at(ready_queue).parent.unwrap_or(ready_queue);
+        let mut reserved = Vec::new();
         while let ReadyOffer::Listed(_) = self.ready_queues.at(ready_queue).offer {
-            let Some(worker) = self.best_worker(ready_queue, &[]) else { return };
+            let Some(worker) = self.best_worker(now, ready_queue, &reserved) else { return };
             // The worker takes the most urgent task it can, which may be one of another ready queue.
             let took = self.take_one(now, worker, out);
             self.reindex_worker(worker);
-            // A worker that is reserved from now on is no choice for this ready queue, but another may be.
-            if !took && self.workers.at(worker).reserved.is_none() {
+            if took {
+                continue;
+            }
+            if self.workers.at(worker).reserved.is_none() {
                 return;
             }
+            // A worker that keeps its room is no choice for this ready queue, but another may be.
+            reserved.push(self.workers.at(worker).name().clone());
         }
     }
 
@@ -129,19 +134,20 @@ impl Engine {
             return true;
         }
         let Some((ready_queue, slot)) = urgent else { return false };
-        let Some((ready_queue, slot)) = self.most_urgent(now, worker) else { return false };
-        let better = self.prefer(ready_queue, slot, worker);
-        if better == worker {
-            self.assign(now, slot, worker, out);
-        } else if let Some((_, slot)) = self.most_urgent(now, better) {
+        let better = self.prefer(now, ready_queue, slot, worker);
+        if better != worker
+            && let Some((_, slot)) = self.most_urgent(now, better)
+        {
             // The worker takes its most urgent task, which may be a different one.
             self.assign(now, slot, better, out);
             self.reindex_worker(better);
+        } else {
+            // Either it is the best choice, or the better one keeps its room for another task.
+            self.assign(now, slot, worker, out);
         }
         true
     }
 
-    /// The first task the worker could take. Parks the ready queues that it finds waiting for a tag.
     /// The first task the worker could take. Parks the ready queues that it finds waiting for a tag or a token.
     fn most_urgent(&mut self, now: Timestamp, worker: WorkerKey) -> Option<(ReadyQueueKey, Slot)> {
         let class = self.class_to_serve(worker)?;
@@ -149,55 +155,32 @@ impl Engine {
             return None;
         }
         loop {
-            let groups = self.classes.at(class).groups.iter();
-            let with_room = groups.filter(|group| self.has_room_for(worker, **group));
-            let (rank, ready_queue) =
-                with_room.filter_map(|group| self.groups.at(*group).open.first().copied()).min()?;
-            match self.full_tag(ready_queue) {
-                Some(tag) => self.park(ready_queue, tag),
-                None if self.keeps_room(worker, rank) || self.reserve(now, worker, rank) => return None,
-                None => {
-                    return Some((
-                        ready_queue,
-                        self.ready_queues
-                            .at(ready_queue)
-                            .ranked
-                            .first()
-                            .expect("a listed ready queue has a task"),
-                    ));
-                }
-            }
-
-            let ready_queue = self.first_open(class)?;
+            let (queue, rank, ready_queue) = self.first_open(worker, class)?;
             if let Some(tag) = self.full_tag(ready_queue) {
                 self.park(ready_queue, tag);
             } else if let Some(bucket) = self.empty_bucket(now, ready_queue) {
                 self.throttle(ready_queue, bucket);
+            } else if self.keeps_room(now, worker, queue, rank) || self.reserve(now, worker, queue, rank) {
+                return None;
             } else {
                 return Some((ready_queue, self.first_task(ready_queue)));
             }
         }
     }
 
-    /// The most urgent of the ready queues that workers of this class can take tasks from.
-    fn first_open(&self, class: ClassKey) -> Option<ReadyQueueKey> {
-        let class = self.classes.at(class);
-        let firsts = || {
-            let groups = class.groups.iter().map(|group| self.groups.at(*group));
-            groups.filter_map(|group| Some((group.queue, *group.open.first()?)))
-        };
-        let first = firsts().map(|(_, offer)| offer).min()?;
-        if class.spec.queues.len() == 1 || firsts().all(|(_, (rank, _))| rank.turn == 0) {
-            return Some(first.1);
-        }
-        // Turns of different queues cannot be compared: each queue says who is first in it, and the most
-        // urgent of those goes.
-        let mut by_queue: BTreeMap<QueueKey, (OfferRank, ReadyQueueKey)> = BTreeMap::new();
-        for (queue, offer) in firsts() {
-            let best = by_queue.entry(queue).or_insert(offer);
-            *best = (*best).min(offer);
-        }
-        by_queue.values().min_by_key(|(rank, _)| rank.across_queues()).map(|(_, ready_queue)| *ready_queue)
+    /// The most urgent of the ready queues of this class whose tasks the worker has room for.
+    fn first_open(
+        &self,
+        worker: WorkerKey,
+        class: ClassKey,
+    ) -> Option<(QueueKey, OfferRank, ReadyQueueKey)> {
+        let groups = self.classes.at(class).groups.iter();
+        let with_room = groups.filter(|group| self.has_room_for(worker, **group));
+        first_offer(with_room.filter_map(|group| {
+            let group = self.groups.at(*group);
+            let (rank, ready_queue) = *group.open.first()?;
+            Some((group.queue, rank, ready_queue))
+        }))
     }
 
     /// Sends a ready task to a worker.
@@ -280,21 +263,32 @@ impl Engine {
     }
 
     /// The worker to send this task to: the given one, unless the task crashed on it and another is free.
-    fn prefer(&self, ready_queue: ReadyQueueKey, slot: Slot, worker: WorkerKey) -> WorkerKey {
+    fn prefer(
+        &self,
+        now: Timestamp,
+        ready_queue: ReadyQueueKey,
+        slot: Slot,
+        worker: WorkerKey,
+    ) -> WorkerKey {
         let Some(extras) = &self.tasks.at(slot).extras else { return worker };
         if !extras.crashed_on.contains(self.workers.at(worker).name()) {
             return worker;
         }
-        self.best_worker(ready_queue, &extras.crashed_on).unwrap_or(worker)
+        self.best_worker(now, ready_queue, &extras.crashed_on).unwrap_or(worker)
     }
 
     /// The best free worker for a ready queue, except the named ones.
-    fn best_worker(&self, ready_queue: ReadyQueueKey, without: &[crate::Name]) -> Option<WorkerKey> {
-        let ReadyQueue { group, offer, .. } = self.ready_queues.at(ready_queue);
+    fn best_worker(
+        &self,
+        now: Timestamp,
+        ready_queue: ReadyQueueKey,
+        without: &[crate::Name],
+    ) -> Option<WorkerKey> {
+        let ReadyQueue { group, queue, offer, .. } = self.ready_queues.at(ready_queue);
         let allowed = |worker_rank: &&WorkerRank| {
             let keeps_room = match offer {
-                ReadyOffer::Listed(rank) => self.keeps_room(worker_rank.worker, *rank),
-                ReadyOffer::Hidden | ReadyOffer::Parked(..) => false,
+                ReadyOffer::Listed(rank) => self.keeps_room(now, worker_rank.worker, *queue, *rank),
+                ReadyOffer::Hidden | ReadyOffer::Parked(..) | ReadyOffer::Throttled(..) => false,
             };
             let is_named = || without.contains(self.workers.at(worker_rank.worker).name());
             !keeps_room && (without.is_empty() || !is_named())
@@ -306,6 +300,11 @@ impl Engine {
 
     pub(crate) fn full_tag(&self, ready_queue: ReadyQueueKey) -> Option<TagKey> {
         self.ready_queues.at(ready_queue).tags.iter().copied().find(|tag| !self.tags.at(*tag).has_room())
+    }
+
+    /// Whether a tag or a rate keeps the tasks of a ready queue from being handed out now.
+    pub(crate) fn is_blocked(&self, now: Timestamp, ready_queue: ReadyQueueKey) -> bool {
+        self.full_tag(ready_queue).is_some() || self.empty_bucket(now, ready_queue).is_some()
     }
 
     fn park(&mut self, ready_queue: ReadyQueueKey, tag: TagKey) {
@@ -344,22 +343,12 @@ impl Engine {
         if let Some((rank, offers)) = self.offers_with(key, before) {
             offers.remove(&(rank, key));
         }
-        let group = self.ready_queues.at(key).group;
-        let open = &mut self.groups.at_mut(group).open;
-        if let ReadyOffer::Listed(rank) = before {
-            open.remove(&(rank, key));
-        }
-        if let ReadyOffer::Listed(rank) = offer {
-            open.insert((rank, key));
-        } else if open.is_empty() {
-            self.end_reservation(group);
-        }
-        if let ReadyOffer::Parked(tag, rank) = offer {
-            self.tags.at_mut(tag).parked.insert((rank, key));
-        }
-
         if let Some((rank, offers)) = self.offers_with(key, offer) {
             offers.insert((rank, key));
+        }
+        let group = self.ready_queues.at(key).group;
+        if self.groups.at(group).open.is_empty() {
+            self.end_reservation(group);
         }
     }
 
@@ -450,15 +439,17 @@ impl Engine {
     fn take_back_for(&mut self, now: Timestamp, worker: WorkerKey, out: &mut dyn Output) {
         let Some((class, _)) = self.workers.at(worker).worker_rank else { return };
         let candidates = self.overdue.iter().take(TAKE_BACK_LOOKS).copied();
-        let found = candidates.into_iter().find(|slot| self.may_move_to(*slot, class, worker));
+        let found = candidates.into_iter().find(|slot| self.may_move_to(now, *slot, class, worker));
         if let Some(slot) = found {
             self.take_back_unconfirmed(now, slot, out);
         }
     }
 
-    fn may_move_to(&self, slot: Slot, class: ClassKey, worker: WorkerKey) -> bool {
+    fn may_move_to(&self, now: Timestamp, slot: Slot, class: ClassKey, worker: WorkerKey) -> bool {
         let task = self.tasks.at(slot);
-        let ready_queue = self.ready_queues.at(self.terms.ready_queue(task.terms));
+        let key = self.terms.ready_queue(task.terms);
+        let ready_queue = self.ready_queues.at(key);
+        let rank = self.offer_rank(slot, self.turn_of(key));
         let holder = task.state.holding().expect("an overdue task is assigned").key;
         let crashed_here = task
             .extras
@@ -472,7 +463,7 @@ impl Engine {
         };
         self.classes.at(class).groups.contains(&ready_queue.group)
             && self.has_room_for(worker, ready_queue.group)
-            && !self.keeps_room(worker, self.rank_of(slot))
+            && !self.keeps_room(now, worker, ready_queue.queue, rank)
             && ready_queue.tags.iter().all(has_room)
             && !crashed_here
             && !self.queues.at(ready_queue.queue).setting.paused

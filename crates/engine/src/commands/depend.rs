@@ -4,7 +4,7 @@
 use crate::arrays::Arrays;
 use crate::command::{Accepted, NewTask, Peer};
 use crate::dependency::{AfterTask, Condition, Dependency, DependencyProgress, OnBroken};
-use crate::edges::{EDGES_MAX, Edge, EdgeKey, EdgeList, Awaited};
+use crate::edges::{Awaited, EDGES_MAX, Edge, EdgeKey, EdgeList};
 use crate::engine::Engine;
 use crate::event::EventData;
 use crate::id::{Slot, TaskId};
@@ -61,7 +61,7 @@ impl Engine {
     }
 
     /// A task or an array in the peer's namespace.
-    fn known_to(&self, peer: &Peer, id: TaskId) -> Result<Awaited, Refusal> {
+    pub(super) fn known_to(&self, peer: &Peer, id: TaskId) -> Result<Awaited, Refusal> {
         match self.array_of(peer, id) {
             Some(key) => Ok(Awaited::Array(key)),
             None => self.task_of(peer, id).map(Awaited::Task),
@@ -153,19 +153,15 @@ impl Engine {
         self.link_dependencies(slot);
     }
 
-    /// The task that an edge names. A younger one is another task, which reuses the id of a forgotten one,
-    /// unless a suspended attempt waits for it: its children are younger.
-    pub(crate) fn dependency_of(&self, own: &Task, edge: &Edge) -> Option<Slot> {
-        let is_meant = |slot: &Slot| edge.is_wait() || self.tasks.at(*slot).age < own.age;
-        self.tasks.find(&edge.dependency).filter(is_meant)
-    }
-
-    /// The task or array that an edge names. A younger one is another: it reuses the id of a forgotten one.
+    /// The task or array that an edge names. A younger one is another, which reuses the id of a forgotten
+    /// one, unless a suspended attempt waits for it: its children are younger.
     pub(crate) fn dependency_of(&self, own: &Task, edge: &Edge) -> Option<Awaited> {
-        find_awaited(&self.tasks, &self.arrays, &edge.dependency).filter(|found| match found {
-            Awaited::Task(slot) => self.tasks.at(*slot).age < own.age,
-            Awaited::Array(key) => self.arrays.at(*key).record.age < own.age,
-        })
+        let age = |found: &Awaited| match found {
+            Awaited::Task(slot) => self.tasks.at(*slot).age,
+            Awaited::Array(key) => self.arrays.at(*key).record.age,
+        };
+        let is_meant = |found: &Awaited| edge.is_wait() || age(found) < own.age;
+        find_awaited(&self.tasks, &self.arrays, &edge.dependency).filter(is_meant)
     }
 
     /// If the task has ended: it waits for nothing any more, and the tasks that wait for it learn how it
@@ -204,11 +200,6 @@ impl Engine {
         let edge = self.edges.at(key);
         let slot = edge.dependent;
         if edge.progress() == DependencyProgress::Broken && !edge.is_wait() {
-            let task = self.tasks.at(ended);
-            return self.break_task(now, slot, broken(task.id, task.name(), task.state.name()), out);
-        }
-
-        if edge.progress() == DependencyProgress::Broken {
             let reason = self.broken(ended);
             return self.break_task(now, slot, reason, out);
         }
@@ -275,7 +266,7 @@ impl Engine {
     }
 }
 
-fn find_awaited(tasks: &Tasks, arrays: &Arrays, id: &TaskId) -> Option<Awaited> {
+pub(super) fn find_awaited(tasks: &Tasks, arrays: &Arrays, id: &TaskId) -> Option<Awaited> {
     match tasks.find(id) {
         Some(slot) => Some(Awaited::Task(slot)),
         None => arrays.find(id).map(Awaited::Array),

@@ -38,8 +38,8 @@ mod schedule_fire;
 mod share;
 mod start;
 mod submit;
-mod suspend;
 mod submit_array;
+mod suspend;
 mod thresholds;
 
 pub(crate) use depend::progress_of;

@@ -189,9 +189,9 @@ impl Engine {
         }
     }
 
-    /// An id that depends on the schedule and its due time alone, unless another task has it.
+    /// An id that depends on the schedule and its due time alone, unless another task or array has it.
     fn free_id(&self, schedule: &ScheduleSetting, due: Timestamp) -> TaskId {
-        let is_free = |id: &TaskId| self.tasks.find(id).is_none();
+        let is_free = |id: &TaskId| self.tasks.find(id).is_none() && self.arrays.owner(id).is_none();
         (0..).map(|salt| salted_id(schedule, due, salt)).find(is_free).expect("there are 2^64 ids")
     }
 }
@@ -241,6 +241,9 @@ fn task_of_terms(id: TaskId, terms: &Terms) -> NewTask {
         abandon_after,
         on_broken,
         demand,
+        share,
+        // A schedule submits plain tasks.
+        array: _,
     } = terms;
     NewTask {
         needs: needs.clone(),
@@ -257,6 +260,7 @@ fn task_of_terms(id: TaskId, terms: &Terms) -> NewTask {
         abandon_after: *abandon_after,
         on_broken: *on_broken,
         demand: demand.clone(),
+        share: share.clone(),
         ..NewTask::new(id, queue.clone())
     }
 }

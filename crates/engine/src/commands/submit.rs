@@ -248,7 +248,7 @@ impl Engine {
         Ok(())
     }
 
-    fn check_demand_room(&self, namespace: &Name, demand: &Demand) -> Result<(), Refusal> {
+    pub(super) fn check_demand_room(&self, namespace: &Name, demand: &Demand) -> Result<(), Refusal> {
         let Some(namespace_key) = self.namespaces.find(namespace) else { return Ok(()) };
         let is_new = !demand.is_plain() && self.demands.find(namespace_key, demand).is_none();
         if is_new && self.demands.count_in(namespace_key) >= DEMANDS_MAX {
@@ -432,7 +432,6 @@ fn hash_demand(hash: &mut Fnv, demand: &Demand) {
     }
 }
 
-struct Fnv(u64);
 pub(super) struct Fnv(pub(super) u64);
 
 impl Fnv {

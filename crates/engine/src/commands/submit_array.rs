@@ -1,6 +1,6 @@
 //! Submit an array: one command creates all of its elements, or none.
 
-use crate::array::{ArrayAccepted, ArrayRecord, ArrayTerms, Forgotten, NewArray};
+use crate::array::{ArrayAccepted, ArrayRecord, ArrayTerms, ForgottenElements, NewArray};
 use crate::blob::Blob;
 use crate::command::{NewTask, Peer, Reply};
 use crate::dependency::Dependency;
@@ -40,6 +40,7 @@ impl Engine {
         terms.array = Some(array);
         terms.check()?;
         self.check_queue_room(&terms.namespace, std::slice::from_ref(&terms.queue))?;
+        self.check_demand_room(&terms.namespace, &terms.demand)?;
 
         let record = ArrayRecord {
             id: array.id,
@@ -56,7 +57,7 @@ impl Engine {
             age: self.next_event,
             submitted_at: now,
             end: None,
-            forgotten: Forgotten::default(),
+            forgotten: ForgottenElements::default(),
         };
         let key = self.arrays.insert(record);
         self.emit_array_record(now, key, EventData::ArraySubmitted { size }, out);

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use crate::arrays::ArrayKey;
 use crate::command::{Held, Peer, Reply};
 use crate::commands::progress_of;
 use crate::dependency::{Condition, Dependency, DependencyProgress, WaitEnd, WaitOn};
-use crate::edges::EDGES_MAX;
+use crate::edges::{Awaited, EDGES_MAX};
 use crate::engine::Engine;
 use crate::event::EventData;
 use crate::id::{Slot, TaskId};
@@ -16,6 +17,8 @@ use crate::refusal::Refusal;
 use crate::state::{StateName, Suspension, TaskState, Wanted};
 use crate::time::Timestamp;
 use crate::timers::Timer;
+
+use super::depend::find_awaited;
 
 /// How many tasks the search for a cycle visits. A longer cycle is accepted and ends with a cancellation.
 const CYCLE_LOOKS: usize = 10_000;
@@ -67,11 +70,11 @@ impl Engine {
         let mut seen = BTreeSet::new();
         let mut waits = Vec::with_capacity(tasks.len());
         for task in tasks.iter().filter(|task| seen.insert(**task)) {
-            let progress = match (self.task_of(peer, *task), self.known_end(slot, *task)) {
-                (Ok(other), _) if other == slot => {
+            let progress = match (self.known_to(peer, *task), self.known_end(slot, *task)) {
+                (Ok(Awaited::Task(other)), _) if other == slot => {
                     return Err(Refusal::BadValue { what: "on", why: "names the task itself" });
                 }
-                (Ok(other), _) => progress_of(Condition::Waited, self.state_name(other)),
+                (Ok(other), _) => progress_of(Condition::Waited, self.state_of(other)),
                 // The broker has forgotten the task, but not that this one has waited for it.
                 (Err(_), Some(progress)) => progress,
                 (Err(refusal), None) => return Err(refusal),
@@ -105,20 +108,37 @@ impl Engine {
 
     /// Whether a task waits for this one, possibly through others. `looks` is how many tasks may be visited.
     fn waits_for(&self, task: TaskId, slot: Slot, looks: &mut usize) -> bool {
-        let mut reached: Vec<Slot> = self.tasks.find(&task).into_iter().collect();
-        let mut seen: BTreeSet<Slot> = reached.iter().copied().collect();
+        let mut reached: Vec<Awaited> = find_awaited(&self.tasks, &self.arrays, &task).into_iter().collect();
+        let mut seen: BTreeSet<Awaited> = reached.iter().copied().collect();
         while let Some(next) = reached.pop() {
-            if next == slot {
+            if next == Awaited::Task(slot) {
                 return true;
             }
             let Some(left) = looks.checked_sub(1) else { return false };
             *looks = left;
-            let task = self.tasks.at(next);
-            let open = self.edges.of(task.edges).filter(|(_, edge)| edge.is_open());
-            let others = open.filter_map(|(_, edge)| self.dependency_of(task, edge));
-            reached.extend(others.filter(|other| seen.insert(*other)));
+            match next {
+                Awaited::Task(next) => {
+                    let task = self.tasks.at(next);
+                    let open = self.edges.of(task.edges).filter(|(_, edge)| edge.is_open());
+                    let others = open.filter_map(|(_, edge)| self.dependency_of(task, edge));
+                    reached.extend(others.filter(|other| seen.insert(*other)));
+                }
+                // An array waits for each of its elements.
+                Awaited::Array(key) => {
+                    let elements = self.unended_elements(key).take(*looks).map(Awaited::Task);
+                    reached.extend(elements.filter(|element| seen.insert(*element)));
+                }
+            }
         }
         false
+    }
+
+    fn unended_elements(&self, key: ArrayKey) -> impl Iterator<Item = Slot> {
+        let record = &self.arrays.at(key).record;
+        let (terms, size) = (record.terms(), record.size);
+        let elements =
+            (0..size).take(CYCLE_LOOKS).filter_map(move |place| self.tasks.find(&terms.element_id(place)));
+        elements.filter(|element| !self.state_name(*element).has_ended())
     }
 
     /// How a task ended for which this one has waited before.
@@ -182,8 +202,8 @@ impl Engine {
             && self.edges.at(key).is_wait()
         {
             next = self.edges.next(key);
-            let tasks = &self.tasks;
-            self.edges.unlink(key, |id| tasks.find(id));
+            let (tasks, arrays) = (&self.tasks, &self.arrays);
+            self.edges.unlink(key, |id| find_awaited(tasks, arrays, id));
         }
     }
 

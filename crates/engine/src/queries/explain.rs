@@ -13,6 +13,7 @@ use crate::ready_queues::ReadyQueueKey;
 use crate::refusal::Refusal;
 use crate::state::{Suspension, TaskState};
 use crate::stock::Short;
+use crate::tags::Tag;
 use crate::why::{WaitedFor, Why};
 use crate::workers::Worker;
 
@@ -50,10 +51,7 @@ impl Engine {
 
     fn why_not_continued(&self, suspension: &Suspension) -> Why {
         match suspension.parked.map(|tag| self.tags.at(tag)) {
-            Some(tag) => {
-                let limit = tag.limit.expect("only a limit makes a tag full");
-                Why::TagLimit { tag: tag.name.clone(), limit, in_use: tag.in_use }
-            }
+            Some(tag) => why_full(tag),
             None => Why::AwaitingSlot { worker: suspension.holding.worker.clone() },
         }
     }
@@ -86,11 +84,7 @@ impl Engine {
             return self.why_unserved(group, queue);
         }
         if let Some(tag) = ready_queue.tags.iter().map(|tag| self.tags.at(*tag)).find(|tag| !tag.has_room()) {
-            let limit = tag.limit.expect("only a limit makes a tag full");
-            return match tag.array {
-                Some(array) => Why::ArrayLimit { array, limit, in_use: tag.in_use },
-                None => Why::TagLimit { tag: tag.name.clone(), limit, in_use: tag.in_use },
-            };
+            return why_full(tag);
         }
         if let Some(why) = self.why_throttled(key) {
             return why;
@@ -133,7 +127,7 @@ impl Engine {
 
     fn why_reserved(&self, worker: &Worker) -> Option<Why> {
         let (_, ready_queue) = self.groups.at(worker.reserved?).open.first()?;
-        let first = self.ready_queues.at(*ready_queue).ranked.first()?;
+        let first = self.first_task(*ready_queue);
         Some(Why::Reserved { worker: worker.name().clone(), task: self.tasks.at(first).id })
     }
 
@@ -197,5 +191,14 @@ impl Engine {
             |need: &&Name| !live().any(|class| offers(&class.spec.capabilities, std::slice::from_ref(*need)));
         let missing: Vec<Name> = group.needs.iter().filter(is_missing).cloned().collect();
         if missing.is_empty() { group.needs.clone() } else { missing }
+    }
+}
+
+/// Why the tasks with a tag wait that has no room. That of an array is invisible.
+fn why_full(tag: &Tag) -> Why {
+    let limit = tag.limit.expect("only a limit makes a tag full");
+    match tag.array {
+        Some(array) => Why::ArrayLimit { array, limit, in_use: tag.in_use },
+        None => Why::TagLimit { tag: tag.name.clone(), limit, in_use: tag.in_use },
     }
 }

@@ -1,12 +1,10 @@
 //! Overviews: queues, workers, limits, shares and counts of one namespace.
 
-use crate::command::{
-    Answer, Counts, Gauges, Held, LimitInfo, Peer, QueueGauge, QueueInfo, ResourceInfo, WorkerInfo,
-};
 use std::collections::BTreeMap;
 
 use crate::command::{
-    Answer, Counts, Gauges, Held, LimitInfo, Peer, QueueGauge, QueueInfo, ShareInfo, WorkerInfo,
+    Answer, Counts, Gauges, Held, LimitInfo, Peer, QueueGauge, QueueInfo, ResourceInfo, ShareInfo,
+    WorkerInfo,
 };
 use crate::engine::Engine;
 use crate::limits::QUEUES_SHOWN_MAX;

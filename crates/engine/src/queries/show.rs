@@ -71,7 +71,6 @@ impl Engine {
             expires_at: extras.and_then(|extras| extras.expires_at),
             crashed_on: extras.map_or_else(Vec::new, |extras| extras.crashed_on.clone()),
             devices: extras.and_then(|extras| extras.devices.clone()),
-            body: task.body,
             body: self.body_of(task),
             checkpoint: task.checkpoint().copied(),
             trace: extras.and_then(|extras| extras.trace.clone()),

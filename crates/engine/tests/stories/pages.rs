@@ -167,16 +167,9 @@ fn number_of_why(why: &Why) -> usize {
         Why::Reserved { .. } => 15,
         Why::Suspended { .. } => 19,
         Why::AwaitingSlot { .. } => 20,
-        Why::NoWorkerAsks { .. } => 13,
-        Why::AwaitingAcceptance { .. } => 14,
-        Why::AwaitingDisk => 15,
-        Why::ArrayLimit { .. } => 16,
-        Why::TagRate { .. } => 12,
-        Why::QueueRate { .. } => 13,
-        Why::AllFull { .. } => 14,
-        Why::NoWorkerAsks { .. } => 15,
-        Why::AwaitingAcceptance { .. } => 16,
-        Why::AwaitingDisk => 17,
+        Why::ArrayLimit { .. } => 21,
+        Why::TagRate { .. } => 22,
+        Why::QueueRate { .. } => 23,
     }
 }
 
@@ -277,7 +270,6 @@ fn fields(kind: &EventData) -> &'static [&'static str] {
         EventData::QueueBacklog { threshold: _, depth: _, age: _ }
         | EventData::QueueBacklogCleared { threshold: _, depth: _, age: _ } => &["threshold", "depth", "age"],
         EventData::QueueThresholdsSet { depth: _, age: _ } => &["depth", "age"],
-        EventData::LimitSet { limit: _ } => &["limit"],
         EventData::ScheduleFired { due: _, task: _ } => &["due", "task"],
         EventData::ScheduleSkipped { reason: _, from: _, to: _ } => &["reason", "from", "to"],
         EventData::LimitSet { limit: _ } | EventData::ArrayLimitSet { limit: _ } => &["limit"],

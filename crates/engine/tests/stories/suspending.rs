@@ -506,5 +506,9 @@ impl tenure_engine::Output for Quiet<'_> {
 
     fn notice(&mut self, _: tenure_engine::SessionId, _: tenure_engine::Notice) {}
 
+    fn body(&mut self, _: &[u8]) -> Blob {
+        Blob::EMPTY
+    }
+
     fn freed(&mut self, _: Blob) {}
 }

@@ -40,6 +40,10 @@ impl AuditAct {
                 let task = &submission.array.task;
                 act("submit-array").with("queue", AuditField::Text(task.queue.clone()))
             }
+            Request::Reconcile(page) if page.apply => act("reconcile")
+                .with("prefix", AuditField::Text((*page.prefix).into()))
+                .with("tasks", AuditField::Number(page.declared.len() as i64)),
+            Request::Reconcile(_) => other("reconcile"),
             Request::Complete(done) => report("complete").held(done.iter().map(|done| done.held)),
             Request::Fail { failure, .. } => report("fail")
                 .held([failure.held])
@@ -198,6 +202,12 @@ impl AuditAct {
             }
             Ok(Response::Command(Reply::Held(each))) => {
                 AuditOutcome::of_many(each.iter().map(|answer| answer.as_ref().err()))
+            }
+            Ok(Response::Reconciled(answer)) => {
+                AuditOutcome::of_many(answer.tasks.iter().map(|task| match &task.refusal {
+                    Some(HubRefusal::Engine(refusal)) => Some(refusal),
+                    _ => None,
+                }))
             }
             Ok(Response::BackedUp { bytes }) => {
                 self = self.with("bytes", AuditField::Number(i64::try_from(*bytes).unwrap_or(i64::MAX)));

@@ -12,6 +12,14 @@ use crate::refusal::HubRefusal;
 use crate::request::{Ask, Delivery, Request, Response};
 
 impl Core {
+    /// Refuses while the broker stops or its disk is full.
+    pub(super) fn accepts_tasks(&self) -> Result<(), HubRefusal> {
+        if self.draining {
+            return Err(HubRefusal::Draining);
+        }
+        if self.disk_full { Err(HubRefusal::DiskFull) } else { Ok(()) }
+    }
+
     /// The disk is full from now on. Earlier requests that need not wait get their replies as well.
     pub fn disk_became_full(&mut self) {
         // First send what is on disk.

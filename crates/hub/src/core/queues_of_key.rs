@@ -86,6 +86,13 @@ fn queues(request: &Request) -> Vec<&Name> {
             queues
         }
         Request::SubmitArray(submission) => vec![&submission.array.task.queue],
+        Request::Reconcile(page) if page.apply => {
+            let declared = page.declared.iter().filter_map(|one| one.submission.as_ref());
+            let mut queues: Vec<&Name> = declared.map(|submission| &submission.task.queue).collect();
+            queues.sort_unstable();
+            queues.dedup();
+            queues
+        }
         Request::Command(Command::Register(spec)) => spec.queues.iter().collect(),
         Request::Command(Command::SetSchedule(new)) => vec![&new.task.queue],
         Request::Command(Command::Ask { queues }) => queues.iter().collect(),

@@ -82,7 +82,8 @@ fn answer_bytes(reply: &Result<Response, HubRefusal>) -> usize {
             | Response::Stats(_)
             | Response::Logs(_)
             | Response::Hooks(_)
-            | Response::Undelivered(_)),
+            | Response::Undelivered(_)
+            | Response::Reconciled(_)),
         ) => response.bytes(),
         Ok(
             Response::Command(_)

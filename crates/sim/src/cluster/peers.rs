@@ -1,7 +1,7 @@
 //! Clients, workers and an observer in a world with three brokers.
 
 use tenure_hub::words::{Name, Query, Refusal};
-use tenure_hub::{Ask, Delivery, Request};
+use tenure_hub::{Ask, Delivery, HubRefusal, Request};
 
 use super::events::ClusterEvent;
 use super::links::{ClusterLink, ClusterPeer};
@@ -144,7 +144,7 @@ impl ClusterWorld {
         self.outcome.answers += 1;
         let task = self.links[link].asked.remove(0);
         let name = self.seats[self.links[link].seat].name().to_owned();
-        let is_unknown = matches!(reply, Err(Refusal::UnknownTask { .. }));
+        let is_unknown = matches!(reply, Err(HubRefusal::Engine(Refusal::UnknownTask { .. })));
         self.promises.check(!is_unknown, || {
             format!("{name} was asked for {task}, which was acknowledged before, and does not know it")
         });

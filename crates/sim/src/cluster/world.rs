@@ -10,7 +10,7 @@ use tenure_store::{JournalFaults, MemoryDisk, MemoryJournal, StoreError};
 
 use super::ClusterOutcome;
 use super::events::ClusterEvent;
-use super::leader::Wrote;
+use super::leader::{Leader, Wrote};
 use super::links::{ClusterLink, ClusterPeer};
 use super::plan::ClusterPlan;
 use super::seat::{Role, Round, Seat};
@@ -328,7 +328,7 @@ impl ClusterWorld {
 
     fn maintenance_works(&mut self, seat: usize, life: u64) {
         let strikes = self.cuts_off(8);
-        let has_worked = self.seats[seat].leader().is_some_and(super::leader::Leader::keep);
+        let has_worked = self.seats[seat].leader().is_some_and(Leader::keep);
         if strikes && self.random.percent(50) {
             return self.broker_dies(seat, false);
         }
@@ -443,7 +443,7 @@ impl ClusterWorld {
         }
     }
 
-    fn on_leader(&mut self, seat: usize, work: impl FnOnce(&mut super::leader::Leader)) {
+    fn on_leader(&mut self, seat: usize, work: impl FnOnce(&mut Leader)) {
         let Some(leader) = self.seats[seat].leader() else { return };
         work(leader);
         self.carry();
@@ -451,7 +451,7 @@ impl ClusterWorld {
     }
 
     /// The broker's side of a link, if it still exists.
-    pub(super) fn on_link(&mut self, link: usize, work: impl FnOnce(&mut super::leader::Leader)) {
+    pub(super) fn on_link(&mut self, link: usize, work: impl FnOnce(&mut Leader)) {
         let ClusterLink { seat, life, broker_side, .. } = self.links[link];
         if broker_side && self.seats[seat].life == life {
             self.on_leader(seat, work);
@@ -460,7 +460,7 @@ impl ClusterWorld {
 
     fn wake(&mut self, seat: usize) {
         let life = self.seats[seat].life;
-        let Some(deadline) = self.seats[seat].leads().and_then(|leader| leader.next_deadline()) else {
+        let Some(deadline) = self.seats[seat].leads().and_then(Leader::next_deadline) else {
             return;
         };
         let at = deadline.max(self.now + Duration::from_millis(1));
@@ -470,7 +470,7 @@ impl ClusterWorld {
         }
     }
 
-    fn send(&mut self, link: usize, asks: Vec<Ask>) {
+    pub(super) fn send(&mut self, link: usize, asks: Vec<Ask>) {
         if asks.is_empty() {
             return;
         }

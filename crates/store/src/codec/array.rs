@@ -1,6 +1,6 @@
 //! The encoding of an array. Its elements are tasks, and have records of their own.
 
-use tenure_engine::{ArrayEnd, ArrayRecord, Forgotten};
+use tenure_engine::{ArrayEnd, ArrayRecord, ForgottenElements};
 
 use super::Base;
 use super::dictionary::Dictionary;
@@ -33,7 +33,7 @@ pub(super) fn encode_array(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base
             out.push(state_code(state));
         }
     }
-    let Forgotten { through, completed, failed, cancelled } = array.forgotten;
+    let ForgottenElements { through, completed, failed, cancelled } = array.forgotten;
     put::varint(out, through);
     if through > 0 {
         for number in [completed, failed, cancelled] {
@@ -56,7 +56,7 @@ pub(super) fn take_array(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<A
     } else {
         None
     };
-    let mut forgotten = Forgotten { through: take.varint()?, ..Forgotten::default() };
+    let mut forgotten = ForgottenElements { through: take.varint()?, ..ForgottenElements::default() };
     if forgotten.through > 0 {
         (forgotten.completed, forgotten.failed) = (take.small()?, take.small()?);
         forgotten.cancelled = take.small()?;

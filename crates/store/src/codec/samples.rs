@@ -14,7 +14,7 @@ use tenure_engine::state::{
 };
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
-    Blob, CatchUp, Checkpoint, Condition, Demand, Dependency, DependencyProgress, Devices, EdgeList, Extras, Name, OnBroken, Overlap, Passed, Quantity, Rate, Resource, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, Why, TraceContext, ArrayEnd, ArrayRecord, ArrayTerms, Forgotten,
+    Blob, CatchUp, Checkpoint, Condition, Demand, Dependency, DependencyProgress, Devices, EdgeList, Extras, Name, OnBroken, Overlap, Passed, Quantity, Rate, Resource, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, Why, TraceContext, ArrayEnd, ArrayRecord, ArrayTerms, Forgotten, ForgottenElements,
 };
 
 use super::settings::Setting;
@@ -411,9 +411,14 @@ fn array() -> impl Strategy<Value = ArrayRecord> {
     let end = of((time(), any::<u64>(), select(StateName::ALL.to_vec())))
         .prop_map(|end| end.map(|(at, event, state)| ArrayEnd { at, event, state }));
     let forgotten = prop_oneof![
-        Just(Forgotten::default()),
+        Just(ForgottenElements::default()),
         (1..u64::MAX, any::<u32>(), any::<u32>(), any::<u32>()).prop_map(
-            |(through, completed, failed, cancelled)| Forgotten { through, completed, failed, cancelled }
+            |(through, completed, failed, cancelled)| ForgottenElements {
+                through,
+                completed,
+                failed,
+                cancelled
+            }
         ),
     ];
     (names, numbers, of(any::<u32>()), blob(), time(), end, forgotten).prop_map(

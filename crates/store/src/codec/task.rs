@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tenure_engine::state::{End, Holding, Intent, PauseCause, PauseInfo, Progress, Suspension, Wanted};
 use tenure_engine::{
-    Checkpoint, Condition, Dependency, DependencyProgress, Devices, EdgeList, Extras, Task, TaskId, TaskState, Terms, TermsKey, Timestamp, TraceContext,
+    Checkpoint, Condition, Dependency, DependencyProgress, Devices, EdgeList, Extras, Task, TaskId,
+    TaskState, Terms, TermsKey, Timestamp, TraceContext,
 };
 
 use super::Base;

@@ -24,7 +24,7 @@ impl ReplicatedTarget {
         now: Timestamp,
         shared: &Shared,
     ) -> Result<(), AppendError> {
-        self.with_session(frames, now, shared, &mut |target, frames| target.try_commit(&mut frames[..count]))
+        self.with_session(frames, now, shared, |target, frames| target.try_commit(&mut frames[..count]))
     }
 
     /// The frames are those that wait: one of them may be in doubt.
@@ -34,7 +34,7 @@ impl ReplicatedTarget {
         now: Timestamp,
         shared: &Shared,
     ) -> Result<(), AppendError> {
-        self.with_session(frames, now, shared, &mut |target, _| {
+        self.with_session(frames, now, shared, |target, _| {
             let settled = target.end.position;
             let session = target.session.as_mut().expect("there is a session");
             Ok(session.renew(&target.leadership, settled)?)
@@ -49,7 +49,7 @@ impl ReplicatedTarget {
         frames: &mut [JournalFrame],
         now: Timestamp,
         shared: &Shared,
-        work: &mut dyn FnMut(&mut ReplicatedTarget, &mut [JournalFrame]) -> Result<(), StoreError>,
+        work: impl Fn(&mut ReplicatedTarget, &mut [JournalFrame]) -> Result<(), StoreError>,
     ) -> Result<(), AppendError> {
         let mut last = String::new();
         for _ in 0..TRIES {

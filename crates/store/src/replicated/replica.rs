@@ -222,7 +222,7 @@ impl Replica {
             let is_copied = match files::named(&name) {
                 Named::Journal(_) | Named::Snapshot(_) | Named::Events(_) | Named::Spare(_) => true,
                 Named::Unfinished => true,
-                Named::Topics(_) | Named::Keys(_) | Named::TaskLog(_) => false,
+                Named::Topics(_) | Named::Keys(_) | Named::TaskLog(_) | Named::Hook => false,
                 Named::Other => name == HIGH_WATER,
             };
             if is_copied {

@@ -25,6 +25,7 @@ mod progress;
 mod publish;
 mod queues;
 mod rate;
+mod reconcile;
 mod release;
 mod report;
 mod resume;
@@ -79,6 +80,7 @@ pub(crate) enum Verb {
     Hooks(hooks::Hooks),
     Arrays(arrays::Arrays),
     Shares(shares::Shares),
+    Reconcile(Box<reconcile::Reconcile>),
     Pub(Box<publish::Pub>),
     Sub(Box<subscribe::Sub>),
     Topics(topics::Topics),
@@ -140,6 +142,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Verb::Workers(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Drain(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Limits(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Reconcile(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Schedules(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Hooks(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Arrays(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),

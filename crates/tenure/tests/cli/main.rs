@@ -14,6 +14,7 @@ mod looking;
 mod pages;
 mod people;
 mod python;
+mod reconciling;
 mod resources;
 mod scheduling;
 mod serving;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tenure_engine::event::{EventData, EventSubject};
 use tenure_engine::{
-    Blob, Condition, Demand, Dependency, DependencyProgress, Event, Name, Resource, StateName, Task, TaskId, TaskState, Terms, Threshold, Thresholds, Timestamp, Which, WorkerSpec, ArrayRecord,
+    ArrayRecord, Blob, Condition, Demand, Dependency, DependencyProgress, Event, Name, Resource, StateName,
+    Task, TaskId, TaskState, Terms, Threshold, Thresholds, Timestamp, Which, WorkerSpec,
 };
 
 use crate::broker::Kept;

@@ -2,7 +2,8 @@
 
 use tenure_engine::record::{LimitSetting, QueueSetting, ShareSetting, WorkerHealth};
 use tenure_engine::{
-    Change, Dependency, Engine, Event, Restore, ScheduleProgress, ScheduleSetting, Settings, Task, TaskState, Terms, Timestamp, ArrayRecord,
+    ArrayRecord, Change, Dependency, Engine, Event, Restore, ScheduleProgress, ScheduleSetting, Settings,
+    Task, TaskState, Terms, Timestamp,
 };
 
 #[derive(Default)]

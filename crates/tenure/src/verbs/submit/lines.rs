@@ -157,7 +157,7 @@ fn progress() -> ProgressBar {
     bar
 }
 
-pub(super) fn open(file: &Path) -> Result<Box<dyn BufRead>, Failure> {
+pub(crate) fn open(file: &Path) -> Result<Box<dyn BufRead>, Failure> {
     if file == Path::new("-") {
         return Ok(Box::new(BufReader::new(std::io::stdin())));
     }
@@ -201,7 +201,7 @@ fn fill(
 }
 
 /// One line's task: what it does not say comes from the command line.
-fn task(fields: &Map<String, Value>, defaults: &Defaults<'_>, now: u64) -> Result<Draft, String> {
+pub(crate) fn task(fields: &Map<String, Value>, defaults: &Defaults<'_>, now: u64) -> Result<Draft, String> {
     let Defaults { options, shell, around } = defaults;
     let queue = match fields.get("queue") {
         None => options.queue.as_str(),
@@ -302,7 +302,7 @@ fn task(fields: &Map<String, Value>, defaults: &Defaults<'_>, now: u64) -> Resul
 }
 
 /// The fields under the names of this file: flags are written with dashes, and some in the singular.
-fn renamed(fields: Map<String, Value>) -> Map<String, Value> {
+pub(crate) fn renamed(fields: Map<String, Value>) -> Map<String, Value> {
     let rename = |(field, value): (String, Value)| {
         let field = match field.replace('-', "_").as_str() {
             "need" => "needs".to_owned(),

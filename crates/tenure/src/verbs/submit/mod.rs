@@ -2,7 +2,7 @@
 
 mod array;
 pub(crate) mod job;
-mod lines;
+pub(super) mod lines;
 pub(super) mod options;
 pub(super) mod schedule;
 pub(super) mod shell;

@@ -275,6 +275,11 @@ fn rows() -> Vec<Row<Example>> {
             What::command(Command::SetLimit { tag: "t".into(), limit: None }),
         ),
         row(
+            "/tenure.v1.Tasks/Reconcile",
+            &pb::ReconcileRequest { prefix: "p/".into(), apply: true, ..pb::ReconcileRequest::default() },
+            What::reconcile(),
+        ),
+        row(
             "/tenure.v1.Schedules/Set",
             &pb::SetScheduleRequest {
                 schedule: "s".into(),

@@ -100,6 +100,7 @@ fn rows() -> Vec<Row<Example>> {
         row("GET /v1/limits", "", What::read()),
         row("PUT /v1/limits/{tag}", r#"{"limit": 1}"#, limit()),
         row("DELETE /v1/limits/{tag}", "", limit()),
+        row("POST /v1/reconcile", r#"{"prefix": "p/", "apply": true}"#, What::reconcile()),
         row("GET /v1/schedules", "", What::read()),
         row(
             "PUT /v1/schedules/{schedule}",

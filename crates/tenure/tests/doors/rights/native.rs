@@ -99,6 +99,7 @@ fn rows() -> Vec<(&'static str, &'static str, What)> {
             r#"{"queue": "q", "thresholds": {"depth": 1}}"#,
             steer(|| Command::SetThresholds { queue: "q".into(), thresholds: None }),
         ),
+        ("reconcile", r#"{"prefix": "p/", "apply": true}"#, What::reconcile()),
         (
             "set-schedule",
             r#"{"schedule": "s", "when": "@yearly", "terms": {"queue": "q"}}"#,

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use tenure_hub::words::{Command, Held, NewSchedule, NewTask, Query, TaskId, WorkerSpec, NewArray};
+use tenure_hub::words::{Command, Held, NewArray, NewSchedule, NewTask, Query, TaskId, WorkerSpec};
 use tenure_hub::{
-    ArraySubmission, Broadcast, CallAnswer, KeyspaceAct, LogPiece, OutputStream, Request, Rights, TopicAct,
-    Watch,
+    ArraySubmission, Broadcast, CallAnswer, KeyspaceAct, LogPiece, OutputStream, Reconciliation, Request,
+    Rights, TopicAct, Watch,
 };
 
 /// Names for all variants of an enum. A variant that is not here does not compile.
@@ -62,6 +62,10 @@ impl What {
 
     pub(crate) fn read() -> What {
         What::Hub(Request::Query(Query::Workers))
+    }
+
+    pub(crate) fn reconcile() -> What {
+        What::Hub(Request::Reconcile(Box::new(Reconciliation { apply: true, ..Reconciliation::default() })))
     }
 
     pub(crate) fn new_schedule() -> Command {
@@ -166,6 +170,7 @@ names!(REQUESTS, request_name(Request) {
     Request::CallAnswer { .. } => "answer a call",
     Request::ReceiveBroadcasts { .. } => "hear broadcasts",
     Request::Broadcast(_) => "broadcast",
+    Request::Reconcile(_) => "reconcile",
     Request::Backup { .. } => "backup",
     Request::Refused { .. } => "refused by the door",
 });

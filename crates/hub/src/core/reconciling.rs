@@ -1,0 +1,143 @@
+//! Reconciling: compares a page of declared tasks with the engine's, and mends the difference with plain submissions and
+//! cancellations.
+
+use tenure_engine::command::ListQuery;
+use tenure_engine::{Answer, Command, Name, Peer, Query, Refusal, Reply, StateName, TaskId, Timestamp};
+
+use super::Core;
+use crate::reconcile::{
+    DECLARED_MAX, Declared, Difference, NameListing, Reconciled, ReconciledTask, Reconciliation, There,
+};
+use crate::refusal::HubRefusal;
+use crate::request::{Response, Submission};
+
+impl Core {
+    pub(super) fn reconcile(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        page: Reconciliation,
+    ) -> Result<Response, HubRefusal> {
+        check(&page)?;
+        if page.apply {
+            self.accepts_tasks()?;
+        }
+        let Reconciliation { prefix, apply, as_of, declared, list } = page;
+        let mut tasks = Vec::with_capacity(declared.len());
+        for one in declared {
+            let mut answer = self.compare(peer, &one, as_of);
+            if apply {
+                self.mend(now, peer, one, &mut answer);
+            }
+            tasks.push(answer);
+        }
+        let (names, next) = match list {
+            None => (Vec::new(), None),
+            Some(listing) => self.list_names(peer, &prefix, as_of, listing)?,
+        };
+        Ok(Response::Reconciled(Box::new(Reconciled { now, tasks, names, next })))
+    }
+
+    fn compare(&self, peer: &Peer, declared: &Declared, as_of: Option<Timestamp>) -> ReconciledTask {
+        let found = match self.engine.ask(peer, &Query::Find { name: declared.name.clone() }) {
+            Ok(Answer::Task(task)) => Some((task.id, task.state.name(), task.submitted_at)),
+            _ => None,
+        };
+        let is_young = |at: Timestamp| as_of.is_some_and(|as_of| at >= as_of);
+        let difference = match (declared.there, found) {
+            (There::Exists, None) => Difference::Missing,
+            (There::Exists, Some((_, state, _))) if state.has_ended() => Difference::EndedHere,
+            (There::Ended, Some((_, state, _))) if !state.has_ended() => Difference::EndedThere,
+            (There::Unknown, Some((_, state, at))) if !state.has_ended() && !is_young(at) => {
+                Difference::UnknownThere
+            }
+            _ => Difference::Same,
+        };
+        ReconciledTask {
+            name: declared.name.clone(),
+            difference,
+            applied: false,
+            task: found.map(|(task, _, _)| task),
+            state: found.map(|(_, state, _)| state),
+            refusal: None,
+        }
+    }
+
+    fn mend(&mut self, now: Timestamp, peer: &Peer, declared: Declared, answer: &mut ReconciledTask) {
+        let mended = match (answer.difference, declared.submission, answer.task) {
+            (Difference::Missing, Some(submission), _) => self.submit_missing(now, peer, submission),
+            (difference, _, Some(task)) if let Some(reason) = difference.reason() => {
+                let cancel = Command::Cancel { task, reason: Some(reason.into()) };
+                self.command(now, peer, cancel).map(|_| task)
+            }
+            _ => return,
+        };
+        match mended {
+            Ok(task) => {
+                answer.applied = true;
+                answer.task = Some(task);
+                answer.state = self.state_of(&task);
+            }
+            Err(refusal) => answer.refusal = Some(refusal),
+        }
+    }
+
+    fn submit_missing(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        submission: Submission,
+    ) -> Result<TaskId, HubRefusal> {
+        match self.submit(now, peer, vec![submission])? {
+            Response::Command(Reply::Submitted(mut each)) if each.len() == 1 => {
+                Ok(each.remove(0).map(|accepted| accepted.task)?)
+            }
+            _ => unreachable!("a submission is answered for each task"),
+        }
+    }
+
+    fn state_of(&self, task: &TaskId) -> Option<StateName> {
+        self.engine.find_task(task).map(|task| task.state.name())
+    }
+
+    /// A page of the names here that begin so and have not ended. It may be short while there is a next one.
+    fn list_names(
+        &self,
+        peer: &Peer,
+        prefix: &str,
+        as_of: Option<Timestamp>,
+        listing: NameListing,
+    ) -> Result<(Vec<Name>, Option<tenure_engine::command::Cursor>), Refusal> {
+        let query = ListQuery {
+            states: StateName::ALL.into_iter().filter(|state| !state.has_ended()).collect(),
+            search: Some(prefix.into()).filter(|text: &Box<str>| !text.is_empty()),
+            submitted_before: as_of,
+            cursor: listing.cursor,
+            limit: DECLARED_MAX,
+            ..ListQuery::default()
+        };
+        match self.engine.ask(peer, &Query::List(Box::new(query)))? {
+            Answer::Tasks { tasks, next } => {
+                let names = tasks.into_iter().filter_map(|task| task.name);
+                Ok((names.filter(|name| name.starts_with(prefix)).collect(), next))
+            }
+            _ => unreachable!("a list is answered with tasks"),
+        }
+    }
+}
+
+fn check(page: &Reconciliation) -> Result<(), Refusal> {
+    if page.declared.len() > DECLARED_MAX {
+        return Err(Refusal::TooMany { what: "tasks in a page of a reconciliation", limit: DECLARED_MAX });
+    }
+    for declared in &page.declared {
+        if !declared.name.starts_with(&*page.prefix) {
+            return Err(Refusal::BadValue { what: "name", why: "does not begin with the prefix" });
+        }
+        let Some(submission) = &declared.submission else { continue };
+        if submission.task.name.as_ref() != Some(&declared.name) {
+            return Err(Refusal::BadValue { what: "task", why: "has another name than its entry" });
+        }
+    }
+    Ok(())
+}
