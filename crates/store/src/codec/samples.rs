@@ -14,7 +14,10 @@ use tenure_engine::state::{
 };
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
-    Blob, CatchUp, Checkpoint, Condition, Demand, Dependency, DependencyProgress, Devices, EdgeList, Extras, Name, OnBroken, Overlap, Passed, Quantity, Resource, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, Why, TraceContext, ArrayEnd, ArrayRecord, ArrayTerms, Forgotten, ForgottenElements,
+    ArrayEnd, ArrayRecord, ArrayTerms, Blob, CatchUp, Checkpoint, Condition, Demand, Dependency,
+    DependencyProgress, Devices, EdgeList, Extras, ForgottenElements, Name, OnBroken, Overlap, Passed,
+    Quantity, Resource, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason, Task, TaskId,
+    TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, TraceContext, Why,
 };
 
 use super::settings::Setting;
@@ -57,29 +60,32 @@ pub(crate) fn terms() -> BoxedStrategy<Terms> {
     let array =
         (id(), any::<u32>(), any::<u32>()).prop_map(|(id, first, step)| ArrayTerms { id, first, step });
     (names, numbers, any::<bool>(), of(backoff), of(span()), on_broken, of(array), demand())
-        .prop_map(|(names, numbers, overrun_fails, crash_backoff, abandon_after, on_broken, array, demand)| {
-            let (namespace, queue, submitter, needs, tags) = names;
-            let (on_lost, crash_budget, retries, first, max, accept_timeout, run_limit, cancel_timeout) =
-                numbers;
-            let backoff = Backoff { first, max };
-            Terms {
-                needs,
-                tags,
-                on_lost,
-                crash_budget,
-                retries,
-                backoff,
-                crash_backoff,
-                accept_timeout,
-                run_limit,
-                overrun_fails,
-                cancel_timeout,
-                abandon_after,
-                on_broken,
-                demand, array,
-                ..Terms::new(namespace, queue, submitter)
-            }
-        })
+        .prop_map(
+            |(names, numbers, overrun_fails, crash_backoff, abandon_after, on_broken, array, demand)| {
+                let (namespace, queue, submitter, needs, tags) = names;
+                let (on_lost, crash_budget, retries, first, max, accept_timeout, run_limit, cancel_timeout) =
+                    numbers;
+                let backoff = Backoff { first, max };
+                Terms {
+                    needs,
+                    tags,
+                    on_lost,
+                    crash_budget,
+                    retries,
+                    backoff,
+                    crash_backoff,
+                    accept_timeout,
+                    run_limit,
+                    overrun_fails,
+                    cancel_timeout,
+                    abandon_after,
+                    on_broken,
+                    demand,
+                    array,
+                    ..Terms::new(namespace, queue, submitter)
+                }
+            },
+        )
         .boxed()
 }
 
@@ -494,7 +500,6 @@ pub(crate) fn setting() -> BoxedStrategy<Setting> {
     let limit = (name(), name(), of(any::<u32>()))
         .prop_map(|(namespace, tag, limit)| Setting::Limit(LimitSetting { namespace, tag, limit }));
     let progress = schedule_progress().prop_map(Setting::ScheduleProgress);
-    prop_oneof![worker, queue, limit, schedule(), progress].boxed()
     let array = array().prop_map(|array| Setting::Array(Box::new(array)));
-    prop_oneof![worker, queue, limit, array].boxed()
+    prop_oneof![worker, queue, limit, schedule(), progress, array].boxed()
 }

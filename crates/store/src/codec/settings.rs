@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
-use tenure_engine::{Change, Passed, ScheduleProgress, ScheduleSetting, Thresholds, ArrayRecord};
+use tenure_engine::{ArrayRecord, Change, Passed, ScheduleProgress, ScheduleSetting, Thresholds};
 
 use super::Base;
 use super::array::{encode_array, take_array};
@@ -61,7 +61,6 @@ pub(crate) fn encode_setting(
             out.push(schedule::SCHEDULE_PROGRESS);
             schedule::encode_progress(out, book, base, progress);
         }
-
         Change::Array(array) => {
             out.push(ARRAY);
             encode_array(out, book, base, array);
