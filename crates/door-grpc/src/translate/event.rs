@@ -68,8 +68,8 @@ pub(crate) fn event(event: &Event) -> News {
         EventSubject::Worker { .. }
         | EventSubject::Queue { .. }
         | EventSubject::Tag { .. }
-        | EventSubject::Schedule { .. } => (String::new(), 0),
-        EventSubject::Array { .. } => (String::new(), 0),
+        | EventSubject::Schedule { .. }
+        | EventSubject::Array { .. } => (String::new(), 0),
     };
     let mut detail = detail(&event.kind);
     if let EventSubject::Tag { tag, .. } = &event.about {
@@ -78,7 +78,6 @@ pub(crate) fn event(event: &Event) -> News {
     if let EventSubject::Schedule { schedule, .. } = &event.about {
         detail.get_or_insert_default().schedule = schedule.to_string();
     }
-
     if let EventSubject::Array { id, name, .. } = &event.about {
         let detail = detail.get_or_insert_default();
         detail.array = id.to_string();

@@ -105,8 +105,7 @@ pub(super) fn level(kind: &EventData) -> &'static str {
         | EventData::SchedulePaused
         | EventData::ScheduleResumed
         | EventData::ScheduleRemoved
-        | EventData::LimitSet { .. } => "plain",
-        EventData::LimitSet { .. }
+        | EventData::LimitSet { .. }
         | EventData::ArraySubmitted { .. }
         | EventData::ArrayEnded { .. }
         | EventData::ArrayLimitSet { .. } => "plain",

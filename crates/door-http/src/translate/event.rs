@@ -76,7 +76,8 @@ pub(crate) fn event(event: &Event) -> Value {
         EventSubject::Task { .. }
         | EventSubject::Worker { .. }
         | EventSubject::Queue { .. }
-        | EventSubject::Tag { .. } => None,
+        | EventSubject::Tag { .. }
+        | EventSubject::Array { .. } => None,
     };
     let (task, attempt, tag) = match &event.about {
         EventSubject::Task { id, attempt, terms: _ } => (Some(id.to_string()), Some(*attempt), None),
@@ -156,12 +157,10 @@ fn more(kind: &EventData) -> Value {
         EventData::QueueThresholdsSet { depth, age } => {
             json!({ "depth": depth, "age_ms": some_millis(*age) })
         }
-        EventData::LimitSet { limit } => json!({ "limit": limit }),
         EventData::ScheduleFired { due, task } => json!({ "due": time(*due), "task": task.to_string() }),
         EventData::ScheduleSkipped { reason, from, to } => {
             json!({ "skipped": reason.as_str(), "from": time(*from), "to": time(*to) })
         }
-
         EventData::LimitSet { limit } | EventData::ArrayLimitSet { limit } => json!({ "limit": limit }),
         EventData::ArraySubmitted { size } => json!({ "size": size }),
         EventData::ArrayEnded { completed, failed, cancelled } => {

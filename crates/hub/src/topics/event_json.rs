@@ -158,7 +158,6 @@ impl Fields {
                 self.maybe("depth", *depth);
                 self.maybe("age_ms", age.map(millis));
             }
-            EventData::LimitSet { limit } => self.maybe("limit", *limit),
             EventData::ScheduleFired { due, task } => {
                 self.add("due", due.millis());
                 self.add("task", task.to_string());
@@ -168,7 +167,6 @@ impl Fields {
                 self.add("from", from.millis());
                 self.add("to", to.millis());
             }
-
             EventData::LimitSet { limit } | EventData::ArrayLimitSet { limit } => {
                 self.maybe("limit", *limit);
             }
