@@ -21,6 +21,7 @@ fn a_task_keeps_its_trace_over_attempts_and_restarts() {
     broker.fail(&worker, task);
     broker.restart_after(SECOND);
     assert_eq!(broker.show(task).trace, trace());
+    broker.hush();
 }
 
 #[test]
@@ -35,4 +36,5 @@ fn the_same_name_is_the_same_task_whatever_its_trace() {
     let again = broker.submit_and_see(&ann, again);
     assert!(again.known && again.task == first.task);
     assert_eq!(broker.show(first.task).trace, trace(), "the first submission counts");
+    broker.hush();
 }
