@@ -54,6 +54,7 @@ mod slab;
 pub mod state;
 mod state_index;
 mod stock;
+mod stored;
 mod tags;
 mod task;
 mod tasks;

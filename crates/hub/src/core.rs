@@ -12,6 +12,7 @@ mod leading;
 mod queues_of_key;
 mod reconciling;
 mod stall;
+mod storing;
 mod unread;
 mod watching;
 
@@ -22,7 +23,7 @@ use bytes::Bytes;
 use foldhash::fast::FixedState;
 use tenure_engine::record::StateChange;
 use tenure_engine::{
-    Answer, Blob, Change, Command, Engine, Event, Held, Name, Notice, Output, Peer, Query, Refusal, Reply,
+    Answer, Blob, Change, Command, Engine, Event, Held, Name, Notice, Output, Peer, Query, Refusal,
     SessionId, Settings, Timestamp, Why,
 };
 use tenure_store::{Batches, JournalFrame, Maintenance, MaintenanceEvent, Pace};
@@ -36,7 +37,7 @@ use crate::outbox::{Bundle, Outbox, OutboxItem};
 use crate::principal::Principal;
 use crate::queue_flow::QueueFlows;
 use crate::refusal::HubRefusal;
-use crate::request::{ArraySubmission, Ask, Delivery, Done, Request, Response, Submission};
+use crate::request::{Ask, Delivery, Request, Response};
 use crate::settings::UnreadLimits;
 use crate::spans::{self, SpanSink};
 use crate::stats::{QueueFigures, Stats};
@@ -478,91 +479,6 @@ impl Core {
             doors: self.counters.iter().flat_map(|door| door.all()).collect(),
             ..self.stats.clone()
         }
-    }
-
-    fn submit(
-        &mut self,
-        now: Timestamp,
-        peer: &Peer,
-        submissions: Vec<Submission>,
-    ) -> Result<Response, HubRefusal> {
-        self.accepts_tasks()?;
-        let mut tasks = Vec::with_capacity(submissions.len());
-        for Submission { mut task, body } in submissions {
-            task.body = self.batches.blob(&body);
-            tasks.push(task);
-        }
-        let blobs: Vec<Blob> = tasks.iter().map(|task| task.body).collect();
-        let reply = self.command(now, peer, Command::Submit(tasks))?;
-        if let Response::Command(Reply::Submitted(each)) = &reply {
-            let unused = each
-                .iter()
-                .zip(blobs)
-                .filter(|(answer, _)| !matches!(answer, Ok(accepted) if !accepted.known));
-            for (answer, blob) in unused {
-                self.stats.refusals_total += u64::from(answer.is_err());
-                self.batches.dead(blob);
-            }
-        }
-        Ok(reply)
-    }
-
-    fn submit_array(
-        &mut self,
-        now: Timestamp,
-        peer: &Peer,
-        submission: ArraySubmission,
-    ) -> Result<Response, HubRefusal> {
-        if self.draining {
-            return Err(HubRefusal::Draining);
-        }
-        if self.disk_full {
-            return Err(HubRefusal::DiskFull);
-        }
-        let ArraySubmission { mut array, body, bodies } = submission;
-        array.task.body = self.batches.blob(&body);
-        array.bodies = bodies.iter().map(|body| self.batches.blob(body)).collect();
-        let blobs: Vec<Blob> = std::iter::once(array.task.body).chain(array.bodies.iter().copied()).collect();
-        let reply = self.command(now, peer, Command::SubmitArray(Box::new(array)));
-        let is_used = matches!(
-            &reply,
-            Ok(Response::Command(Reply::ArraySubmitted(accepted))) if !accepted.known
-        );
-        if !is_used {
-            blobs.into_iter().filter(|blob| !blob.is_empty()).for_each(|blob| self.batches.dead(blob));
-        }
-        reply
-    }
-
-    fn complete(&mut self, now: Timestamp, peer: &Peer, done: &[Done]) -> Result<Response, HubRefusal> {
-        let completions: Vec<_> = done.iter().map(|done| done.at(self.batches.blob(&done.result))).collect();
-        let blobs: Vec<Blob> = completions.iter().map(|completion| completion.result).collect();
-        let reply = self.command(now, peer, Command::Complete(completions));
-        match &reply {
-            Ok(Response::Command(Reply::Held(each))) => {
-                for (answer, blob) in each.iter().zip(blobs) {
-                    if answer.is_err() {
-                        self.stats.stale_refusals_total += 1;
-                        self.batches.dead(blob);
-                    }
-                }
-            }
-            _ => blobs.into_iter().for_each(|blob| self.batches.dead(blob)),
-        }
-        reply
-    }
-
-    /// Handles a report with bytes. If the engine refuses it, the bytes count as dead.
-    fn reporting(
-        &mut self,
-        blob: Blob,
-        report: impl FnOnce(&mut Core) -> Result<Response, HubRefusal>,
-    ) -> Result<Response, HubRefusal> {
-        let reply = report(self);
-        if reply.is_err() && !blob.is_empty() {
-            self.batches.dead(blob);
-        }
-        reply
     }
 
     fn blob(&mut self, bytes: &Bytes) -> Blob {

@@ -105,7 +105,6 @@ fn rows(request: &Request) -> usize {
         Query::List(list) => list.limit.max(1),
         Query::ScanTasks { limit, .. } | Query::ScanWorkers { limit, .. } => (*limit).max(1),
         Query::Queues | Query::Workers | Query::Schedules => ROWS_OF_TABLE,
-        Query::Queues | Query::Workers => ROWS_OF_TABLE,
         Query::Arrays { limit, .. } => (*limit).max(1),
         Query::Queues | Query::Workers | Query::Shares => ROWS_OF_TABLE,
         Query::Show { .. }

@@ -139,7 +139,6 @@ impl Request {
     pub fn needs(&self) -> Needs {
         match self {
             Request::Submit(_) | Request::SubmitArray(_) => Needs::Right(Right::Submit),
-            Request::Submit(_) => Needs::Right(Right::Submit),
             Request::Reconcile(page) if page.apply => Needs::Right(Right::Submit),
             Request::Reconcile(_) => Needs::Right(Right::Read),
             Request::Complete(_)

@@ -137,7 +137,7 @@ impl Client {
     fn array_answered(
         &mut self,
         submission: &ArraySubmission,
-        reply: Result<Response, Refusal>,
+        reply: Result<Response, HubRefusal>,
         promises: &mut PromiseChecker,
     ) {
         match reply {
@@ -149,7 +149,7 @@ impl Client {
                 }
                 self.arrays.push(terms);
             }
-            Ok(_) | Err(Refusal::BadParent { .. }) => {}
+            Ok(_) | Err(HubRefusal::Engine(Refusal::BadParent { .. })) => {}
             Err(refusal) => promises.check(false, || {
                 format!("an array was refused: {refusal} for {:?}", submission.array.task.name)
             }),

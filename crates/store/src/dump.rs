@@ -188,7 +188,6 @@ fn change_line(change: &ChangeView, terms: &[Arc<Terms>]) -> Option<String> {
                 progress.name, progress.namespace, progress.settled, progress.state
             )
         }
-
         ChangeView::Setting(Setting::Array(array)) => {
             let body = format!("{} bytes at {}", array.body.bytes(), array.body.at());
             let (id, size, limit) = (array.id, array.size, array.limit);

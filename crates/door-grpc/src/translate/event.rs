@@ -82,7 +82,6 @@ pub(crate) fn event(event: &Event) -> News {
     if let EventSubject::Schedule { schedule, .. } = &event.about {
         detail.get_or_insert_default().schedule = schedule.to_string();
     }
-
     if let EventSubject::Array { id, name, .. } = &event.about {
         let detail = detail.get_or_insert_default();
         detail.array = id.to_string();
@@ -198,7 +197,6 @@ fn detail(kind: &EventData) -> Option<pb::EventDetail> {
             pb::EventDetail { rate: set.map(rate), ..blank() }
         }
         EventData::ShareSet { weight } => pb::EventDetail { weight: *weight, ..blank() },
-        EventData::LimitSet { limit } => pb::EventDetail { limit: *limit, ..blank() },
         EventData::Released
         | EventData::DependenciesMet
         | EventData::Due

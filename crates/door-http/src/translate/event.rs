@@ -80,7 +80,8 @@ pub(crate) fn event(event: &Event) -> Value {
         EventSubject::Task { .. }
         | EventSubject::Worker { .. }
         | EventSubject::Queue { .. }
-        | EventSubject::Tag { .. } => None,
+        | EventSubject::Tag { .. }
+        | EventSubject::Array { .. } => None,
     };
     let (task, attempt, tag) = match &event.about {
         EventSubject::Task { id, attempt, terms: _ } => (Some(id.to_string()), Some(*attempt), None),
@@ -173,12 +174,10 @@ fn more(kind: &EventData) -> Value {
             json!({ "rate": set.as_ref().map(rate) })
         }
         EventData::ShareSet { weight } => json!({ "weight": weight }),
-        EventData::LimitSet { limit } => json!({ "limit": limit }),
         EventData::ScheduleFired { due, task } => json!({ "due": time(*due), "task": task.to_string() }),
         EventData::ScheduleSkipped { reason, from, to } => {
             json!({ "skipped": reason.as_str(), "from": time(*from), "to": time(*to) })
         }
-
         EventData::LimitSet { limit } | EventData::ArrayLimitSet { limit } => json!({ "limit": limit }),
         EventData::ArraySubmitted { size } => json!({ "size": size }),
         EventData::ArrayEnded { completed, failed, cancelled } => {

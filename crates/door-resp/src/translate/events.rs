@@ -128,7 +128,6 @@ fn event_fields(event: &Event, job: Option<&str>) -> Map<String, Value> {
         EventSubject::Schedule { schedule, .. } => {
             fields.insert("schedule".into(), (**schedule).into());
         }
-
         EventSubject::Array { id, queue, .. } => {
             fields.insert("array_id".into(), id.to_string().into());
             fields.insert("queue".into(), (**queue).into());
@@ -285,7 +284,6 @@ fn add_details(kind: &EventData, fields: &mut Map<String, Value>) {
             add("rate", rate.map(|rate| rate.to_string()).into());
         }
         EventData::ShareSet { weight } => add("weight", (*weight).into()),
-        EventData::LimitSet { limit } => add("limit", (*limit).into()),
         EventData::ScheduleFired { due, task } => {
             add("due", time(*due));
             add("job_id", task.to_string().into());
@@ -295,7 +293,6 @@ fn add_details(kind: &EventData, fields: &mut Map<String, Value>) {
             add("from", time(*from));
             add("to", time(*to));
         }
-
         EventData::LimitSet { limit } | EventData::ArrayLimitSet { limit } => add("limit", (*limit).into()),
         EventData::ArraySubmitted { size } => add("size", (*size).into()),
         EventData::ArrayEnded { completed, failed, cancelled } => {

@@ -46,9 +46,8 @@ impl Core {
         }
         let reply = match &ask.request {
             request if let Err(refusal) = self.check(session, request) => Err(refusal),
-            Request::Submit(_) | Request::Checkpoint { .. } | Request::Query(_) => Err(HubRefusal::DiskFull),
             Request::Submit(_) | Request::SubmitArray(_) | Request::Checkpoint { .. } | Request::Query(_) => {
-                Err(Refusal::DiskFull)
+                Err(HubRefusal::DiskFull)
             }
             Request::Stats => Ok(Response::Stats(Box::new(self.stats_for(now, session)))),
             _ => return Some(ask),

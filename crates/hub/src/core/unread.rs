@@ -82,15 +82,15 @@ fn answer_bytes(reply: &Result<Response, HubRefusal>) -> usize {
             | Response::Stats(_)
             | Response::Logs(_)
             | Response::Hooks(_)
-            | Response::Undelivered(_)
-            | Response::Reconciled(_)),
+            | Response::Undelivered(_)),
         ) => response.bytes(),
         Ok(
             Response::Command(_)
             | Response::Done
             | Response::Heard(_)
             | Response::BackedUp { .. }
-            | Response::Redelivered(_),
+            | Response::Redelivered(_)
+            | Response::Reconciled(_),
         )
         | Err(_) => 0,
     }

@@ -166,7 +166,6 @@ impl Fields {
                 self.maybe("rate", rate.map(|rate| rate.to_string()));
             }
             EventData::ShareSet { weight } => self.maybe("weight", *weight),
-            EventData::LimitSet { limit } => self.maybe("limit", *limit),
             EventData::ScheduleFired { due, task } => {
                 self.add("due", due.millis());
                 self.add("task", task.to_string());
@@ -176,7 +175,6 @@ impl Fields {
                 self.add("from", from.millis());
                 self.add("to", to.millis());
             }
-
             EventData::LimitSet { limit } | EventData::ArrayLimitSet { limit } => {
                 self.maybe("limit", *limit);
             }

@@ -184,7 +184,6 @@ fn encode_kind(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, kind: &Eve
             put::span(out, *age);
         }
         EventData::QueueThresholdsSet { depth, age } => encode_thresholds(out, *depth, *age),
-        EventData::LimitSet { limit } => put::varint(out, limit.map_or(0, |limit| u64::from(limit) + 1)),
         EventData::ScheduleFired { due, task } => {
             put::time(out, base, *due);
             out.extend_from_slice(task.as_bytes());
@@ -194,7 +193,6 @@ fn encode_kind(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, kind: &Eve
             put::time(out, base, *from);
             put::time(out, base, *to);
         }
-
         EventData::LimitSet { limit } | EventData::ArrayLimitSet { limit } => {
             put::varint(out, limit.map_or(0, |limit| u64::from(limit) + 1));
         }

@@ -32,7 +32,8 @@ pub(crate) enum AboutView {
     Worker,
     Queue,
     Tag,
-    Schedule, Array,
+    Schedule,
+    Array,
 }
 
 /// The content of a record without its event.
@@ -107,7 +108,6 @@ pub(crate) fn encode_record(
             put::measured(out, |out| schedule::encode_progress(out, book, base, progress));
             schedule::SCHEDULE_PROGRESS
         }
-
         Change::Array(array) => {
             put::measured(out, |out| array::encode_array(out, book, base, array));
             settings::ARRAY

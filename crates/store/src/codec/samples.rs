@@ -14,7 +14,10 @@ use tenure_engine::state::{
 };
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
-    Blob, CatchUp, Checkpoint, Condition, Demand, Dependency, DependencyProgress, Devices, EdgeList, Extras, Name, OnBroken, Overlap, Passed, Quantity, Rate, Resource, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, Why, TraceContext, ArrayEnd, ArrayRecord, ArrayTerms, Forgotten, ForgottenElements,
+    ArrayEnd, ArrayRecord, ArrayTerms, Blob, CatchUp, Checkpoint, Condition, Demand, Dependency,
+    DependencyProgress, Devices, EdgeList, Extras, ForgottenElements, Name, OnBroken, Overlap, Passed,
+    Quantity, Rate, Resource, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason, Task, TaskId,
+    TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, TraceContext, Why,
 };
 
 use super::settings::Setting;
@@ -57,10 +60,11 @@ pub(crate) fn terms() -> BoxedStrategy<Terms> {
     let array =
         (id(), any::<u32>(), any::<u32>()).prop_map(|(id, first, step)| ArrayTerms { id, first, step });
     (names, numbers, any::<bool>(), of(backoff), of(span()), on_broken, of(array), (demand(), of(name())))
-        .prop_map(|(names, numbers, overrun_fails, crash_backoff, abandon_after, on_broken, array, (demand, share))| {
+        .prop_map(|(names, numbers, overrun_fails, crash_backoff, abandon_after, on_broken, array, more)| {
             let (namespace, queue, submitter, needs, tags) = names;
             let (on_lost, crash_budget, retries, first, max, accept_timeout, run_limit, cancel_timeout) =
                 numbers;
+            let (demand, share) = more;
             let backoff = Backoff { first, max };
             Terms {
                 needs,
@@ -76,7 +80,9 @@ pub(crate) fn terms() -> BoxedStrategy<Terms> {
                 cancel_timeout,
                 abandon_after,
                 on_broken,
-                demand, array, share,
+                demand,
+                array,
+                share,
                 ..Terms::new(namespace, queue, submitter)
             }
         })
@@ -505,16 +511,12 @@ pub(crate) fn setting() -> BoxedStrategy<Setting> {
             })
         },
     );
-    let limit = (name(), name(), of(any::<u32>()))
-        .prop_map(|(namespace, tag, limit)| Setting::Limit(LimitSetting { namespace, tag, limit }));
-    let progress = schedule_progress().prop_map(Setting::ScheduleProgress);
-    prop_oneof![worker, queue, limit, schedule(), progress].boxed()
-    let array = array().prop_map(|array| Setting::Array(Box::new(array)));
-    prop_oneof![worker, queue, limit, array].boxed()
     let limit = (name(), name(), of(any::<u32>()), of(rate())).prop_map(|(namespace, tag, limit, rate)| {
         Setting::Limit(LimitSetting { namespace, tag, limit, rate })
     });
+    let progress = schedule_progress().prop_map(Setting::ScheduleProgress);
+    let array = array().prop_map(|array| Setting::Array(Box::new(array)));
     let share = (name(), name(), of(any::<u32>()))
         .prop_map(|(namespace, share, weight)| Setting::Share(ShareSetting { namespace, share, weight }));
-    prop_oneof![worker, queue, limit, share].boxed()
+    prop_oneof![worker, queue, limit, schedule(), progress, array, share].boxed()
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth, ShareSetting};
-use tenure_engine::{Change, Passed, ScheduleProgress, ScheduleSetting, Thresholds, ArrayRecord, Rate};
+use tenure_engine::record::{LimitSetting, QueueSetting, ShareSetting, WorkerHealth};
+use tenure_engine::{ArrayRecord, Change, Passed, Rate, ScheduleProgress, ScheduleSetting, Thresholds};
 
 use super::Base;
 use super::array::{encode_array, take_array};
@@ -66,7 +66,6 @@ pub(crate) fn encode_setting(
             out.push(schedule::SCHEDULE_PROGRESS);
             schedule::encode_progress(out, book, base, progress);
         }
-
         Change::Array(array) => {
             out.push(ARRAY);
             encode_array(out, book, base, array);

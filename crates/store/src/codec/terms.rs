@@ -2,7 +2,7 @@
 //! bytes and recovery decodes each set once.
 
 use tenure_engine::terms::{Backoff, OnLost};
-use tenure_engine::{Name, OnBroken, Quantity, Resource, Terms, ArrayTerms};
+use tenure_engine::{ArrayTerms, Name, OnBroken, Quantity, Resource, Terms};
 
 use super::fields::{encode_field, take_fields};
 use super::put;
@@ -109,7 +109,6 @@ fn decode_optional_term(tag: u8, take: &mut Take<'_>, terms: &mut Terms) -> Resu
             let one = |_| Ok(Resource::new(take.text()?, Quantity(take.varint()?)));
             terms.demand.resources = (0..count).map(one).collect::<Result<_, Malformed>>()?;
         }
-
         ARRAY => {
             terms.array = Some(ArrayTerms { id: take.id()?, first: take.small()?, step: take.small()? });
         }

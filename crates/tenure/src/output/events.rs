@@ -119,8 +119,6 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
             let limit = more.limit.map_or("none".to_owned(), |limit| limit.to_string());
             format!("limit of tag {tag} is now {limit}")
         }
-        _ => schedule_sentence(event, more)
-            .or_else(|| worker_or_queue_sentence(event, more, now))
         EventKind::ArraySubmitted => format!("array of {} tasks submitted", more.size.unwrap_or_default()),
         EventKind::ArrayEnded => {
             let [completed, failed, cancelled] =
@@ -131,7 +129,8 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
             let limit = more.limit.map_or("none".to_owned(), |limit| limit.to_string());
             format!("limit of the array is now {limit}")
         }
-        _ => worker_or_queue_sentence(event, more, now)
+        _ => schedule_sentence(event, more)
+            .or_else(|| worker_or_queue_sentence(event, more, now))
             .unwrap_or_else(|| format!("{}{because}", event.kind.as_str())),
     }
 }

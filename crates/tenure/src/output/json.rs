@@ -4,7 +4,9 @@ use serde_json::{Map, Value, json};
 use tenure_client::wire::queue::StateCounts;
 use tenure_client::wire::task::Terms;
 use tenure_client::{
-    Accepted, Counts, DependencyInfo, Ended, Event, LimitInfo, Message, MessageKind, QueueInfo, ScheduleInfo, SubscriptionInfo, TaskInfo, Threshold, Thresholds, Timestamp, TopicInfo, Why, WorkerInfo, HookInfo, UndeliveredEvent, ArrayAccepted, ArrayInfo, Rate, ShareInfo,
+    Accepted, ArrayAccepted, ArrayInfo, Counts, DependencyInfo, Ended, Event, HookInfo, LimitInfo, Message,
+    MessageKind, QueueInfo, Rate, ScheduleInfo, ShareInfo, SubscriptionInfo, TaskInfo, Threshold, Thresholds,
+    Timestamp, TopicInfo, UndeliveredEvent, Why, WorkerInfo,
 };
 
 use super::times::rfc3339;

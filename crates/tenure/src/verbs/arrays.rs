@@ -119,6 +119,7 @@ pub(crate) fn by_state(counts: &StateCounts) -> Vec<(&'static str, u64)> {
                 StateName::Ready => counts.ready,
                 StateName::Assigned => counts.assigned,
                 StateName::Running => counts.running,
+                StateName::Suspended => counts.suspended,
                 StateName::Paused => counts.paused,
                 StateName::Completed => counts.completed,
                 StateName::Failed => counts.failed,

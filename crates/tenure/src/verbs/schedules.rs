@@ -69,6 +69,7 @@ enum Act {
 #[derive(Args, Debug)]
 struct Add {
     /// Name of the schedule
+    #[arg(id = "schedule_name", value_name = "NAME")]
     name: String,
     /// Cron expression: minute, hour, day of the month, month, day of the week
     #[arg(long, value_name = "EXPRESSION", required_unless_present = "every", conflicts_with = "every")]

@@ -56,7 +56,7 @@ fn people_read_what_is_short_and_that_no_worker_is_large_enough() {
     assert!(said.err.contains("no worker is large enough: needs 3 slots, worker w has 2"), "{said:?}");
     // One that weighs nothing does not wait.
     broker.tenure(&["submit", "--wait", "--slots", "0", "--", "true"]).ok();
-    broker.tenure(&["submit", "--gpus", "1.5", "--", "true"]).fails(65, "whole");
+    broker.tenure(&["submit", "--gpus", "1.5", "--", "true"]).fails(76, "whole");
     broker.tenure(&["submit", "--mem", "lots", "--", "true"]).fails(64, "no quantity");
     broker.tenure(&["submit", "--resource", "licence", "--", "true"]).fails(64, "NAME=QUANTITY");
 }

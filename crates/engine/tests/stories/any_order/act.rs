@@ -12,6 +12,9 @@ pub(crate) enum Act {
     OnArray { client: usize, array: usize, verb: Verb },
     OnTask { client: usize, task: usize, verb: Verb },
     Limit { client: usize, tag: usize, limit: Option<u32> },
+    /// A count, a period in milliseconds and a burst.
+    Rate { client: usize, of_queue: bool, index: usize, rate: Option<(u32, u64, u32)> },
+    Share { client: usize, share: u8, weight: Option<u32> },
     PauseQueue { client: usize, queue: usize },
     ResumeQueue { client: usize, queue: usize },
     Thresholds { client: usize, queue: usize, thresholds: Option<(Option<u32>, Option<u64>)> },
@@ -27,91 +30,6 @@ pub(crate) enum Act {
     Close { worker: usize },
     Wait { millis: u64 },
     Restart { millis: u64 },
-    Submit {
-        client: usize,
-        wishes: Vec<Wish>,
-    },
-    OnTask {
-        client: usize,
-        task: usize,
-        verb: Verb,
-    },
-    Limit {
-        client: usize,
-        tag: usize,
-        limit: Option<u32>,
-    },
-    /// A count, a period in milliseconds and a burst.
-    Rate {
-        client: usize,
-        of_queue: bool,
-        index: usize,
-        rate: Option<(u32, u64, u32)>,
-    },
-    Share {
-        client: usize,
-        share: u8,
-        weight: Option<u32>,
-    },
-    PauseQueue {
-        client: usize,
-        queue: usize,
-    },
-    ResumeQueue {
-        client: usize,
-        queue: usize,
-    },
-    Thresholds {
-        client: usize,
-        queue: usize,
-        thresholds: Option<(Option<u32>, Option<u64>)>,
-    },
-    DrainWorker {
-        client: usize,
-        worker: usize,
-    },
-    ClearWorker {
-        client: usize,
-        worker: usize,
-    },
-    Register {
-        worker: usize,
-        shape: Shape,
-        forgets: u8,
-    },
-    Report {
-        worker: usize,
-        held: usize,
-        report: Report,
-        stale: bool,
-    },
-    Heartbeat {
-        worker: usize,
-        lists: bool,
-        forgets: u8,
-    },
-    Ask {
-        worker: usize,
-        queues: Vec<usize>,
-    },
-    Unask {
-        worker: usize,
-    },
-    Drain {
-        worker: usize,
-    },
-    Leave {
-        worker: usize,
-    },
-    Close {
-        worker: usize,
-    },
-    Wait {
-        millis: u64,
-    },
-    Restart {
-        millis: u64,
-    },
 }
 
 #[derive(Clone)]
