@@ -71,10 +71,12 @@ impl Mirror {
                 self.rated_tags.insert(tag.clone(), setting.rate.is_some());
                 self.limits.insert(tag, setting.limit);
             }
-            Kept::Worker(_) | Kept::Schedule(..) | Kept::ScheduleProgress(_) | Kept::Nothing => {}
             Kept::Array(record) => self.apply_array(event, record),
-            Kept::Worker(_) | Kept::Nothing => {}
-            Kept::Worker(_) | Kept::Share(_) | Kept::Nothing => {}
+            Kept::Worker(_)
+            | Kept::Schedule(..)
+            | Kept::ScheduleProgress(_)
+            | Kept::Share(_)
+            | Kept::Nothing => {}
         }
     }
 
