@@ -8,6 +8,9 @@
 //! `codec` reads what a request carries (query string, JSON, bytes) within named limits, `call` is what a handler gets,
 //! `reply` builds responses, `dashboard` renders the pages for people, and [`server`] is the only file with sockets.
 
+// A task has more fields than `json!` expands by default.
+#![recursion_limit = "256"]
+
 mod authentication;
 mod call;
 mod codec;

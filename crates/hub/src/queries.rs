@@ -104,9 +104,8 @@ fn rows(request: &Request) -> usize {
     match query {
         Query::List(list) => list.limit.max(1),
         Query::ScanTasks { limit, .. } | Query::ScanWorkers { limit, .. } => (*limit).max(1),
-        Query::Queues | Query::Workers | Query::Schedules => ROWS_OF_TABLE,
+        Query::Queues | Query::Workers | Query::Schedules | Query::Shares => ROWS_OF_TABLE,
         Query::Arrays { limit, .. } => (*limit).max(1),
-        Query::Queues | Query::Workers | Query::Shares => ROWS_OF_TABLE,
         Query::Show { .. }
         | Query::Find { .. }
         | Query::Array { .. }

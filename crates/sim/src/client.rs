@@ -28,7 +28,6 @@ pub(crate) struct Client {
 }
 
 const ARRAY_SIZE_MAX: u32 = 4;
-const QUEUES: [&str; 3] = ["red", "green", "blue"];
 pub(crate) const QUEUES: [&str; 3] = ["red", "green", "blue"];
 pub(crate) const TAGS: [&str; 2] = ["licence", "remote"];
 const SHARES: [&str; 3] = ["alice", "bob", "carol"];

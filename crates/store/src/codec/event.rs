@@ -193,8 +193,10 @@ fn encode_kind(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, kind: &Eve
             put::time(out, base, *from);
             put::time(out, base, *to);
         }
-        EventData::LimitSet { limit } | EventData::ArrayLimitSet { limit } => {
-            put::varint(out, limit.map_or(0, |limit| u64::from(limit) + 1));
+        EventData::LimitSet { limit: number }
+        | EventData::ArrayLimitSet { limit: number }
+        | EventData::ShareSet { weight: number } => {
+            put::varint(out, number.map_or(0, |number| u64::from(number) + 1));
         }
         EventData::ArraySubmitted { size } => put::varint(out, u64::from(*size)),
         EventData::ArrayEnded { completed, failed, cancelled } => {
@@ -202,11 +204,7 @@ fn encode_kind(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, kind: &Eve
                 put::varint(out, u64::from(*number));
             }
         }
-
         EventData::QueueRateSet { rate } | EventData::RateSet { rate } => encode_maybe_rate(out, *rate),
-        EventData::LimitSet { limit: number } | EventData::ShareSet { weight: number } => {
-            put::varint(out, number.map_or(0, |number| u64::from(number) + 1));
-        }
     }
 }
 

@@ -176,9 +176,8 @@ fn about_code(event: Option<&Event>) -> u8 {
         Some(EventSubject::Task { .. }) => 1,
         Some(EventSubject::Worker { .. }) => 2,
         Some(EventSubject::Queue { .. }) => 3,
-        Some(EventSubject::Tag { .. }) => 4,
-        Some(EventSubject::Schedule { .. }) => 6,
         Some(EventSubject::Array { .. }) => 5,
+        Some(EventSubject::Schedule { .. }) => 6,
         // The kind of the event tells the two apart.
         Some(EventSubject::Tag { .. } | EventSubject::Share { .. }) => 4,
     }

@@ -32,12 +32,6 @@ impl World {
         };
         let urgency = (order(terms), self.mirror.rank(task));
         for (other, its) in self.mirror.of_state(StateName::Ready) {
-            if (order(its), self.mirror.rank(other)) < urgency && self.mirror.is_free_to_go(its) {
-                // What is over but still listed occupies what it did.
-                let could = can_take(side, &info, its) && has_room(its) && info.stopping.is_empty();
-                assert!(!could, "{} is more urgent than {id}", other.id);
-            }
-
             // Within one level it may be the turn of another share key.
             let same_key = its.queue == terms.queue && its.share == terms.share;
             let turns = self.mirror.takes_turns(its) || self.mirror.takes_turns(terms);
@@ -47,7 +41,9 @@ impl World {
             }
             let is_free = self.mirror.is_free_to_go(its) && !self.mirror.is_rated(its);
             if (order(its), self.mirror.rank(other)) < urgency && is_free {
-                assert!(!can_take(side, &info, its), "{} is more urgent than {id}", other.id);
+                // What is over but still listed occupies what it did.
+                let could = can_take(side, &info, its) && has_room(its) && info.stopping.is_empty();
+                assert!(!could, "{} is more urgent than {id}", other.id);
             }
         }
     }
@@ -70,7 +66,11 @@ impl World {
         assert!(terms.tags.iter().all(|tag| self.mirror.has_room(&terms.namespace, tag)));
         let rank = self.mirror.rank(task);
         for (other, its) in self.mirror.of_state(StateName::Ready) {
-            if may_work(&info) && self.mirror.rank(other) < rank && self.mirror.is_free_to_go(its) {
+            // Within one level it may be the turn of another share key.
+            let turns =
+                self.mirror.takes_turns(its) && self.mirror.level(other) == self.mirror.level(task);
+            let is_free = self.mirror.is_free_to_go(its) && !self.mirror.is_rated(its) && !turns;
+            if may_work(&info) && self.mirror.rank(other) < rank && is_free {
                 let could = can_take(side, &info, its)
                     && self.mirror.has_capacity(&its.namespace, spec, &its.demand)
                     && info.stopping.is_empty();
@@ -136,20 +136,18 @@ impl World {
                 let has_room = info.stopping.is_empty()
                     && self.mirror.has_capacity(&terms.namespace, spec, &terms.demand);
                 let idle = may_work(info) && has_room && can_take(side, info, terms);
-                let why = || self.broker.ask_in(&terms.namespace, &Query::Explain { task: task.id });
-                let is_reserved = || matches!(why(), Ok(Answer::Why(Why::Reserved { .. })));
-                assert!(!idle || is_reserved(), "{} waits while {} is free", task.id, info.worker);
-                if idle && self.mirror.is_rated(terms) {
-                    let why = self.broker.ask_in(&terms.namespace, &Query::Explain { task: task.id });
-                    match why {
-                        Ok(Answer::Why(Why::TagRate { next_at, .. } | Why::QueueRate { next_at, .. })) => {
-                            assert!(next_at > self.broker.now, "{} could go since {next_at}", task.id);
-                        }
-                        other => panic!("{} waits for no token: {other:?}", task.id),
-                    }
+                if !idle {
                     continue;
                 }
-                assert!(!idle, "{} waits while {} is free", task.id, info.worker);
+                match self.broker.ask_in(&terms.namespace, &Query::Explain { task: task.id }) {
+                    Ok(Answer::Why(Why::Reserved { .. })) => {}
+                    Ok(Answer::Why(Why::TagRate { next_at, .. } | Why::QueueRate { next_at, .. }))
+                        if self.mirror.is_rated(terms) =>
+                    {
+                        assert!(next_at > self.broker.now, "{} could go since {next_at}", task.id);
+                    }
+                    other => panic!("{} waits while {} is free: {other:?}", task.id, info.worker),
+                }
             }
         }
     }
