@@ -2,8 +2,9 @@
 
 use tenure_engine::command::ListQuery;
 use tenure_engine::{
-    After, AfterTask, Answer, ArrayAccepted, ArrayInfo, ArrayTerms, Blob, Command, Condition, Event,
-    EventFilter, NewArray, NewTask, Notice, Peer, Query, Refusal, Reply, Settings, StateName, TaskId, Why,
+    After, AfterTask, Answer, ArrayAccepted, ArrayInfo, ArrayTerms, Blob, Command, Condition, Demand, Event,
+    EventFilter, NewArray, NewTask, Notice, Peer, Query, Refusal, Reply, Settings, StateName, TaskId, WaitOn,
+    Why,
 };
 
 use crate::broker::{Broker, SECOND, Said, compare};
@@ -339,4 +340,89 @@ fn a_watch_of_the_array_hears_of_its_elements() {
     let of_queue =
         EventFilter { queue: Some("q".into()), submitter: Some("ann".into()), ..EventFilter::default() };
     assert_eq!(events.iter().filter(|event| of_queue.matches(event)).count(), 4);
+}
+
+#[test]
+fn a_running_task_waits_for_an_array_and_continues_when_the_last_element_has_ended() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let worker = broker.worker("w", &["q"], 1);
+    let parent = broker.submit(&ann, "q");
+    broker.start(&worker, parent);
+    let child = NewTask { parent: Some(parent), ..NewTask::new(ARRAY, "q") };
+    submit(&mut broker, &ann, NewArray { task: child, ..new_array(2) });
+    let on = WaitOn::Tasks(vec![ARRAY]);
+    broker.does(&worker, Command::Suspend { held: broker.held(parent), on: on.clone() });
+    assert_eq!(broker.state(parent), StateName::Suspended);
+    let Why::Suspended { open: 1, some } = broker.explain(parent) else { panic!("it waits for one array") };
+    assert_eq!((some[0].task, some[0].state), (ARRAY, StateName::Assigned));
+    broker.complete(&worker, element(0));
+    compare(&broker.journal.restore(Settings::default(), broker.now), &broker.engine);
+    broker.hush();
+    broker.fail(&worker, element(1));
+    let heard = broker.take_said();
+    let told = heard.iter().position(|line| line.starts_with("-> w: continue #1/1:")).expect("it continues");
+    assert!(heard[told].ends_with("failed"), "{heard:?}");
+    assert_eq!(broker.state(parent), StateName::Running);
+    // Said again, it continues at once.
+    broker.does(&worker, Command::Suspend { held: broker.held(parent), on });
+    assert_eq!(broker.state(parent), StateName::Running);
+    broker.complete(&worker, parent);
+    broker.hush();
+}
+
+#[test]
+fn no_task_waits_for_its_own_array_or_for_one_that_waits_for_it() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let worker = broker.worker("w", &["q"], 2);
+    submit(&mut broker, &ann, new_array(2));
+    broker.start(&worker, element(1));
+    let on = WaitOn::Tasks(vec![ARRAY]);
+    let refusal = broker.refuses(&worker, Command::Suspend { held: broker.held(element(1)), on });
+    assert_eq!(refusal.code(), "bad-value");
+    let later = ArrayTerms { id: TaskId([7; 16]), first: 0, step: 1 };
+    let after = vec![After { task: AfterTask::Id(element(1)), condition: Condition::Ended }];
+    let task = NewTask { after, ..NewTask::new(later.id, "q") };
+    submit(&mut broker, &ann, NewArray { task, ..new_array(2) });
+    let on = WaitOn::Tasks(vec![later.id]);
+    let refusal = broker.refuses(&worker, Command::Suspend { held: broker.held(element(1)), on });
+    assert_eq!(refusal.code(), "bad-value");
+    broker.hush();
+}
+
+#[test]
+fn a_suspended_element_makes_room_in_its_array_and_waits_for_room_to_continue() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let worker = broker.worker("w", &["q"], 3);
+    submit(&mut broker, &ann, NewArray { limit: Some(1), ..new_array(3) });
+    broker.start(&worker, element(0));
+    let other = broker.submit(&ann, "q");
+    let on = WaitOn::Tasks(vec![other]);
+    broker.does(&worker, Command::Suspend { held: broker.held(element(0)), on });
+    assert_eq!([0, 1, 2].map(|place| broker.state(element(place))), {
+        [StateName::Suspended, StateName::Assigned, StateName::Ready]
+    });
+    assert_eq!(count(&broker, StateName::Suspended), 1);
+    broker.complete(&worker, other);
+    assert_eq!(broker.explain(element(0)), Why::ArrayLimit { array: ARRAY, limit: 1, in_use: 1 });
+    broker.complete(&worker, element(1));
+    assert_eq!([0, 2].map(|place| broker.state(element(place))), [StateName::Running, StateName::Ready]);
+    broker.hush();
+}
+
+#[test]
+fn each_element_occupies_what_the_array_asks_for() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let worker = broker.worker("w", &["q"], 5);
+    let demand = Demand { slots: 2, resources: Vec::new() };
+    let task = NewTask { demand, ..NewTask::new(ARRAY, "q") };
+    submit(&mut broker, &ann, NewArray { task, ..new_array(3) });
+    assert_eq!([StateName::Assigned, StateName::Ready].map(|state| count(&broker, state)), [2, 1]);
+    assert_eq!(broker.worker_info("w").slots_used, 4);
+    broker.complete(&worker, element(0));
+    assert_eq!(broker.state(element(2)), StateName::Assigned);
+    broker.hush();
 }
