@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::id::WorkerKey;
 use crate::offer_rank::{OfferRank, first_offer, goes_before};
 use crate::queues::QueueKey;
+use crate::ready_queues::ReadyQueueKey;
 use crate::state::TaskState;
 use crate::time::Timestamp;
 
@@ -105,18 +106,37 @@ impl Engine {
         free.iter()
     }
 
-    /// Whether a worker keeps its room for a more urgent task than one of this rank.
+    /// Whether a worker keeps its room: the task for which it makes room is more urgent than all that it has
+    /// room for, and than this one.
     pub(crate) fn keeps_room(
         &self,
         now: Timestamp,
         worker: WorkerKey,
-        queue: QueueKey,
-        rank: OfferRank,
+        class: ClassKey,
+        other: Option<(QueueKey, OfferRank, ReadyQueueKey)>,
     ) -> bool {
         let Some(reserved) = self.workers.at(worker).reserved else { return false };
         let group = self.groups.at(reserved);
-        group.open.first().is_some_and(|(first, ready_queue)| {
-            goes_before((group.queue, *first), (queue, rank)) && !self.is_blocked(now, *ready_queue)
+        let Some((first, ready_queue)) = group.open.first().copied() else { return false };
+        if self.has_room_for(worker, reserved) || self.is_blocked(now, ready_queue) {
+            return false;
+        }
+        let kept = (group.queue, first, ready_queue);
+        first_offer(self.open_for(worker, class).chain(other).chain([kept])) == Some(kept)
+    }
+
+    /// The first ready queue of each dispatch group of this class whose tasks the worker has room for.
+    pub(crate) fn open_for(
+        &self,
+        worker: WorkerKey,
+        class: ClassKey,
+    ) -> impl Iterator<Item = (QueueKey, OfferRank, ReadyQueueKey)> {
+        let groups = self.classes.at(class).groups.iter();
+        let with_room = groups.filter(move |group| self.has_room_for(worker, **group));
+        with_room.filter_map(|group| {
+            let group = self.groups.at(*group);
+            let (rank, ready_queue) = *group.open.first()?;
+            Some((group.queue, rank, ready_queue))
         })
     }
 
@@ -139,7 +159,12 @@ impl Engine {
         }
         let groups = self.classes.at(class).groups.iter();
         let starved = groups.filter_map(|group| self.starved(now, key, *group, queue, rank));
-        let Some((_, _, group)) = first_offer(starved) else { return false };
+        let Some((queue, first, group)) = first_offer(starved) else { return false };
+        let Some((_, ready_queue)) = self.groups.at(group).open.first() else { return false };
+        let kept = (queue, first, *ready_queue);
+        if first_offer(self.open_for(key, class).chain([kept])) != Some(kept) {
+            return false;
+        }
         self.workers.at_mut(key).reserved = Some(group);
         self.groups.at_mut(group).reserved = Some(key);
         true

@@ -30,6 +30,11 @@ impl Timestamp {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
+    /// The next time that differs.
+    pub(crate) fn after(self) -> Timestamp {
+        Timestamp(self.0.saturating_add(1))
+    }
+
     /// Shifts a time so that its distance from `to` equals its old distance from `from`. `NEVER` stays
     /// `NEVER`.
     pub fn carried(self, from: Timestamp, to: Timestamp) -> Timestamp {

@@ -111,7 +111,7 @@ fn resources<'a>(given: impl Iterator<Item = &'a str>) -> Result<Map<String, Val
 }
 
 fn task_input(call: &HttpCall) -> Result<TaskInput, ProblemDetails> {
-    const KNOWN: [&str; 21] = [
+    const KNOWN: [&str; 22] = [
         "id",
         "name",
         "priority",

@@ -81,7 +81,8 @@ pub(crate) fn event(event: &Event) -> Value {
         | EventSubject::Worker { .. }
         | EventSubject::Queue { .. }
         | EventSubject::Tag { .. }
-        | EventSubject::Array { .. } => None,
+        | EventSubject::Array { .. }
+        | EventSubject::Share { .. } => None,
     };
     let (task, attempt, tag) = match &event.about {
         EventSubject::Task { id, attempt, terms: _ } => (Some(id.to_string()), Some(*attempt), None),

@@ -13,8 +13,7 @@ use crate::event::EventData;
 use crate::id::{Slot, WorkerKey};
 use crate::notice::{Assignment, Notice};
 use crate::offer_rank::{OfferRank, first_offer};
-use crate::queues::QueueKey;
-use crate::ready_queues::{ReadyOffer, ReadyQueue, ReadyQueueKey};
+use crate::ready_queues::{ReadyOffer, ReadyQueueKey};
 use crate::record::Output;
 use crate::state::{Holding, TaskState};
 use crate::tags::TagKey;
@@ -155,32 +154,17 @@ impl Engine {
             return None;
         }
         loop {
-            let (queue, rank, ready_queue) = self.first_open(worker, class)?;
+            let (queue, rank, ready_queue) = first_offer(self.open_for(worker, class))?;
             if let Some(tag) = self.full_tag(ready_queue) {
                 self.park(ready_queue, tag);
             } else if let Some(bucket) = self.empty_bucket(now, ready_queue) {
                 self.throttle(ready_queue, bucket);
-            } else if self.keeps_room(now, worker, queue, rank) || self.reserve(now, worker, queue, rank) {
+            } else if self.keeps_room(now, worker, class, None) || self.reserve(now, worker, queue, rank) {
                 return None;
             } else {
                 return Some((ready_queue, self.first_task(ready_queue)));
             }
         }
-    }
-
-    /// The most urgent of the ready queues of this class whose tasks the worker has room for.
-    fn first_open(
-        &self,
-        worker: WorkerKey,
-        class: ClassKey,
-    ) -> Option<(QueueKey, OfferRank, ReadyQueueKey)> {
-        let groups = self.classes.at(class).groups.iter();
-        let with_room = groups.filter(|group| self.has_room_for(worker, **group));
-        first_offer(with_room.filter_map(|group| {
-            let group = self.groups.at(*group);
-            let (rank, ready_queue) = *group.open.first()?;
-            Some((group.queue, rank, ready_queue))
-        }))
     }
 
     /// Sends a ready task to a worker.
@@ -284,18 +268,17 @@ impl Engine {
         ready_queue: ReadyQueueKey,
         without: &[crate::Name],
     ) -> Option<WorkerKey> {
-        let ReadyQueue { group, queue, offer, .. } = self.ready_queues.at(ready_queue);
-        let allowed = |worker_rank: &&WorkerRank| {
-            let keeps_room = match offer {
-                ReadyOffer::Listed(rank) => self.keeps_room(now, worker_rank.worker, *queue, *rank),
-                ReadyOffer::Hidden | ReadyOffer::Parked(..) | ReadyOffer::Throttled(..) => false,
+        let group = self.ready_queues.at(ready_queue).group;
+        let classes = self.groups.at(group).classes.iter();
+        let best = classes.filter_map(|class| {
+            let allowed = |worker_rank: &&WorkerRank| {
+                let is_named = || without.contains(self.workers.at(worker_rank.worker).name());
+                (without.is_empty() || !is_named())
+                    && !self.keeps_room(now, worker_rank.worker, *class, None)
             };
-            let is_named = || without.contains(self.workers.at(worker_rank.worker).name());
-            !keeps_room && (without.is_empty() || !is_named())
-        };
-        let classes = self.groups.at(*group).classes.iter();
-        let best = classes.filter_map(|class| self.with_room(*class, *group).find(allowed)).min()?;
-        Some(best.worker)
+            self.with_room(*class, group).find(allowed)
+        });
+        Some(best.min()?.worker)
     }
 
     pub(crate) fn full_tag(&self, ready_queue: ReadyQueueKey) -> Option<TagKey> {
@@ -450,6 +433,7 @@ impl Engine {
         let key = self.terms.ready_queue(task.terms);
         let ready_queue = self.ready_queues.at(key);
         let rank = self.offer_rank(slot, self.turn_of(key));
+        let offered = ready_queue.parent.unwrap_or(key);
         let holder = task.state.holding().expect("an overdue task is assigned").key;
         let crashed_here = task
             .extras
@@ -463,7 +447,7 @@ impl Engine {
         };
         self.classes.at(class).groups.contains(&ready_queue.group)
             && self.has_room_for(worker, ready_queue.group)
-            && !self.keeps_room(now, worker, ready_queue.queue, rank)
+            && !self.keeps_room(now, worker, class, Some((ready_queue.queue, rank, offered)))
             && ready_queue.tags.iter().all(has_room)
             && !crashed_here
             && !self.queues.at(ready_queue.queue).setting.paused

@@ -138,8 +138,9 @@ impl Engine {
 
     /// Returns the tokens of a task that did not start.
     pub(crate) fn return_tokens(&mut self, now: Timestamp, slot: Slot) {
+        let taken_at = self.tasks.at(slot).state.holding().expect("it has not come back yet").since;
         self.each_bucket(slot, |engine, bucket| {
-            engine.buckets.at_mut(bucket).put_back(now);
+            engine.buckets.at_mut(bucket).put_back(now, taken_at);
             engine.wake(bucket);
         });
     }
