@@ -90,6 +90,13 @@ impl Engine {
             );
             let suspended = expected.suspended.get(&key).copied().unwrap_or(0);
             assert_eq!(worker.suspended, suspended, "suspended tasks of {}", worker.name());
+            let keeps_resources = |slot: &&Slot| {
+                let task = self.tasks.at(**slot);
+                task.state.name() == StateName::Suspended
+                    && !self.terms.get(task.terms).demand.resources.is_empty()
+            };
+            let with_resources = worker.held.iter().filter(keeps_resources).count();
+            assert_eq!(worker.suspended_with_resources, with_resources, "resources of {}", worker.name());
             let first =
                 worker.continuing.first().map(|(_, slot)| &self.terms.get(self.tasks.at(*slot).terms).demand);
             let could = worker.is_live() && first.is_some_and(|demand| worker.stock.has_slots(demand));

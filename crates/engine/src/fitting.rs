@@ -150,7 +150,8 @@ impl Engine {
         rank: OfferRank,
     ) -> bool {
         let worker = self.workers.at(key);
-        if worker.pulls || worker.reserved.is_some() {
+        // A suspended attempt with resources may wait for a task that the reservation would hold up for ever.
+        if worker.pulls || worker.reserved.is_some() || worker.suspended_with_resources > 0 {
             return false;
         }
         let Some((class, _)) = worker.worker_rank else { return false };

@@ -49,6 +49,8 @@ pub(crate) struct Worker {
     pub(crate) held: Vec<Slot>,
     /// How many of them are suspended: these take no slot.
     pub(crate) suspended: usize,
+    /// How many of those keep resources.
+    pub(crate) suspended_with_resources: usize,
     /// Suspended tasks that continue as soon as a slot is free.
     pub(crate) continuing: BTreeSet<(TaskRank, Slot)>,
     /// Its heartbeats list the attempts it holds.
@@ -125,6 +127,7 @@ impl Worker {
             stats: None,
             held: Vec::new(),
             suspended: 0,
+            suspended_with_resources: 0,
             continuing: BTreeSet::new(),
             lists_held: false,
             stopping: Vec::new(),

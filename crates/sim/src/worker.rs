@@ -183,9 +183,11 @@ impl Worker {
         asks
     }
 
-    /// One of its tasks waits for its children, or for tasks that the worker has seen.
+    /// One of its tasks waits for its children, or for tasks that the worker has seen. A task with resources does not:
+    /// it would keep them, and those it waits for might need them.
     fn suspend_one(&mut self, random: &mut Random, promises: &mut PromiseChecker) -> Option<Ask> {
-        let (task, running) = self.running.iter_mut().find(|(_, running)| running.waits.is_none())?;
+        let may_wait = |running: &Running| running.waits.is_none() && running.demand.resources.is_empty();
+        let (task, running) = self.running.iter_mut().find(|(_, running)| may_wait(running))?;
         let on = if random.percent(50) || self.seen.is_empty() {
             WaitOn::Children
         } else {

@@ -4,7 +4,7 @@ use tenure_sim::cluster::live;
 use tenure_store::ReplicationMutation;
 
 /// How many worlds a mistake may survive.
-const WORLDS: u64 = 200;
+const WORLDS: u64 = 400;
 
 #[test]
 fn sixty_groups_of_three_brokers_keep_every_promise() {

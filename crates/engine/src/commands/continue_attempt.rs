@@ -71,15 +71,24 @@ impl Engine {
     /// The worker can use the slots of a suspended attempt for others. Resources stay: the attempt is still in its
     /// memory, and knows its devices.
     pub(crate) fn lend_slots(&mut self, worker: WorkerKey, slot: Slot) {
+        let demand = &self.terms.get(self.tasks.at(slot).terms).demand;
+        let keeps_resources = !demand.resources.is_empty();
         let holder = self.workers.at_mut(worker);
         holder.suspended += 1;
-        holder.stock.vacate_slots(&self.terms.get(self.tasks.at(slot).terms).demand);
+        holder.suspended_with_resources += usize::from(keeps_resources);
+        holder.stock.vacate_slots(demand);
+        if keeps_resources {
+            // What it waits for may be less urgent than the task that the room is kept for.
+            self.cancel_reservation(worker);
+        }
     }
 
     pub(crate) fn take_slots_back(&mut self, worker: WorkerKey, slot: Slot) {
+        let demand = &self.terms.get(self.tasks.at(slot).terms).demand;
         let holder = self.workers.at_mut(worker);
         holder.suspended -= 1;
-        holder.stock.occupy_slots(&self.terms.get(self.tasks.at(slot).terms).demand);
+        holder.suspended_with_resources -= usize::from(!demand.resources.is_empty());
+        holder.stock.occupy_slots(demand);
     }
 
     pub(crate) fn tell_continue(&mut self, slot: Slot, out: &mut dyn Output) {

@@ -128,7 +128,7 @@ pub(crate) enum Report {
     ConfirmCancel,
     ConfirmPause,
     GiveBack,
-    /// Waits for its children, or for up to two tasks.
+    /// Waits for its children, or for up to two tasks or arrays.
     Suspend {
         on: Option<(usize, usize)>,
     },

@@ -307,12 +307,18 @@ impl Mirror {
     pub(crate) fn is_free_to_go(&self, terms: &Terms) -> bool {
         let paused =
             self.paused.get(&(terms.namespace.clone(), terms.queue.clone())).copied().unwrap_or(false);
-        let array = terms.array.is_none_or(|array| {
+        !paused && self.limits_allow(terms)
+    }
+
+    /// Neither its tags nor its array are at their limits. What is suspended does not count.
+    pub(crate) fn limits_allow(&self, terms: &Terms) -> bool {
+        let array_allows = terms.array.is_none_or(|array| {
             let array = &self.arrays[&array.id];
-            let held = array.elements.values().filter(|state| state.is_held()).count();
-            array.record.limit.is_none_or(|limit| held < limit as usize)
+            let is_counted = |state: &&StateName| state.is_held() && **state != StateName::Suspended;
+            let in_use = array.elements.values().filter(is_counted).count();
+            array.record.limit.is_none_or(|limit| in_use < limit as usize)
         });
-        !paused && array && terms.tags.iter().all(|tag| self.has_room(&terms.namespace, tag))
+        array_allows && terms.tags.iter().all(|tag| self.has_room(&terms.namespace, tag))
     }
 
     /// The arrays of which an element is kept.
@@ -345,7 +351,7 @@ impl Mirror {
         self.aging.map_or(weight, |step| weight.div_euclid(step.as_millis() as i64))
     }
 
-    pub(crate) fn has_room(&self, namespace: &Name, tag: &Name) -> bool {
+    fn has_room(&self, namespace: &Name, tag: &Name) -> bool {
         let limit = self.limits.get(&(namespace.clone(), tag.clone())).copied().flatten();
         limit.is_none_or(|limit| self.in_use(namespace, tag) < limit)
     }

@@ -63,7 +63,7 @@ impl World {
         assert_eq!(info.presence, PresenceName::Live);
         let spec = side.spec.as_ref().expect("it has registered");
         assert!(self.mirror.has_slots(&terms.namespace, spec, &terms.demand), "{worker} has slots");
-        assert!(terms.tags.iter().all(|tag| self.mirror.has_room(&terms.namespace, tag)));
+        assert!(self.mirror.limits_allow(terms), "its tags and its array have room");
         let rank = self.mirror.rank(task);
         for (other, its) in self.mirror.of_state(StateName::Ready) {
             // Within one level it may be the turn of another share key.
@@ -97,7 +97,7 @@ impl World {
                         && other.state.holding().is_some_and(|holding| holding.worker == *worker)
                         && self.mirror.rank(other) < self.mirror.rank(task)
                 });
-            let has_room = terms.tags.iter().all(|tag| self.mirror.has_room(&terms.namespace, tag));
+            let has_room = self.mirror.limits_allow(terms);
             let could = self.mirror.is_released(task.id) && is_free && has_room;
             assert!(!could, "{} could continue on {worker}", task.id);
         }
