@@ -72,7 +72,7 @@ pub use tenure_wire::array::{ArrayAccepted, ArrayInfo};
 pub use tenure_wire::event::{Event, EventKind};
 pub use tenure_wire::hello::Welcome;
 pub use tenure_wire::hook::{HookInfo, HookKind, UndeliveredEvent};
-pub use tenure_wire::queue::{Counts, LimitInfo, QueueInfo, StateCounts, Thresholds, ShareInfo};
+pub use tenure_wire::queue::{Counts, LimitInfo, QueueInfo, ShareInfo, StateCounts, Thresholds};
 pub use tenure_wire::rate::Rate;
 pub use tenure_wire::reconcile::{Difference, ReconciledTask};
 pub use tenure_wire::reply::Figure;

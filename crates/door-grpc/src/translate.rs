@@ -12,11 +12,13 @@ mod topic_refusal;
 mod word;
 
 pub(crate) use answer::{
-    accepted, array_accepted, array_info, counts, has_ended, limits, logs, queues, refused, shares, stats, task_info,
-    tasks, why, workers,
+    accepted, array_accepted, array_info, counts, has_ended, limits, logs, queues, refused, shares, stats,
+    task_info, tasks, why, workers,
 };
 pub(crate) use ask::{
-    SubmitTemplate, about_end, array_query, array_submission, arrays_query, confirmed, failure, filter, given_back, held, list_query, log_piece, moved, progress, rate, saved_checkpoint, suspended, worker_spec, worker_stats,
+    SubmitTemplate, about_end, array_query, array_submission, arrays_query, confirmed, failure, filter,
+    given_back, held, list_query, log_piece, moved, progress, rate, saved_checkpoint, suspended, worker_spec,
+    worker_stats,
 };
 pub(crate) use event::{KINDS_OF_ENDS, event, gap};
 pub(crate) use notice::{assign, continued, stop, wanted};

@@ -14,7 +14,7 @@ mod why;
 mod word;
 mod work;
 
-pub(crate) use broker::{array, array_accepted, counts, figures, limit, queue, worker, share};
+pub(crate) use broker::{array, array_accepted, counts, figures, limit, queue, share, worker};
 pub(crate) use event::{KINDS_OF_ENDS, check_kinds, event, gap};
 pub(crate) use hook::{hook, undelivered};
 pub(crate) use reconcile::{ReconcileInput, reconciled};

@@ -14,7 +14,9 @@ mod word;
 
 pub(crate) use answer::{accepted, bytes, ended, response};
 pub(crate) use ask::{
-    Template, about_end, call_answer, confirmed, failure, filter, held, list_query, log_piece, moved, save_checkpoint, set_thresholds, stats, suspend, unknown_kind, worker_spec, array_submission, arrays_query, set_rate,
+    Template, about_end, array_submission, arrays_query, call_answer, confirmed, failure, filter, held,
+    list_query, log_piece, moved, save_checkpoint, set_rate, set_thresholds, stats, suspend, unknown_kind,
+    worker_spec,
 };
 pub(crate) use event::{KINDS_OF_ENDS, ended_by, event};
 pub(crate) use notice::{assignment, call_answered, continued, stop, terms, wanted};

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use tenure_engine::command::Completion;
 use tenure_engine::{
-    After, AfterTask, Blob, Change, Command, Condition, Demand, Engine, Event, Held, NewTask, Notice, Output, Peer, Quantity, Resource, SessionId, Settings, TaskId, Timestamp, WorkerSpec, NewArray, Name, Rate,
+    After, AfterTask, Blob, Change, Command, Condition, Demand, Engine, Event, Held, Name, NewArray, NewTask,
+    Notice, Output, Peer, Quantity, Rate, Resource, SessionId, Settings, TaskId, Timestamp, WorkerSpec,
 };
 
 const CYCLES: u64 = 200_000;

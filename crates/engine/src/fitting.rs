@@ -130,10 +130,10 @@ impl Engine {
         &self,
         worker: WorkerKey,
         class: ClassKey,
-    ) -> impl Iterator<Item = (QueueKey, OfferRank, ReadyQueueKey)> {
+    ) -> impl Iterator<Item = (QueueKey, OfferRank, ReadyQueueKey)> + Clone {
         let groups = self.classes.at(class).groups.iter();
         let with_room = groups.filter(move |group| self.has_room_for(worker, **group));
-        with_room.filter_map(|group| {
+        with_room.filter_map(move |group| {
             let group = self.groups.at(*group);
             let (rank, ready_queue) = *group.open.first()?;
             Some((group.queue, rank, ready_queue))
@@ -159,8 +159,9 @@ impl Engine {
             return false;
         }
         let groups = self.classes.at(class).groups.iter();
-        let starved = groups.filter_map(|group| self.starved(now, key, *group, queue, rank));
-        let Some((queue, first, group)) = first_offer(starved) else { return false };
+        let starved: Vec<_> =
+            groups.filter_map(|group| self.starved(now, key, *group, queue, rank)).collect();
+        let Some((queue, first, group)) = first_offer(starved.into_iter()) else { return false };
         let Some((_, ready_queue)) = self.groups.at(group).open.first() else { return false };
         let kept = (queue, first, *ready_queue);
         if first_offer(self.open_for(key, class).chain([kept])) != Some(kept) {

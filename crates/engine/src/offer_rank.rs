@@ -29,22 +29,16 @@ pub(crate) fn goes_before((queue, rank): (QueueKey, OfferRank), other: (QueueKey
 /// The most urgent of these offers. Turns of different queues cannot be compared: each queue says what is
 /// first in it, and the most urgent of those goes.
 pub(crate) fn first_offer<T: Copy + Ord>(
-    offers: impl Iterator<Item = (QueueKey, OfferRank, T)>,
+    offers: impl Iterator<Item = (QueueKey, OfferRank, T)> + Clone,
 ) -> Option<(QueueKey, OfferRank, T)> {
-    let mut firsts: Option<(QueueKey, OfferRank, T)> = None;
-    let mut others: BTreeMap<QueueKey, (OfferRank, T)> = BTreeMap::new();
-    for (queue, rank, of) in offers {
-        match &mut firsts {
-            None => firsts = Some((queue, rank, of)),
-            Some((first, best, best_of)) if *first == queue => {
-                (*best, *best_of) = (*best, *best_of).min((rank, of));
-            }
-            Some(_) => {
-                let best = others.entry(queue).or_insert((rank, of));
-                *best = (*best).min((rank, of));
-            }
-        }
+    if offers.clone().all(|(_, rank, _)| rank.turn == 0) {
+        return offers.min_by_key(|(_, rank, of)| (*rank, *of));
     }
-    let others = others.into_iter().map(|(queue, (rank, of))| (queue, rank, of));
-    firsts.into_iter().chain(others).min_by_key(|(_, rank, _)| rank.across_queues())
+    let mut by_queue: BTreeMap<QueueKey, (OfferRank, T)> = BTreeMap::new();
+    for (queue, rank, of) in offers {
+        let best = by_queue.entry(queue).or_insert((rank, of));
+        *best = (*best).min((rank, of));
+    }
+    let firsts = by_queue.into_iter().map(|(queue, (rank, of))| (queue, rank, of));
+    firsts.min_by_key(|(_, rank, _)| rank.across_queues())
 }

@@ -18,7 +18,7 @@ use crate::event::LostReason;
 use crate::id::{Slot, TaskId, WorkerKey};
 use crate::name::Name;
 use crate::ranked_list::TaskRank;
-use crate::record::{LimitSetting, Output, QueueSetting, WorkerHealth, ShareSetting};
+use crate::record::{LimitSetting, Output, QueueSetting, ShareSetting, WorkerHealth};
 use crate::schedule::{ScheduleProgress, ScheduleSetting};
 use crate::schedules::ScheduleEntry;
 use crate::settings::Settings;

@@ -169,7 +169,7 @@ impl Event {
             EventSubject::Array { id: _, namespace, queue, submitter, name } => {
                 text(namespace) + text(queue) + text(submitter) + optional(name.as_deref())
             }
-            | EventSubject::Share { namespace, share: name } => text(namespace) + text(name),
+            EventSubject::Share { namespace, share: name } => text(namespace) + text(name),
         };
         let kind = match &self.kind {
             EventData::Submitted { unserved } => unserved.as_ref().map_or(0, Why::size),

@@ -103,7 +103,7 @@ impl Timers {
             | Timer::Quarantine(_)
             | Timer::Backlog(_)
             | Timer::Schedule(_) => None,
-            | Timer::Token(_) => None,
+            Timer::Token(_) => None,
         };
         self.set.iter().filter_map(due).collect()
     }

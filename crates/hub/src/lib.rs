@@ -76,7 +76,9 @@ pub use topics::event_json::event_as_json;
 /// The engine's types, for doors.
 pub mod words {
     pub use tenure_engine::command::{
-        Accepted, Answer, AttemptFailure, Command, Completion, Counts, Cursor, Gauges, Held, LimitInfo, ListQuery, Move, NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, ResourceInfo, TaskInfo, Unnamed, WorkerAbout, WorkerInfo, WorkerSpec, WorkerStats, ArrayCursor, ShareInfo,
+        Accepted, Answer, ArrayCursor, AttemptFailure, Command, Completion, Counts, Cursor, Gauges, Held,
+        LimitInfo, ListQuery, Move, NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply,
+        ResourceInfo, ShareInfo, TaskInfo, Unnamed, WorkerAbout, WorkerInfo, WorkerSpec, WorkerStats,
     };
     pub use tenure_engine::demand::{Amount, CPUS, Demand, Devices, GPUS, MEM, Quantity, Resource};
     pub use tenure_engine::dependency::{
@@ -91,7 +93,10 @@ pub mod words {
     };
     pub use tenure_engine::terms::{Backoff, OnLost, Terms};
     pub use tenure_engine::{
-        Blob, Checkpoint, DEFAULT_NAMESPACE, Name, NotAnId, Passed, Refusal, SessionId, Settings, TaskId, Threshold, Thresholds, Timestamp, UNSAID, WaitEnd, WaitOn, WaitedFor, Why, is_invisible, CatchUp, NewSchedule, Overlap, ScheduleInfo, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason, TraceContext, ArrayAccepted, ArrayInfo, ArrayTerms, Element, NewArray, Rate,
+        ArrayAccepted, ArrayInfo, ArrayTerms, Blob, CatchUp, Checkpoint, DEFAULT_NAMESPACE, Element, Name,
+        NewArray, NewSchedule, NotAnId, Overlap, Passed, Rate, Refusal, ScheduleInfo, ScheduleProgress,
+        ScheduleSetting, ScheduleState, SessionId, Settings, SkipReason, TaskId, Threshold, Thresholds,
+        Timestamp, TraceContext, UNSAID, WaitEnd, WaitOn, WaitedFor, Why, is_invisible,
     };
 }
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_hub::core::Core;
 use tenure_hub::words::{
-    Answer, Demand, Event, Held, ListQuery, Name, Peer, PresenceName, Query, Resource, SessionId, StateName, TaskId, TaskInfo, Why, WorkerInfo,
+    Answer, Demand, Event, Held, ListQuery, Name, Peer, PresenceName, Query, Resource, SessionId, StateName,
+    TaskId, TaskInfo, Why, WorkerInfo,
 };
 
 use crate::arrays::{self, ArrayChecker};

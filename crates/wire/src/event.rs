@@ -2,8 +2,8 @@
 
 use crate::Name;
 use crate::id::TaskId;
-use crate::schedule::SkipReason;
 use crate::rate::Rate;
+use crate::schedule::SkipReason;
 use crate::schema::{message, row, words};
 use crate::time::Timestamp;
 use crate::why::Why;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use tenure_hub::Stats;
 use tenure_hub::words::{
-    Accepted, Blob, Counts, Devices, Holding, LimitInfo, QueueInfo, Refusal, StateName, TaskInfo, TaskState, Why, WorkerInfo, WorkerStats, ArrayAccepted, ArrayInfo, Rate, ShareInfo,
+    Accepted, ArrayAccepted, ArrayInfo, Blob, Counts, Devices, Holding, LimitInfo, QueueInfo, Rate, Refusal,
+    ShareInfo, StateName, TaskInfo, TaskState, Why, WorkerInfo, WorkerStats,
 };
 
 use super::notice::{dependency, numbers, terms};

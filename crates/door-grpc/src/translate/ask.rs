@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{
-    After, AfterTask, AttemptFailure, Backoff, Blob, Command, Demand, EventFilter, Held, ListQuery, Move, NewTask, Quantity, Refusal, Resource, TaskId, Timestamp, WaitOn, Wanted, WorkerAbout, WorkerSpec, WorkerStats, TraceContext, NewArray, Query, Rate,
+    After, AfterTask, AttemptFailure, Backoff, Blob, Command, Demand, EventFilter, Held, ListQuery, Move,
+    NewArray, NewTask, Quantity, Query, Rate, Refusal, Resource, TaskId, Timestamp, TraceContext, WaitOn,
+    Wanted, WorkerAbout, WorkerSpec, WorkerStats,
 };
 use tenure_hub::{ArraySubmission, Done, LogPiece, OutputStream, Submission, fresh_id};
 

@@ -9,8 +9,8 @@ use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{Answer, Command, Name, Query, QueueInfo, Refusal, Thresholds};
 
 use super::acts::Nothing;
-use super::tasks::{idempotent, submitted, traced};
 use super::limits::RateInput;
+use super::tasks::{idempotent, submitted, traced};
 use crate::call::HttpCall;
 use crate::problem::ProblemDetails;
 use crate::reply::{self, HttpResult};

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 use tenure_hub::Stats;
 use tenure_hub::words::{
-    ArrayAccepted, ArrayInfo, Counts, Held, LimitInfo, QueueInfo, StateName, WorkerInfo, WorkerStats, Rate, ShareInfo,
+    ArrayAccepted, ArrayInfo, Counts, Held, LimitInfo, QueueInfo, Rate, ShareInfo, StateName, WorkerInfo,
+    WorkerStats,
 };
 
 use super::resources::quantities;

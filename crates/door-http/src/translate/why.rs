@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use tenure_hub::words::{WaitedFor, Why};
 
-use super::resources::quantity;
 use super::broker::rate;
+use super::resources::quantity;
 use super::word::{texts, time};
 
 pub(crate) fn why(why: &Why) -> Value {

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Accepted, Answer, Blob, Counts, Devices, Holding, LimitInfo, QueueInfo, Refusal, Reply, ResourceInfo, ArrayAccepted, ArrayInfo, StateName, TaskInfo, TaskState, WaitedFor, Why, WorkerInfo, WorkerStats, ShareInfo,
+    Accepted, Answer, ArrayAccepted, ArrayInfo, Blob, Counts, Devices, Holding, LimitInfo, QueueInfo,
+    Refusal, Reply, ResourceInfo, ShareInfo, StateName, TaskInfo, TaskState, WaitedFor, Why, WorkerInfo,
+    WorkerStats,
 };
 use tenure_hub::{Response, Stats};
 use tenure_wire::queue::StateCounts;
@@ -20,7 +22,7 @@ use super::notice::{dependency, terms};
 use super::reconcile::reconciled;
 use super::refusal::refusal;
 use super::schedule::schedule_info;
-use super::word::{condition, name, pause_cause, presence, span, task, threshold, time, wanted_word, rate};
+use super::word::{condition, name, pause_cause, presence, rate, span, task, threshold, time, wanted_word};
 
 /// Converts a reply that needs no further context.
 pub(crate) fn response(response: Response) -> tenure_wire::Reply {

@@ -9,7 +9,7 @@ use tenure_wire::words::StateName;
 
 use super::answer::reason;
 use super::schedule::skip_reason;
-use super::word::{lost_reason, next, span, task, threshold, time, wanted_word, rate};
+use super::word::{lost_reason, next, rate, span, task, threshold, time, wanted_word};
 
 /// The kinds of events with which a task may end.
 pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];

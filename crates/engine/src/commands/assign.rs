@@ -247,13 +247,7 @@ impl Engine {
     }
 
     /// The worker to send this task to: the given one, unless the task crashed on it and another is free.
-    fn prefer(
-        &self,
-        now: Timestamp,
-        ready_queue: ReadyQueueKey,
-        slot: Slot,
-        worker: WorkerKey,
-    ) -> WorkerKey {
+    fn prefer(&self, now: Timestamp, ready_queue: ReadyQueueKey, slot: Slot, worker: WorkerKey) -> WorkerKey {
         let Some(extras) = &self.tasks.at(slot).extras else { return worker };
         if !extras.crashed_on.contains(self.workers.at(worker).name()) {
             return worker;
@@ -273,8 +267,7 @@ impl Engine {
         let best = classes.filter_map(|class| {
             let allowed = |worker_rank: &&WorkerRank| {
                 let is_named = || without.contains(self.workers.at(worker_rank.worker).name());
-                (without.is_empty() || !is_named())
-                    && !self.keeps_room(now, worker_rank.worker, *class, None)
+                (without.is_empty() || !is_named()) && !self.keeps_room(now, worker_rank.worker, *class, None)
             };
             self.with_room(*class, group).find(allowed)
         });

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::command::{
-    Answer, Counts, Gauges, Held, LimitInfo, Peer, QueueGauge, QueueInfo, ResourceInfo, ShareInfo,
-    WorkerInfo,
+    Answer, Counts, Gauges, Held, LimitInfo, Peer, QueueGauge, QueueInfo, ResourceInfo, ShareInfo, WorkerInfo,
 };
 use crate::engine::Engine;
 use crate::limits::QUEUES_SHOWN_MAX;

@@ -8,7 +8,8 @@ use tenure_engine::limits;
 use tenure_engine::notice::StopWhy;
 use tenure_engine::state::{EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, Wanted};
 use tenure_engine::{
-    Blob, NewTask, Quantity, Refusal, Settings, SkipReason, StateName, TaskId, Threshold, Timestamp, Why, WorkerSpec, Rate,
+    Blob, NewTask, Quantity, Rate, Refusal, Settings, SkipReason, StateName, TaskId, Threshold, Timestamp,
+    Why, WorkerSpec,
 };
 
 fn page(name: &str) -> String {

@@ -6,30 +6,108 @@ use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
-    Submit { client: usize, wishes: Vec<Wish> },
-    SubmitArray { client: usize, wish: Wish, size: u32, limit: Option<u32>, shares_body: bool },
-    LimitArray { client: usize, array: usize, limit: Option<u32> },
-    OnArray { client: usize, array: usize, verb: Verb },
-    OnTask { client: usize, task: usize, verb: Verb },
-    Limit { client: usize, tag: usize, limit: Option<u32> },
+    Submit {
+        client: usize,
+        wishes: Vec<Wish>,
+    },
+    SubmitArray {
+        client: usize,
+        wish: Wish,
+        size: u32,
+        limit: Option<u32>,
+        shares_body: bool,
+    },
+    LimitArray {
+        client: usize,
+        array: usize,
+        limit: Option<u32>,
+    },
+    OnArray {
+        client: usize,
+        array: usize,
+        verb: Verb,
+    },
+    OnTask {
+        client: usize,
+        task: usize,
+        verb: Verb,
+    },
+    Limit {
+        client: usize,
+        tag: usize,
+        limit: Option<u32>,
+    },
     /// A count, a period in milliseconds and a burst.
-    Rate { client: usize, of_queue: bool, index: usize, rate: Option<(u32, u64, u32)> },
-    Share { client: usize, share: u8, weight: Option<u32> },
-    PauseQueue { client: usize, queue: usize },
-    ResumeQueue { client: usize, queue: usize },
-    Thresholds { client: usize, queue: usize, thresholds: Option<(Option<u32>, Option<u64>)> },
-    DrainWorker { client: usize, worker: usize },
-    ClearWorker { client: usize, worker: usize },
-    Register { worker: usize, shape: Shape, forgets: u8 },
-    Report { worker: usize, held: usize, report: Report, stale: bool },
-    Heartbeat { worker: usize, lists: bool, forgets: u8 },
-    Ask { worker: usize, queues: Vec<usize> },
-    Unask { worker: usize },
-    Drain { worker: usize },
-    Leave { worker: usize },
-    Close { worker: usize },
-    Wait { millis: u64 },
-    Restart { millis: u64 },
+    Rate {
+        client: usize,
+        of_queue: bool,
+        index: usize,
+        rate: Option<(u32, u64, u32)>,
+    },
+    Share {
+        client: usize,
+        share: u8,
+        weight: Option<u32>,
+    },
+    PauseQueue {
+        client: usize,
+        queue: usize,
+    },
+    ResumeQueue {
+        client: usize,
+        queue: usize,
+    },
+    Thresholds {
+        client: usize,
+        queue: usize,
+        thresholds: Option<(Option<u32>, Option<u64>)>,
+    },
+    DrainWorker {
+        client: usize,
+        worker: usize,
+    },
+    ClearWorker {
+        client: usize,
+        worker: usize,
+    },
+    Register {
+        worker: usize,
+        shape: Shape,
+        forgets: u8,
+    },
+    Report {
+        worker: usize,
+        held: usize,
+        report: Report,
+        stale: bool,
+    },
+    Heartbeat {
+        worker: usize,
+        lists: bool,
+        forgets: u8,
+    },
+    Ask {
+        worker: usize,
+        queues: Vec<usize>,
+    },
+    Unask {
+        worker: usize,
+    },
+    Drain {
+        worker: usize,
+    },
+    Leave {
+        worker: usize,
+    },
+    Close {
+        worker: usize,
+    },
+    Wait {
+        millis: u64,
+    },
+    Restart {
+        millis: u64,
+    },
 }
 
 #[derive(Clone)]

@@ -67,8 +67,7 @@ impl World {
         let rank = self.mirror.rank(task);
         for (other, its) in self.mirror.of_state(StateName::Ready) {
             // Within one level it may be the turn of another share key.
-            let turns =
-                self.mirror.takes_turns(its) && self.mirror.level(other) == self.mirror.level(task);
+            let turns = self.mirror.takes_turns(its) && self.mirror.level(other) == self.mirror.level(task);
             let is_free = self.mirror.is_free_to_go(its) && !self.mirror.is_rated(its) && !turns;
             if may_work(&info) && self.mirror.rank(other) < rank && is_free {
                 let could = can_take(side, &info, its)
