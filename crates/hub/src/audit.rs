@@ -23,7 +23,7 @@ use crate::clock::wall_clock;
 use crate::counters::Counters;
 use crate::principal::Principal;
 use crate::refusal::HubRefusal;
-use crate::runtime::start_thread;
+use crate::thread::start_thread;
 
 pub(crate) use act::AuditAct;
 pub use file::{AuditFile, LogFile};

@@ -42,6 +42,7 @@ mod single_client;
 mod spans;
 mod stats;
 mod task_logs;
+mod thread;
 pub mod topics;
 mod watches;
 mod writing;

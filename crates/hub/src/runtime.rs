@@ -9,7 +9,6 @@ mod leading;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use tenure_engine::{Name, SessionId, Settings, TaskId, Timestamp};
@@ -38,6 +37,7 @@ use crate::settings::HubSettings;
 use crate::single_client::SingleClientDetector;
 use crate::stats::Stats;
 use crate::task_logs::TaskLogs;
+use crate::thread::start_thread;
 use crate::topics::{TopicSettings, Topics};
 use crate::writing::{Writing, Written};
 
@@ -180,7 +180,7 @@ impl Hub {
     /// How many threads the runtime of a broker should have. One core is left to the threads that wait for
     /// the disk: a hub that shares a thread with its doors need not wake a thread to reach them.
     pub fn threads() -> usize {
-        let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         cores.saturating_sub(1).max(1)
     }
 
@@ -594,9 +594,4 @@ impl EventLoop {
         self.core.flush_outbox();
         self.writing.close().map(|()| HubEnd::Stopped)
     }
-}
-
-pub(crate) fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) {
-    // A machine that cannot start a thread cannot run a broker.
-    thread::Builder::new().name(name.into()).spawn(work).expect("a thread starts");
 }

@@ -10,7 +10,7 @@ use tenure_store::{AppendError, JournalFrame, StoreError, Writer};
 use tokio::sync::mpsc;
 
 use crate::clock::monotonic_clock;
-use crate::runtime::start_thread;
+use crate::thread::start_thread;
 
 /// How many sealed batches, and how many bytes of them, may be on their way to the disk.
 const FRAMES_MAX: usize = 32;

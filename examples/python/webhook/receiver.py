@@ -25,6 +25,12 @@ def verify(secret: bytes, timestamp: str, signature: str, body: bytes) -> bool:
     return hmac.compare_digest(expected, signature)
 
 
+def say(line: str) -> None:
+    """Print a line in one piece, because each request has a thread of its own."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
 class Receiver(BaseHTTPRequestHandler):
     secret = b""
 
@@ -37,9 +43,9 @@ class Receiver(BaseHTTPRequestHandler):
         self.end_headers()
         if is_signed:
             event = json.loads(body)["event"]
-            print("event", event["kind"], event.get("queue", "-"), self.headers["tenure-delivery"], flush=True)
+            say(f"event {event['kind']} {event.get('queue', '-')} {self.headers['tenure-delivery']}")
         else:
-            print("refused", flush=True)
+            say("refused")
 
     def log_message(self, *_: object) -> None:
         pass
