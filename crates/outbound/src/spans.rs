@@ -92,7 +92,7 @@ impl SpanExport {
 
     async fn export(&self, exporter: &opentelemetry_otlp::SpanExporter, batch: Vec<SpanRecord>) {
         let count = batch.len() as u64;
-        match exporter.export(batch.into_iter().map(span_data).collect()).await {
+        match exporter.export(batch.into_iter().map(|span| span_data(&span)).collect()).await {
             Ok(()) => self.counters.add("spans_exported", count),
             Err(error) => {
                 self.counters.add("spans_refused", count);
@@ -169,7 +169,7 @@ impl HttpClient for CollectorClient {
     }
 }
 
-fn span_data(span: SpanRecord) -> SpanData {
+fn span_data(span: &SpanRecord) -> SpanData {
     let state = span.state.as_deref().and_then(|state| state.parse::<TraceState>().ok()).unwrap_or_default();
     let trace_id = TraceId::from_bytes(span.trace_id);
     let context = SpanContext::new(trace_id, SpanId::from_bytes(span.id), TraceFlags::SAMPLED, false, state);

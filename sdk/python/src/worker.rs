@@ -370,7 +370,7 @@ impl Task {
             match waiting.await {
                 Ok(ends) => Ok(Value::List(ends.iter().map(end).collect())),
                 Err(Error::Interrupted { .. }) => Ok(Value::None),
-                Err(error) => Err(error.into()),
+                Err(error) => Err(error),
             }
         })
     }

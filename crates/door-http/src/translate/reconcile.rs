@@ -64,7 +64,7 @@ pub(crate) fn reconciled(answer: &Reconciled) -> Value {
             "difference": one.difference.as_str(),
             "applied": one.applied,
             "task": one.task.map(|task| task.to_string()),
-            "state": one.state.map(|state| state.as_str()),
+            "state": one.state.map(tenure_hub::words::StateName::as_str),
             "problem": one.refusal.as_ref().map(|no| problem(no).json()),
         })
     };

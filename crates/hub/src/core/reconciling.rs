@@ -33,7 +33,7 @@ impl Core {
         }
         let (names, next) = match list {
             None => (Vec::new(), None),
-            Some(listing) => self.list_names(peer, &prefix, as_of, listing)?,
+            Some(listing) => self.list_names(peer, &prefix, as_of, &listing)?,
         };
         Ok(Response::Reconciled(Box::new(Reconciled { now, tasks, names, next })))
     }
@@ -106,11 +106,11 @@ impl Core {
         peer: &Peer,
         prefix: &str,
         as_of: Option<Timestamp>,
-        listing: NameListing,
+        listing: &NameListing,
     ) -> Result<(Vec<Name>, Option<tenure_engine::command::Cursor>), Refusal> {
         let query = ListQuery {
             states: StateName::ALL.into_iter().filter(|state| !state.has_ended()).collect(),
-            search: Some(prefix.into()).filter(|text: &Box<str>| !text.is_empty()),
+            search: (!prefix.is_empty()).then(|| prefix.into()),
             submitted_before: as_of,
             cursor: listing.cursor,
             limit: DECLARED_MAX,

@@ -181,6 +181,7 @@ fn row(line: &'static str, body: &'static str, what: What) -> Row<Example> {
     let mut filled = path.to_owned();
     for (name, value) in [
         ("{task}", &*TASK.to_string()),
+        ("{array}", &*TASK.to_string()),
         ("{attempt}", "1"),
         ("{verb}", "cancel"),
         ("{schedule}", "s"),
