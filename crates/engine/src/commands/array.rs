@@ -118,7 +118,7 @@ impl Engine {
     }
 
     /// Applies a command to all elements to which it can be applied.
-    pub(crate) fn to_elements(
+    pub(crate) fn apply_to_elements(
         &mut self,
         now: Timestamp,
         peer: &Peer,

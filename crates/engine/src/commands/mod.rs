@@ -60,7 +60,7 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         if let Some(array) = self.array_in(peer, &command) {
-            return self.to_elements(now, peer, array, &command, out);
+            return self.apply_to_elements(now, peer, array, &command, out);
         }
         match command {
             Command::SubmitArray(new) => self.submit_array(now, peer, *new, out),

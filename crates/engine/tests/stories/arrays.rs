@@ -184,9 +184,9 @@ fn a_task_after_an_array_waits_for_the_last_element() {
         assert_eq!((some[0].task, some[0].state), (ARRAY, StateName::Assigned));
         broker.complete(&worker, element(0));
         if fails {
-            broker.fail(&worker, element(1))
+            broker.fail(&worker, element(1));
         } else {
-            broker.complete(&worker, element(1))
+            broker.complete(&worker, element(1));
         }
         assert_eq!(broker.state(reduce), StateName::Waiting);
         broker.complete(&worker, element(2));
