@@ -276,4 +276,4 @@ def test_a_task_weighs_slots_and_needs_resources(shared_broker: Broker, client: 
         assert (info.slots_used, info.light_slots, len(info.resources)) == (0, 1_000, 3)
     for wrong in ({"gpus": 1.5}, {"gpus": None}, {"mem": "lots"}, {"gpus": 0.0001}):
         with pytest.raises(tenure.TenureError):
-            client.submit(queue, b"", resources=wrong)  # type: ignore[arg-type]
+            client.submit(queue, b"", resources=wrong)

@@ -62,14 +62,14 @@ class ThreadPool(Pool):
     def _without_slot(self) -> Iterator[None]:
         """The handler of this thread waits for other tasks: another thread may run one in its place."""
         with self._lock:
-            self._slots += 1
+            self._threads_max += 1
             if self._idle == 0 and self._worker is not None:
                 self._add(self._worker)
         try:
             yield
         finally:
             with self._lock:
-                self._slots -= 1
+                self._threads_max -= 1
 
     def handle(self, task: _native.Task) -> None:
         """Runs one task in this thread."""

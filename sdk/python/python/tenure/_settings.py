@@ -30,7 +30,8 @@ class Settings:
 
     def connect(self, via: _native.Via = None) -> object:
         """Connects: the native client, or through a port."""
-        return _native.connect(self.address, self.namespace, self.key, self.identity, self.connect_timeout_ms, SOFTWARE, via)
+        timeout_ms = self.connect_timeout_ms
+        return _native.connect(self.address, self.namespace, self.key, self.identity, timeout_ms, SOFTWARE, via)
 
     @property
     def is_local(self) -> bool:

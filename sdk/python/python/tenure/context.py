@@ -182,8 +182,8 @@ class Context:
 
     def wait_for(self, *tasks: str) -> list[TaskEnd]:
         """Waits until these tasks have ended, in any way, and returns how each of them did. Meanwhile the attempt is
-        suspended: it takes no slot of the worker, so that the tasks can run there. A client fetches their results. Raises
-        :class:`TaskInterrupted` as soon as the task should wind down.
+        suspended: it takes no slot of the worker, so that the tasks can run there. A client fetches their results.
+        Raises :class:`TaskInterrupted` as soon as the task should wind down.
         """
         with self._without_slot():
             return self._ends(self._native.wait_for(list(tasks)))

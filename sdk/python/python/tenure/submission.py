@@ -80,9 +80,8 @@ class Submission:
     def said(self) -> dict[str, Any]:
         """What goes to the native client: an entry for everything that is said."""
         said: dict[str, Any] = {"queue": self.queue, "body": to_bytes(self.body)}
-        for key in ("name", "id", "priority", "slots", "parent", "on_lost", "crash_budget", "retries"):
-        for key in ("name", "id", "priority", "parent", "on_lost", "crash_budget", "retries", "traceparent", "tracestate"):
-        for key in ("name", "id", "priority", "share", "parent", "on_lost", "crash_budget", "retries"):
+        plain = ("name", "id", "priority", "slots", "share", "parent", "on_lost", "crash_budget", "retries")
+        for key in (*plain, "traceparent", "tracestate"):
             value = getattr(self, key)
             if value is not None:
                 said[key] = value

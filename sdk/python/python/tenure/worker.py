@@ -69,13 +69,13 @@ class Worker:
         version: Optional[str] = None,
         pool: Optional[Pool] = None,
     ) -> None:
-        """``slots`` says how many tasks it takes at once; ``light_slots`` how many tasks that weigh no slot it takes
-        besides (1,000); ``resources`` what it has for tasks that need quantities, such as ``{"gpus": 2, "mem": "32GB"}``;
-        ``lease`` how long after its last sign of life its attempts
-        are believed; ``tasks_die`` that a closed connection means that its tasks are dead. With ``die_with_lease`` the
-        kernel kills this process when its lease ends while tasks run in it, even if it is stopped at that moment, so no
-        side effect of a task happens after another worker has got it. It is for tasks that run in this process; the
-        lease should not be longer than the broker's ``restart_grace`` (60 s).
+        """``slots`` says how many tasks it takes at once; ``light_slots`` how many tasks that weigh no slot
+        it takes besides (1,000); ``resources`` what it has for tasks that need quantities, such as ``{"gpus":
+        2, "mem": "32GB"}``; ``lease`` how long after its last sign of life its attempts are believed;
+        ``tasks_die`` that a closed connection means that its tasks are dead. With ``die_with_lease`` the
+        kernel kills this process when its lease ends while tasks run in it, even if it is stopped at that
+        moment, so no side effect of a task happens after another worker has got it. It is for tasks that run
+        in this process; the lease should not be longer than the broker's ``restart_grace`` (60 s).
         """
         if isinstance(queues, str):
             raise BadSetting(f"queues is the text {queues!r}: give a list of names")

@@ -28,8 +28,8 @@ class BrokerConfig:
     namespace: Optional[str] = None
     #: Seconds after its last sign of life until which a worker that has fallen silent is believed.
     lease: float = 30.0
-    #: How many workchains one worker takes at once. They wait for their children most of the time, so they weigh no slot:
-    #: they do not count against ``daemon.worker_process_slots``, which limits calculations.
+    #: How many workchains one worker takes at once. They wait for their children most of the time, so they weigh no
+    #: slot: they do not count against ``daemon.worker_process_slots``, which limits calculations.
     workchain_slots: int = 2_000
     #: What a lost worker means for calculations and for workchains.
     on_lost_calculation: str = "requeue"
