@@ -17,7 +17,7 @@ class Everything:
 
 
 pb, services = Everything, Everything
-for file in ["common", "tasks", "workers", "broker", "topics"]:
+for file in ["common", "tasks", "workers", "broker", "schedules", "topics"]:
     for module in grpc.protos_and_services(f"tenure/v1/{file}.proto"):
         for name, value in vars(module).items():
             if name[0].isupper():
