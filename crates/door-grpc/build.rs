@@ -60,7 +60,7 @@ fn schema(files: &FileDescriptorSet) -> String {
             let fields: Vec<String> =
                 message.field.iter().filter_map(|field| nested(message, field)).collect();
             let fields = fields.join(", ");
-            writeln!(text, "impl Shaped for {path} {{ const SHAPE: &'static MessageSchema = &MessageSchema(&[{fields}]); }}")
+            writeln!(text, "impl HasSchema for {path} {{ const SCHEMA: &'static MessageSchema = &MessageSchema(&[{fields}]); }}")
                 .expect("a text takes everything");
         }
     }
@@ -74,8 +74,9 @@ fn nested(message: &DescriptorProto, field: &prost_types::FieldDescriptorProto) 
     }
     let name = field.type_name();
     let is_map = message.nested_type.iter().any(|entry| name.ends_with(&format!(".{}", entry.name())));
-    let shape = if is_map { "LEAF".to_owned() } else { format!("<{} as Shaped>::SHAPE", rust_path(name)) };
-    Some(format!("({}, {shape})", field.number()))
+    let schema =
+        if is_map { "LEAF".to_owned() } else { format!("<{} as HasSchema>::SCHEMA", rust_path(name)) };
+    Some(format!("({}, {schema})", field.number()))
 }
 
 /// `.tenure.v1.Task` is `crate::proto::tenure::v1::Task`.

@@ -18,10 +18,10 @@ use crate::in_flight::Repeat;
 use crate::submission::Submission;
 use crate::watch::Watch;
 
-/// The largest bodies of one array together.
-const BODIES_BYTES_MAX: usize = FRAME_BYTES_MAX - (1 << 20);
-/// What a body takes besides its bytes.
-const BODY_OVERHEAD: usize = 5;
+/// How many bytes the bodies of one array may have together, with what each takes besides.
+pub const ARRAY_BODIES_BYTES_MAX: usize = FRAME_BYTES_MAX - (1 << 20);
+/// How many bytes a body of an array takes besides its own.
+pub const ARRAY_BODY_OVERHEAD: usize = 5;
 /// How long a wait relies on an event before it looks again.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
@@ -89,6 +89,12 @@ impl ArraySubmission {
         self
     }
 
+    /// Returns how many bytes the bodies take, of at most [`ARRAY_BODIES_BYTES_MAX`].
+    pub fn body_bytes(&self) -> usize {
+        let each = self.bodies.iter().map(|body| body.len() + ARRAY_BODY_OVERHEAD);
+        each.sum::<usize>() + self.submission.task.body.len()
+    }
+
     fn request(self) -> SubmitArray {
         let Submission { terms, task } = self.submission;
         SubmitArray {
@@ -107,6 +113,8 @@ impl ArraySubmission {
             not_before: task.not_before,
             expires_at: task.expires_at,
             after: task.after,
+            traceparent: task.traceparent,
+            tracestate: task.tracestate,
         }
     }
 }
@@ -114,11 +122,10 @@ impl ArraySubmission {
 impl Client {
     /// Submits an array: all of its elements, or none. Returns when they are on the broker's disk.
     pub async fn submit_array(&self, array: ArraySubmission) -> Result<ArrayAccepted, Error> {
-        let bytes = array.bodies.iter().map(|body| body.len() + BODY_OVERHEAD).sum::<usize>()
-            + array.submission.task.body.len();
-        if bytes > BODIES_BYTES_MAX {
+        let bytes = array.body_bytes();
+        if bytes > ARRAY_BODIES_BYTES_MAX {
             let what = "the bodies of the array together";
-            return Err(Error::TooLarge { what, bytes, limit: BODIES_BYTES_MAX });
+            return Err(Error::TooLarge { what, bytes, limit: ARRAY_BODIES_BYTES_MAX });
         }
         let repeat = if array.submission.task.name.is_some() { Repeat::Safe } else { Repeat::Unsafe };
         match self.ask("submit-array", Request::SubmitArray(Box::new(array.request())), repeat).await? {

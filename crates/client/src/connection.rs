@@ -205,7 +205,7 @@ fn kind_of(message: &FromBroker) -> &str {
 }
 
 /// Placeholder until the broker's welcome arrives.
-fn placeholder_welcome() -> Welcome {
+pub(crate) fn placeholder_welcome() -> Welcome {
     let limits =
         tenure_wire::hello::PeerLimits { frame_bytes: 0, entries: 0, body_bytes: 0, open_requests: 0 };
     Welcome {
@@ -217,5 +217,8 @@ fn placeholder_welcome() -> Welcome {
         limits,
         now: tenure_wire::Timestamp(0),
         software: None,
+        leader: None,
+        group: None,
+        members: Vec::new(),
     }
 }

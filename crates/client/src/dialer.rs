@@ -1,5 +1,5 @@
 //! Connects to the first address that answers, in the order and with the delays of the
-//! [`Schedule`](crate::schedule::Schedule).
+//! [`ReconnectBackoff`](crate::reconnect_backoff::ReconnectBackoff).
 
 use std::time::Duration;
 
@@ -7,31 +7,41 @@ use tenure_wire::Code;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::address::Address;
 use crate::connection::Connection;
 use crate::error::Error;
+use crate::liveness_timeouts::is_in_group;
+use crate::members::{go_elsewhere, go_to_leader};
 use crate::peer::PeerOptions;
-use crate::schedule::Schedule;
+use crate::reconnect_backoff::ReconnectBackoff;
 use crate::worker::{ClockTime, LeaseClock};
 
 /// A connection that ends sooner than this counts as a failed attempt.
 const LIVED: Duration = Duration::from_secs(1);
-/// How long before the deadline the last attempt starts, whatever the schedule says.
+/// How long before the deadline the last attempt starts, whatever the backoff says.
 const LAST_TRY: Duration = Duration::from_millis(250);
+/// How long one member of a group may take to answer: a frozen one accepts connections, and others may lead.
+const MEMBER_WITHIN: Duration = Duration::from_secs(2);
+/// How many groups in a row may send the client elsewhere at once. Then it waits between attempts, because the groups do
+/// not agree yet.
+const HOPS_MAX: u32 = 3;
 
 #[derive(Debug)]
 pub(crate) struct Dialer {
     pub(crate) peer: PeerOptions,
-    schedule: Schedule,
+    backoff: ReconnectBackoff,
     /// When and at which address the last connection was opened.
     opened: Option<(Instant, usize)>,
+    /// The last broker belongs to a group.
+    is_in_group: bool,
     /// For a worker that dies with its lease.
-    absence: Option<Absence>,
+    outage: Option<Outage>,
 }
 
 /// Proof that no broker runs: nothing listens at the only address. A broker that starts later gives its workers time to
 /// return, so the lease cannot end soon after.
 #[derive(Debug)]
-struct Absence {
+struct Outage {
     clock: LeaseClock,
     seen: watch::Sender<ClockTime>,
     /// How often the dialer looks at least.
@@ -40,18 +50,14 @@ struct Absence {
 
 impl Dialer {
     pub(crate) fn new(peer: PeerOptions) -> Dialer {
-        let schedule = Schedule::new(peer.addresses.len());
-        Dialer { peer, schedule, opened: None, absence: None }
+        let backoff = ReconnectBackoff::new(peer.addresses.len());
+        Dialer { peer, backoff, opened: None, is_in_group: false, outage: None }
     }
 
     /// Reports each time at which no broker ran, and tries at least this often.
-    pub(crate) fn report_absence(
-        &mut self,
-        clock: LeaseClock,
-        every: Duration,
-    ) -> watch::Receiver<ClockTime> {
+    pub(crate) fn report_outage(&mut self, clock: LeaseClock, every: Duration) -> watch::Receiver<ClockTime> {
         let (seen, receiver) = watch::channel(ClockTime::default());
-        self.absence = Some(Absence { clock, seen, every });
+        self.outage = Some(Outage { clock, seen, every });
         receiver
     }
 
@@ -61,10 +67,11 @@ impl Dialer {
         let begun = Instant::now();
         self.classify_ended_connection(begun);
         let mut last = Error::lost("not tried yet");
+        let mut hops = 0;
         loop {
-            let mut next = self.schedule.next(random());
-            if let Some(absence) = &self.absence {
-                next.after = next.after.min(absence.every);
+            let mut next = self.backoff.next(random());
+            if let Some(outage) = &self.outage {
+                next.after = next.after.min(outage.every);
             }
             let Some(start) = beginning(Instant::now(), next.after, deadline) else {
                 // The caller set the timeout, so the error comes only when it is over.
@@ -74,31 +81,46 @@ impl Dialer {
                 return Err(self.unreachable(begun, &last));
             };
             tokio::time::sleep_until(start).await;
-            let address = &self.peer.addresses[next.address];
+            let address = self.peer.addresses[next.address].clone();
             // Before the attempt: the broker may start right after it.
-            let before = self.absence.as_ref().map(|absence| absence.clock.now());
-            let opening = Connection::open(address, self.peer.hello());
+            let before = self.outage.as_ref().map(|outage| outage.clock.now());
+            let opening = self.open(&address);
             let opened = match deadline {
                 Some(deadline) => tokio::time::timeout_at(deadline, opening).await,
                 None => Ok(opening.await),
             };
             match opened {
                 Ok(Ok(connection)) => {
-                    self.opened = Some((Instant::now(), next.address));
+                    let (connection, place) = go_to_leader(&mut self.peer, connection, &address).await;
+                    self.backoff.resize(self.peer.addresses.len());
+                    self.is_in_group = is_in_group(connection.welcome());
+                    self.opened = Some((Instant::now(), place));
                     return Ok(connection);
                 }
+                Ok(Err(Error::Refused(refusal)))
+                    if refusal.code == Code::Elsewhere && !refusal.addresses.is_empty() =>
+                {
+                    let place = go_elsewhere(&mut self.peer, &address, &refusal.addresses);
+                    self.backoff.resize(self.peer.addresses.len());
+                    tracing::debug!(%address, %refusal, "another group serves the namespace");
+                    if let Some(place) = place.filter(|_| hops < HOPS_MAX) {
+                        hops += 1;
+                        self.backoff.lost(place);
+                    }
+                    last = Error::Refused(refusal);
+                }
                 Ok(Err(error)) if is_temporary(&error) => {
-                    if let (Error::NotListening { .. }, Some(absence), Some(before)) =
-                        (&error, &self.absence, before)
+                    if let (Error::NotListening { .. }, Some(outage), Some(before)) =
+                        (&error, &self.outage, before)
                         && self.peer.addresses.len() == 1
                     {
-                        absence.seen.send_replace(before);
+                        outage.seen.send_replace(before);
                     }
                     tracing::debug!(%address, %error, "no connection yet");
                     last = error;
                 }
                 Ok(Err(error)) => {
-                    self.schedule.rejected();
+                    self.backoff.rejected();
                     return Err(error);
                 }
                 Err(_) => return Err(self.unreachable(begun, &Error::lost("no answer in time"))),
@@ -106,11 +128,23 @@ impl Dialer {
         }
     }
 
+    async fn open(&self, address: &Address) -> Result<Connection, Error> {
+        let opening = Connection::open(address, self.peer.hello());
+        if !self.is_in_group || self.peer.addresses.len() == 1 {
+            return opening.await;
+        }
+        let opened = tokio::time::timeout(MEMBER_WITHIN, opening).await;
+        opened.unwrap_or_else(|_| Err(Error::lost("the member does not answer")))
+    }
+
     /// Decides whether the connection that has just ended counts as lost or as a failed attempt.
     fn classify_ended_connection(&mut self, now: Instant) {
         match self.opened.take() {
-            Some((since, address)) if now.duration_since(since) >= LIVED => self.schedule.lost(address),
-            Some(_) => self.schedule.rejected(),
+            // The leader of a group is asked last: if it is frozen, another member leads.
+            Some((since, address)) if now.duration_since(since) >= LIVED => {
+                self.backoff.lost(if self.is_in_group { address + 1 } else { address });
+            }
+            Some(_) => self.backoff.rejected(),
             None => {}
         }
     }
@@ -136,8 +170,8 @@ fn beginning(now: Instant, after: Duration, deadline: Option<Instant>) -> Option
 }
 
 /// Rounds to tenths of a second, for messages.
-fn round_to_tenths(span: Duration) -> Duration {
-    Duration::from_millis(u64::try_from(span.as_millis() / 100 * 100).unwrap_or(u64::MAX))
+fn round_to_tenths(duration: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(duration.as_millis() / 100 * 100).unwrap_or(u64::MAX))
 }
 
 /// Whether a retry can succeed without a change of the request.
@@ -145,7 +179,16 @@ pub(crate) fn is_temporary(error: &Error) -> bool {
     match error {
         Error::Lost { .. } | Error::NotListening { .. } => true,
         Error::Refused(refusal) => {
-            matches!(refusal.code, Code::Draining | Code::Full | Code::TooSlow | Code::DiskFull)
+            matches!(
+                refusal.code,
+                Code::Draining
+                    | Code::Full
+                    | Code::TooSlow
+                    | Code::DiskFull
+                    | Code::JournalAway
+                    | Code::Deposed
+                    | Code::Elsewhere
+            )
         }
         _ => false,
     }
@@ -178,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_told_as_people_do() {
+    fn times_are_rounded_down_to_tenths() {
         assert_eq!(round_to_tenths(Duration::from_nanos(5_017_015_600)).as_secs_f64().to_string(), "5");
         assert_eq!(round_to_tenths(Duration::from_millis(299)).as_secs_f64().to_string(), "0.2");
     }

@@ -13,11 +13,10 @@ use crate::connection::Connection;
 use crate::dialer::Dialer;
 use crate::error::Error;
 use crate::in_flight::InFlightTable;
+use crate::liveness_timeouts::LivenessTimeouts;
 
-/// While requests are in flight, the driver pings the broker after this much silence.
-const PING_AFTER: Duration = Duration::from_secs(5);
-/// The driver closes the connection if a ping is not answered within this time.
-const DEAD_AFTER: Duration = Duration::from_secs(10);
+/// How often the driver looks whether the broker still answers.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Runs until the client is closed.
 pub(crate) async fn drive(shared: Arc<ClientShared>, mut dialer: Dialer, mut connection: Connection) {
@@ -26,7 +25,7 @@ pub(crate) async fn drive(shared: Arc<ClientShared>, mut dialer: Dialer, mut con
         shared.in_flight().connected();
         // Writes the waiting requests at once.
         shared.wake.notify_one();
-        let why = match converse(&shared, &mut connection).await {
+        let why = match run_connection(&shared, &mut connection).await {
             Ok(()) => return,
             Err(error) => error,
         };
@@ -41,10 +40,10 @@ pub(crate) async fn drive(shared: Arc<ClientShared>, mut dialer: Dialer, mut con
 }
 
 /// Runs until the connection breaks or the client is closed.
-async fn converse(shared: &ClientShared, connection: &mut Connection) -> Result<(), Error> {
+async fn run_connection(shared: &ClientShared, connection: &mut Connection) -> Result<(), Error> {
     let mut arrived = Vec::new();
-    let mut alive = Liveness::new(Instant::now());
-    let mut beat = tokio::time::interval(PING_AFTER / 5);
+    let mut alive = Liveness::new(Instant::now(), LivenessTimeouts::of(connection.welcome()));
+    let mut beat = tokio::time::interval(LOOK_EVERY);
     beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut goodbye = None;
     loop {
@@ -133,18 +132,19 @@ async fn connect_again(shared: &ClientShared, dialer: &mut Dialer) -> Option<Con
 /// Whether the broker still answers. Pure: time is an argument.
 #[derive(Debug)]
 struct Liveness {
+    timeouts: LivenessTimeouts,
     heard: Instant,
     /// When the driver sent a ping that is not answered yet.
     pinged: Option<Instant>,
 }
 
 impl Liveness {
-    fn new(now: Instant) -> Liveness {
-        Liveness { heard: now, pinged: None }
+    fn new(now: Instant, timeouts: LivenessTimeouts) -> Liveness {
+        Liveness { timeouts, heard: now, pinged: None }
     }
 
     fn heard(&mut self, now: Instant) {
-        *self = Liveness::new(now);
+        *self = Liveness::new(now, self.timeouts);
     }
 
     fn check(&mut self, now: Instant, connection: &mut Connection, waiting: bool) -> Result<(), Error> {
@@ -156,14 +156,17 @@ impl Liveness {
                 connection.ask_as(u64::MAX, &Request::Ping);
                 Ok(())
             }
-            Verdict::Dead => Err(Error::lost("the broker has not answered a ping for 10 s")),
+            Verdict::Dead => {
+                let seconds = self.timeouts.dead_after.as_secs();
+                Err(Error::lost(&format!("the broker has not answered a ping for {seconds} s")))
+            }
         }
     }
 
     fn verdict(&self, now: Instant, waiting: bool) -> Verdict {
         match self.pinged {
-            Some(pinged) if now.duration_since(pinged) >= DEAD_AFTER => Verdict::Dead,
-            None if waiting && now.duration_since(self.heard) >= PING_AFTER => Verdict::Ping,
+            Some(pinged) if now.duration_since(pinged) >= self.timeouts.dead_after => Verdict::Dead,
+            None if waiting && now.duration_since(self.heard) >= self.timeouts.ping_after => Verdict::Ping,
             _ => Verdict::Fine,
         }
     }
@@ -184,13 +187,16 @@ mod tests {
     fn silence_is_answered_with_a_ping_and_then_with_the_end() {
         let start = Instant::now();
         let hour = Duration::from_secs(3600);
-        let mut alive = Liveness::new(start);
-        assert_eq!(alive.verdict(start + hour, false), Verdict::Fine, "nobody waits for anything");
-        assert_eq!(alive.verdict(start + PING_AFTER, true), Verdict::Ping);
-        alive.pinged = Some(start + hour);
-        assert_eq!(alive.verdict(start + hour + PING_AFTER, true), Verdict::Fine, "it has time to answer");
-        assert_eq!(alive.verdict(start + hour + DEAD_AFTER, true), Verdict::Dead);
-        alive.heard(start + hour);
-        assert_eq!(alive.verdict(start + hour, true), Verdict::Fine);
+        for timeouts in [LivenessTimeouts::ALONE, LivenessTimeouts::IN_GROUP] {
+            let mut alive = Liveness::new(start, timeouts);
+            assert_eq!(alive.verdict(start + hour, false), Verdict::Fine, "no request waits");
+            assert_eq!(alive.verdict(start + timeouts.ping_after, true), Verdict::Ping);
+            alive.pinged = Some(start + hour);
+            let soon = start + hour + timeouts.ping_after;
+            assert_eq!(alive.verdict(soon, true), Verdict::Fine, "it has time to answer");
+            assert_eq!(alive.verdict(start + hour + timeouts.dead_after, true), Verdict::Dead);
+            alive.heard(start + hour);
+            assert_eq!(alive.verdict(start + hour, true), Verdict::Fine);
+        }
     }
 }

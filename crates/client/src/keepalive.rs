@@ -6,9 +6,11 @@ use tenure_wire::{FromBroker, Request};
 
 use crate::connection::Connection;
 use crate::error::Error;
+use crate::liveness_timeouts::is_in_group;
 
-/// How often an idle connection sends a ping.
+/// How often an idle connection sends a ping; the second one is for a broker of a group.
 const PING_EVERY: Duration = Duration::from_secs(5);
+const PING_EVERY_IN_GROUP: Duration = Duration::from_secs(1);
 /// The connection is closed after this many unanswered pings in a row.
 const PINGS_MAX: u32 = 3;
 
@@ -24,12 +26,13 @@ impl Keepalive {
         connection: &mut Connection,
         arrived: &mut Vec<FromBroker>,
     ) -> Result<(), Error> {
+        let every = if is_in_group(connection.welcome()) { PING_EVERY_IN_GROUP } else { PING_EVERY };
         tokio::select! {
             turned = connection.turn(arrived) => {
                 turned?;
                 self.unanswered = 0;
             }
-            () = tokio::time::sleep(PING_EVERY) => {
+            () = tokio::time::sleep(every) => {
                 self.unanswered += 1;
                 if self.unanswered > PINGS_MAX {
                     return Err(Error::lost("the broker has stopped answering"));

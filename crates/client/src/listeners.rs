@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_connection_is_told_to_the_receiver_of_a_call() {
+    fn the_receiver_of_a_call_learns_of_a_lost_connection() {
         let mut listeners = Listeners::default();
         let mut listener = listeners.listen(vec!["one".into()]);
         listeners.called(call(1, "one")).unwrap();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_is_told_of_those_who_still_listen() {
+    fn a_new_connection_learns_who_still_listens() {
         let mut listeners = Listeners::default();
         let gone = listeners.listen(vec!["gone".into()]);
         let _here = listeners.listen(vec!["here".into()]);

@@ -10,6 +10,8 @@ use crate::error::Error;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PeerOptions {
     pub(crate) addresses: Vec<Address>,
+    /// How many of them, at the end, a broker has named.
+    pub(crate) learned: usize,
     pub(crate) identity: Option<Name>,
     pub(crate) namespace: Option<Name>,
     pub(crate) key: Option<Key>,

@@ -37,7 +37,7 @@ impl fmt::Display for BadQuantity {
 impl std::error::Error for BadQuantity {}
 
 impl Quantity {
-    /// So many whole ones.
+    /// This many whole ones.
     pub fn whole(count: u64) -> Quantity {
         Quantity(count.saturating_mul(1000))
     }

@@ -1,6 +1,6 @@
 //! When a subscription retries after it has lost its connection. Pure: randomness is an argument.
 //!
-//! Requests and workers reconnect on the faster [schedule](crate::schedule) of the client, because a caller waits for
+//! Requests and workers reconnect on the faster [backoff](crate::reconnect_backoff) of the client, because a caller waits for
 //! them. A subscriber may run for weeks, so the program chooses its policy.
 
 use std::time::Duration;

@@ -22,6 +22,11 @@ impl WatchPosition {
         WatchRequest { from: self.next, ..self.request.clone() }
     }
 
+    /// Numbers mean something else from now on: the watch begins again, with new events.
+    pub(crate) fn restart(&mut self) {
+        self.next = None;
+    }
+
     /// Whether the position is known.
     pub(crate) fn is_known(&self) -> bool {
         self.next.is_some()
@@ -111,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_told_once_and_only_as_far_as_it_is_one() {
+    fn a_gap_is_reported_once_and_only_as_far_as_it_is_one() {
         let mut resume = WatchPosition::new(WatchRequest { from: Some(5), ..WatchRequest::default() });
         assert_eq!(resume.gap(1, 9), Some((5, 9)));
         assert_eq!(resume.gap(1, 9), None);

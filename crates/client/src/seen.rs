@@ -10,19 +10,19 @@ use tenure_wire::topic::{LastSeen, Message, MessageKind, TopicGap};
 pub(crate) const TOPICS_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
-    topics: HashMap<Name, Last>,
+pub(crate) struct LastSequences {
+    topics: HashMap<Name, LastSequence>,
     highest: u64,
 }
 
 #[derive(Debug)]
-struct Last {
+struct LastSequence {
     sequence: u64,
     /// The number was seen on an earlier connection, and nothing has been replayed since.
     unsure: bool,
 }
 
-impl Seen {
+impl LastSequences {
     /// A message has arrived. Returns the gap before it, if it is the first of its topic after an absence.
     pub(crate) fn message(&mut self, message: &Message, kind: &MessageKind) -> Option<TopicGap> {
         // A retained value says nothing about what came before or after it.
@@ -32,14 +32,14 @@ impl Seen {
         self.highest = self.highest.max(message.sequence);
         let Some(last) = self.topics.get_mut(&message.topic) else {
             if self.topics.len() < TOPICS_MAX {
-                let last = Last { sequence: message.sequence, unsure: false };
+                let last = LastSequence { sequence: message.sequence, unsure: false };
                 self.topics.insert(message.topic.clone(), last);
             }
             return None;
         };
         let missed = last.unsure && message.sequence > last.sequence + 1;
         let first_missed = last.sequence + 1;
-        *last = Last { sequence: message.sequence, unsure: false };
+        *last = LastSequence { sequence: message.sequence, unsure: false };
         missed.then(|| TopicGap {
             subscription: 0,
             topic: message.topic.clone(),
@@ -75,7 +75,10 @@ impl Seen {
 
     /// For the request to the broker.
     pub(crate) fn last_seen(&self) -> Vec<LastSeen> {
-        let row = |(topic, last): (&Name, &Last)| LastSeen { topic: topic.clone(), sequence: last.sequence };
+        let row = |(topic, last): (&Name, &LastSequence)| LastSeen {
+            topic: topic.clone(),
+            sequence: last.sequence,
+        };
         self.topics.iter().map(row).collect()
     }
 
@@ -106,14 +109,14 @@ mod tests {
         }
     }
 
-    fn gap(seen: &mut Seen, topic: &str, sequence: u64) -> Option<(u64, u64)> {
+    fn gap(seen: &mut LastSequences, topic: &str, sequence: u64) -> Option<(u64, u64)> {
         let gap = seen.message(&message(topic, sequence), &MessageKind::Live);
         gap.map(|gap| (gap.first_missed, gap.last_missed))
     }
 
     #[test]
     fn numbers_that_expired_are_no_gap_but_those_missed_while_away_are() {
-        let mut seen = Seen::default();
+        let mut seen = LastSequences::default();
         assert_eq!(gap(&mut seen, "a", 5), None, "it began there");
         assert_eq!(gap(&mut seen, "a", 9), None, "6 to 8 expired");
         seen.is_back(false);
@@ -125,7 +128,7 @@ mod tests {
 
     #[test]
     fn what_the_broker_named_or_replayed_is_not_told_again() {
-        let mut seen = Seen::default();
+        let mut seen = LastSequences::default();
         for topic in ["a", "b"] {
             gap(&mut seen, topic, 1);
         }
@@ -146,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_last_number_of_every_topic_goes_to_the_broker() {
-        let mut seen = Seen::default();
+        let mut seen = LastSequences::default();
         gap(&mut seen, "a", 3);
         seen.message(&message("a", 9), &MessageKind::Retained);
         assert_eq!(seen.last_seen(), [LastSeen { topic: "a".into(), sequence: 3 }]);

@@ -194,8 +194,8 @@ impl Submission {
 
     /// Sets a start deadline, counted from now by this machine's clock. The task fails if it has not started by then.
     #[must_use]
-    pub fn expires_in(self, span: Duration) -> Submission {
-        self.expires_at(SystemTime::now() + span)
+    pub fn expires_in(self, duration: Duration) -> Submission {
+        self.expires_at(SystemTime::now() + duration)
     }
 
     /// Sets what the broker does with the task when its worker is lost.
@@ -229,23 +229,23 @@ impl Submission {
 
     /// Sets how long the task may stay assigned without being started. Default: the broker's setting.
     #[must_use]
-    pub fn accept_timeout(mut self, span: Duration) -> Submission {
-        self.terms.accept_timeout_ms = Some(millis(span));
+    pub fn accept_timeout(mut self, duration: Duration) -> Submission {
+        self.terms.accept_timeout_ms = Some(millis(duration));
         self
     }
 
     /// Sets how long one attempt may run. Default: no limit.
     #[must_use]
-    pub fn run_limit(mut self, span: Duration) -> Submission {
-        self.terms.run_limit_ms = Some(millis(span));
+    pub fn run_limit(mut self, duration: Duration) -> Submission {
+        self.terms.run_limit_ms = Some(millis(duration));
         self
     }
 
     /// Sets how long a worker may take to stop the task after a cancellation. Default: the broker's setting. Zero
     /// means no limit.
     #[must_use]
-    pub fn cancel_timeout(mut self, span: Duration) -> Submission {
-        self.terms.cancel_timeout_ms = Some(millis(span));
+    pub fn cancel_timeout(mut self, duration: Duration) -> Submission {
+        self.terms.cancel_timeout_ms = Some(millis(duration));
         self
     }
 

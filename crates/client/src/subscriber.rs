@@ -29,8 +29,9 @@ use crate::connection::{Connection, DIAL_TIMEOUT};
 use crate::dialer::{is_temporary, random};
 use crate::error::Error;
 use crate::keepalive::Keepalive;
+use crate::members::go_to_leader;
 use crate::peer::PeerOptions;
-use crate::seen::Seen;
+use crate::seen::LastSequences;
 use crate::subscribe::{ConnectionState, Subscribe};
 use acknowledgement::Acknowledgement;
 
@@ -92,7 +93,7 @@ impl Client {
             peer,
             next: subscribe.first(),
             wanted: subscribe,
-            seen: Seen::default(),
+            seen: LastSequences::default(),
             undelivered: Vec::new(),
             number: 0,
             counters: Arc::clone(&counters),
@@ -223,7 +224,7 @@ struct Subscribing {
     wanted: Subscribe,
     /// The request for the next connection.
     next: SubscribeRequest,
-    seen: Seen,
+    seen: LastSequences,
     /// Received, not yet passed to the program.
     undelivered: Vec<Received>,
     /// The number under which messages arrive.
@@ -235,7 +236,7 @@ struct Subscribing {
 
 /// Why the task stops following the subscription.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Over {
+enum EndReason {
     /// The subscription has ended, or the program has dropped the subscriber.
     Ended,
     /// The program leaves.
@@ -253,9 +254,9 @@ impl Subscribing {
     ) -> Option<(Subscribing, Connection)> {
         loop {
             let error = match self.follow(&mut connection, &frames, &leaving).await {
-                Ok(over) => {
+                Ok(end) => {
                     self.become_state(ConnectionState::Disconnected, None);
-                    return (over == Over::Left).then_some((self, connection));
+                    return (end == EndReason::Left).then_some((self, connection));
                 }
                 Err(error) => error,
             };
@@ -343,7 +344,8 @@ impl Subscribing {
         let mut last = Error::lost("there is no address");
         for address in self.peer.addresses.clone() {
             match Connection::open(&address, self.peer.hello()).await {
-                Ok(mut connection) => {
+                Ok(connection) => {
+                    let (mut connection, _) = go_to_leader(&mut self.peer, connection, &address).await;
                     let asked = tokio::time::timeout(DIAL_TIMEOUT, self.ask(&mut connection)).await;
                     match asked
                         .unwrap_or_else(|_| Err(Error::lost("the broker did not answer the subscription")))
@@ -430,23 +432,23 @@ impl Subscribing {
         connection: &mut Connection,
         frames: &Frames,
         leaving: &Notify,
-    ) -> Result<Over, Error> {
+    ) -> Result<EndReason, Error> {
         let mut arrived = Vec::new();
         let mut keepalive = Keepalive::default();
         let mut ended = false;
         loop {
             if !self.undelivered.is_empty() && frames.send(Ok(self.next_frame())).await.is_err() {
-                return Ok(Over::Ended);
+                return Ok(EndReason::Ended);
             }
             if ended {
-                return Ok(Over::Ended);
+                return Ok(EndReason::Ended);
             }
             self.acknowledge(connection);
             tokio::select! {
                 turned = keepalive.turn(connection, &mut arrived) => turned?,
                 () = tokio::time::sleep(ACKNOWLEDGED_AFTER), if !self.acknowledgement.is_empty() => {}
-                () = frames.closed() => return Ok(Over::Ended),
-                () = leaving.notified() => return Ok(Over::Left),
+                () = frames.closed() => return Ok(EndReason::Ended),
+                () = leaving.notified() => return Ok(EndReason::Left),
             }
             for message in arrived.drain(..) {
                 if let FromBroker::Notice(notice) = message {

@@ -110,6 +110,7 @@ impl Client {
         let mut watching = Watching {
             dialer: Dialer::new(peer),
             resume: WatchPosition::new(watch.0),
+            group: None,
             undelivered: Vec::new(),
         };
         let connection = watching.begin(Some(deadline)).await?;
@@ -170,6 +171,8 @@ impl Stream for Watcher {
 struct Watching {
     dialer: Dialer,
     resume: WatchPosition,
+    /// The group whose numbers the position has.
+    group: Option<Name>,
     /// Received, not yet passed to the program.
     undelivered: Vec<Watched>,
 }
@@ -217,6 +220,13 @@ impl Watching {
 
     /// Asks for the watch and waits for the reply and the number to continue from.
     async fn establish(&mut self, connection: &mut Connection) -> Result<(), Error> {
+        let group = connection.welcome().group.clone();
+        let heard_before = self.undelivered.len();
+        let has_moved = group.is_some() && self.group.is_some() && group != self.group;
+        if has_moved {
+            // The namespace is in another group now, which has other numbers.
+            self.resume.restart();
+        }
         let number = connection.ask(&Request::Watch(Box::new(self.resume.request())));
         let mut arrived = Vec::new();
         let mut answered = false;
@@ -234,6 +244,12 @@ impl Watching {
                 }
             }
         }
+        if has_moved {
+            // What happened meanwhile may be in the log of the other group only.
+            let to = self.resume.request().from.unwrap_or(1).saturating_sub(1);
+            self.undelivered.insert(heard_before, Watched::Gap { from: to.min(1), to });
+        }
+        self.group = group.or(self.group.take());
         Ok(())
     }
 

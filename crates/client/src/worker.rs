@@ -19,6 +19,7 @@ mod process_stats;
 mod report;
 mod run;
 mod signal;
+mod stop_request;
 mod unreported;
 mod waiting;
 

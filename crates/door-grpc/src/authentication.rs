@@ -44,6 +44,10 @@ impl AuthenticatedPeer {
         })?;
         let asked = text(metadata, NAMESPACE_KEY).map_err(at_once)?;
         let namespace = principal.grant.namespace_for(asked.map(Into::into));
+        let namespace = namespace.and_then(|namespace| {
+            door.hub.check_placement(door.name, &namespace)?;
+            Ok(namespace)
+        });
         let namespace = namespace.map_err(|no| {
             if let Some(audit) = door.hub.audit() {
                 audit.refused(&principal, None, "connect", &no);

@@ -26,12 +26,15 @@ pub struct MessageSchema(&'static [(u32, &'static MessageSchema)]);
 
 const LEAF: &MessageSchema = &MessageSchema(&[]);
 
-pub trait Shaped {
-    const SHAPE: &'static MessageSchema;
+/// A message whose nesting the decoder knows.
+pub trait HasSchema {
+    /// The fields that hold other messages.
+    const SCHEMA: &'static MessageSchema;
 }
 
 include!(concat!(env!("OUT_DIR"), "/schema.rs"));
 
+/// The codec of all methods: limits how deep messages nest.
 #[derive(Debug)]
 pub struct Codec<T, U>(PhantomData<(T, U)>);
 
@@ -44,7 +47,7 @@ impl<T, U> Default for Codec<T, U> {
 impl<T, U> tonic::codec::Codec for Codec<T, U>
 where
     T: Message + Send + 'static,
-    U: Message + Shaped + Default + Send + 'static,
+    U: Message + HasSchema + Default + Send + 'static,
 {
     type Encode = T;
     type Decode = U;
@@ -60,10 +63,11 @@ where
     }
 }
 
+/// Decodes one message after its schema was checked.
 #[derive(Debug)]
 pub struct Decoder<U>(PhantomData<U>);
 
-impl<U: Message + Shaped + Default> tonic::codec::Decoder for Decoder<U> {
+impl<U: Message + HasSchema + Default> tonic::codec::Decoder for Decoder<U> {
     type Item = U;
     type Error = Status;
 
@@ -75,8 +79,8 @@ impl<U: Message + Shaped + Default> tonic::codec::Decoder for Decoder<U> {
 }
 
 /// Decodes a message, unless it is invalid or has too many fields.
-pub fn decode<U: Message + Shaped + Default>(bytes: Bytes) -> Result<U, Status> {
-    if !fits(&bytes, U::SHAPE) {
+pub fn decode<U: Message + HasSchema + Default>(bytes: Bytes) -> Result<U, Status> {
+    if !fits(&bytes, U::SCHEMA) {
         return Err(Status::invalid_argument(format!(
             "the message has more than {FIELDS_MAX} parts: send several smaller ones"
         )));
@@ -141,12 +145,14 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
 /// are a `oneof` of messages, so all have this form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EncodedEvent {
+    /// The number of the field in the `oneof`.
     pub field: u32,
+    /// The encoded message.
     pub message: Bytes,
 }
 
-impl Shaped for EncodedEvent {
-    const SHAPE: &'static MessageSchema = LEAF;
+impl HasSchema for EncodedEvent {
+    const SCHEMA: &'static MessageSchema = LEAF;
 }
 
 impl Message for EncodedEvent {

@@ -2,10 +2,10 @@
 //! recovery on the same port.
 //!
 //! [`codec`] decodes messages, `translate` converts them for the hub, `session` is one peer's session, `services` maps
-//! each
-//! method to a session, `authentication` decides which peers are admitted, `flow` limits the memory of a connection,
-//! and
-//! [`server`] is the only file with sockets.
+//! each method to a session, `authentication` decides which peers are admitted, `flow` limits the memory of a
+//! connection, and [`server`] is the only file with sockets.
+
+#![warn(missing_docs)]
 
 mod authentication;
 pub mod codec;

@@ -20,7 +20,7 @@ use crate::session::GrpcCall;
 use crate::translate;
 
 type Reply<T> = Result<tonic::Response<T>, Status>;
-pub(crate) type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+pub(crate) type ReplyStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// What all services share.
 #[derive(Clone)]
@@ -40,22 +40,26 @@ impl GrpcService {
         request.extensions_mut().remove::<AuthenticatedPeer>().ok_or_else(translate::unexpected)
     }
 
+    fn call(&self, peer: &AuthenticatedPeer) -> Result<GrpcCall, Status> {
+        Ok(GrpcCall { session: peer.open(&self.hub)?, flow: peer.flow.clone() })
+    }
+
     /// A query: allowed to every authenticated peer.
     fn look<T>(&self, request: &mut Request<T>) -> Result<GrpcCall, Status> {
-        Ok(GrpcCall(self.enter(request)?.open(&self.hub)?))
+        self.call(&self.enter(request)?)
     }
 
     /// A call that submits or controls tasks.
     fn steer<T>(&self, request: &mut Request<T>) -> Result<GrpcCall, Status> {
         let peer = self.enter(request)?;
         peer.may_submit()?;
-        Ok(GrpcCall(peer.open(&self.hub)?))
+        self.call(&peer)
     }
 
     /// A call that manages the broker.
     fn manage<T>(&self, request: &mut Request<T>) -> Result<GrpcCall, Status> {
         let peer = self.enter(request)?;
         peer.may_manage()?;
-        Ok(GrpcCall(peer.open(&self.hub)?))
+        self.call(&peer)
     }
 }

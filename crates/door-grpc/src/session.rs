@@ -24,14 +24,16 @@ pub(crate) use working::Working;
 
 /// A session that sends more than one reply.
 pub(crate) trait GrpcSession: Send + 'static {
-    type Said: Send;
+    type Message: Send;
 
     /// The next reply; `None` at the end.
-    fn next(&mut self) -> impl Future<Output = Result<Option<Self::Said>, Status>> + Send;
+    fn next(&mut self) -> impl Future<Output = Result<Option<Self::Message>, Status>> + Send;
 }
 
 /// The session as a stream of replies. It is polled for the next one when the connection has room.
-pub(crate) fn stream<C: GrpcSession>(conversation: C) -> impl Stream<Item = Result<C::Said, Status>> + Send {
+pub(crate) fn stream<C: GrpcSession>(
+    conversation: C,
+) -> impl Stream<Item = Result<C::Message, Status>> + Send {
     futures::stream::unfold(Some(conversation), |conversation| async move {
         let mut conversation = conversation?;
         match conversation.next().await {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tenure_door_kit::DoorSettings;
 
+/// The settings of the gRPC door.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Settings that all doors share: limits, deadlines, TLS.
@@ -12,6 +13,7 @@ pub struct Settings {
     pub streams_max: u32,
     /// How often the broker pings a silent connection, and how long the peer may take to answer.
     pub ping: Duration,
+    /// How long the peer may take to answer a ping.
     pub ping_timeout: Duration,
     /// A subscriber gets a heartbeat after this much silence.
     pub heartbeat: Duration,

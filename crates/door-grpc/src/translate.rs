@@ -3,6 +3,7 @@
 mod answer;
 mod ask;
 mod event;
+mod hook;
 mod notice;
 mod reconcile;
 mod refusal;
@@ -12,15 +13,16 @@ mod topic_refusal;
 mod word;
 
 pub(crate) use answer::{
-    accepted, array_accepted, array_info, counts, has_ended, limits, logs, queues, refused, shares, stats,
-    task_info, tasks, why, workers,
+    accepted, array_accepted, array_has_ended, array_info, counts, has_ended, limits, logs, queues, refused,
+    shares, stats, task_info, tasks, why, workers,
 };
 pub(crate) use ask::{
     SubmitTemplate, about_end, array_query, array_submission, arrays_query, confirmed, failure, filter,
     given_back, held, list_query, log_piece, moved, progress, rate, saved_checkpoint, suspended, worker_spec,
     worker_stats,
 };
-pub(crate) use event::{KINDS_OF_ENDS, event, gap};
+pub(crate) use event::{event, gap};
+pub(crate) use hook::{hooks, undelivered};
 pub(crate) use notice::{assign, continued, stop, wanted};
 pub(crate) use reconcile::{reconciled, reconciliation};
 pub(crate) use refusal::{no_key, refusal, status, unauthenticated, unavailable, unexpected, unknown_key};

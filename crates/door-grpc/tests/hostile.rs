@@ -4,6 +4,7 @@
 mod raw;
 mod support;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -17,7 +18,7 @@ use tenure_door_grpc::proto::sidecar::sidecar_service_client::SidecarServiceClie
 use tenure_door_grpc::proto::tenure::v1 as pb;
 use tenure_door_grpc::proto::tenure::v1::broker_client::BrokerClient;
 use tenure_door_grpc::proto::tenure::v1::tasks_client::TasksClient;
-use tenure_door_kit::DoorSettings;
+use tenure_door_kit::{ByteBudget, DoorSettings};
 use tenure_hub::Keys;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -123,7 +124,7 @@ fn a_message_of_countless_empty_parts_is_refused_before_it_takes_memory() {
     prost::encoding::encode_varint(empty_attempts.len() as u64, &mut start);
     start.extend(empty_attempts);
     assert!(decode::<pb::WorkerMessage>(Bytes::from(start)).is_err());
-    // The same bytes as somebody's body are nobody's business.
+    // The broker does not look into the same bytes as a body.
     let body = pb::NewTask { body: tasks.into(), ..pb::NewTask::default() };
     let request = pb::SubmitRequest { terms: Vec::new(), tasks: vec![body] };
     assert_eq!(decode::<pb::SubmitRequest>(request.encode_to_vec().into()).expect("it is fine"), request);
@@ -205,7 +206,7 @@ async fn messages_that_are_never_finished_wait_outside() {
     // Each message lacks its last bytes.
     let taken = peer.press(&calls, LENGTH - 1000).await;
     assert!(taken < 5 * LENGTH as usize, "{taken} bytes were taken");
-    // Whoever gives up makes room, and the connection goes on.
+    // A caller that gives up makes room, and the connection goes on.
     let rest = peer.give_up(&calls).await;
     assert!(rest, "the connection lives");
     peer.begin(101, "/tenure.v1.Broker/Counts").await;
@@ -236,7 +237,80 @@ async fn answers_that_are_not_read_are_bounded() {
     // This peer opens no window, so nothing of an answer leaves but its beginning: four have room.
     let begun = peer.answers_that_begin().await;
     assert!(begun <= 4, "{begun} answers have begun");
-    // Whoever gives up makes room for the next ones.
+    // A caller that gives up makes room for the next ones.
     assert!(peer.give_up(&calls[..10]).await);
     assert!(peer.begins(calls[10]).await && peer.begins(calls[11]).await);
+}
+
+/// Each of several peers makes many calls and reads nothing. The budget of all of them holds, what does not fit is
+/// refused, and what they give up is free again.
+async fn unread_calls_share_a_budget(broker: &Broker, budget: &ByteBudget, path: &str, message: &[u8]) {
+    const PEERS: usize = 3;
+    const CALLS: u32 = 40;
+    let limit = budget.limit();
+    let mut peers = Vec::new();
+    for _ in 0..PEERS {
+        let mut peer = Raw::connect(broker.address).await;
+        for call in 0..CALLS {
+            peer.begin(2 * call + 1, path).await;
+            peer.say(2 * call + 1, message).await;
+        }
+        peers.push(peer);
+    }
+    let mut refused = 0;
+    for peer in &mut peers {
+        peer.answers_that_begin().await;
+        refused += peer.ended().len();
+    }
+    assert!(refused > 0, "nothing was refused");
+    let used = budget.used();
+    assert!(used > limit / 4 && used <= limit, "{used} of {limit} bytes are counted");
+    drop(peers);
+    let free = async {
+        while budget.used() > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), free).await.expect("what the peers held is free again");
+    let mut peer = Raw::connect(broker.address).await;
+    peer.begin(1, path).await;
+    peer.say(1, message).await;
+    assert!(peer.begins(1).await && peer.ended().is_empty(), "a later call is answered");
+}
+
+fn framed(message: &impl prost::Message) -> Vec<u8> {
+    let bytes = message.encode_to_vec();
+    let length = u32::try_from(bytes.len()).expect("it is short").to_be_bytes();
+    [&[0], &length[..], &bytes].concat()
+}
+
+async fn small(limit: usize) -> (Broker, Arc<ByteBudget>) {
+    let budget = ByteBudget::new(limit);
+    let door = DoorSettings { budget: Arc::clone(&budget), ..DoorSettings::default() };
+    (Broker::with(with_door(door), Keys::default()).await, budget)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unread_bodies_of_all_connections_share_a_budget() {
+    let (broker, budget) = small(40 << 20).await;
+    let mut client = TasksClient::new(broker.channel().await);
+    let terms = vec![pb::Terms { queue: "big".to_owned(), ..pb::Terms::default() }];
+    let tasks = vec![pb::NewTask { body: Bytes::from(vec![b'x'; 2 << 20]), ..pb::NewTask::default() }];
+    let submitted = client.submit(pb::SubmitRequest { terms, tasks }).await.expect("it may").into_inner();
+    let Some(pb::verdict::Verdict::Accepted(accepted)) = submitted.tasks[0].verdict.clone() else {
+        panic!("{submitted:?}")
+    };
+    let message = framed(&pb::TaskRequest { task: accepted.task });
+    unread_calls_share_a_budget(&broker, &budget, "/tenure.v1.Tasks/Body", &message).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unread_lists_of_all_connections_share_a_budget() {
+    let (broker, budget) = small(2 << 20).await;
+    let mut client = TasksClient::new(broker.channel().await);
+    let terms = vec![pb::Terms { queue: "many".to_owned(), ..pb::Terms::default() }];
+    let tasks = vec![pb::NewTask::default(); 1_000];
+    client.submit(pb::SubmitRequest { terms, tasks }).await.expect("it may");
+    let message = framed(&pb::ListRequest { limit: 1_000, ..pb::ListRequest::default() });
+    unread_calls_share_a_budget(&broker, &budget, "/tenure.v1.Tasks/List", &message).await;
 }

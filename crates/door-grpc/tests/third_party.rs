@@ -2,12 +2,15 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use support::{Broker, python, succeeds};
 use tenure_door_grpc::Settings;
 use tenure_door_kit::{DoorSettings, Tls};
-use tenure_hub::Keys;
+use tenure_hub::words::Timestamp;
+use tenure_hub::{HookAbout, HookKind, HookProgress, Keys, Undelivered};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn grpcio_submits_looks_steers_waits_and_watches() {
@@ -39,6 +42,37 @@ async fn clients_that_keep_one_number_or_their_own_id_lose_nothing_and_read_ever
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grpcio_reads_what_a_hook_gave_up_and_has_it_sent_again() {
+    let Some(python) = python() else { return };
+    let broker = Broker::start().await;
+    let hook = Arc::new(HookProgress::new(HookAbout {
+        name: "ops".into(),
+        namespace: "default".into(),
+        kind: HookKind::Webhook,
+        target: "http://127.0.0.1:9/".into(),
+        events: vec!["failed".into()],
+        queues: vec!["gpu".into()],
+    }));
+    hook.advance(19);
+    hook.attempt_failed("connection refused");
+    for seq in [17, 18] {
+        hook.give_up(Undelivered {
+            seq,
+            kind: "failed".into(),
+            given_up_at: Timestamp(1_790_000_000_000),
+            attempts: 12,
+            error: "connection refused".into(),
+            body: Bytes::from_static(br#"{"hook": "ops"}"#),
+            is_due: false,
+        });
+    }
+    broker.hub.hooks().set(vec![Arc::clone(&hook)]);
+    succeeds(python, "hooks.py", &[&broker.address.to_string()]).await;
+    let due = [hook.take_due(), hook.take_due(), hook.take_due()].map(|due| due.map(|event| event.seq));
+    assert_eq!(due, [Some(17), Some(18), None]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_open_what_they_allow_and_nothing_else() {
     let Some(python) = python() else { return };
     let broker = Broker::with_keys().await;
@@ -48,7 +82,7 @@ async fn keys_open_what_they_allow_and_nothing_else() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_a_certificate_the_door_speaks_tls_and_nothing_else() {
     let Some(python) = python() else { return };
-    // Signed by nobody and worth nothing: it is here for this test alone.
+    // It signs itself and is worth nothing: it is here for this test alone.
     let certificate = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls/certificate.pem");
     let key = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls/key.pem");
     let read = |path| std::fs::read(path).expect("it can be read");

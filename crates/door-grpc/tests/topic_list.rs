@@ -1,4 +1,4 @@
-//! `GetTopics` lists so many topics and says that there are more.
+//! `GetTopics` lists a limited number of topics and says that there are more.
 
 mod support;
 

@@ -74,6 +74,12 @@ export function startActs() {
     });
   });
   document.addEventListener("submit", (event) => {
+    const form = event.target.closest?.("form[data-submit]");
+    if (!form) return;
+    event.preventDefault();
+    submitTask(form);
+  });
+  document.addEventListener("submit", (event) => {
     const form = event.target.closest?.("form[data-put]");
     if (!form) return;
     event.preventDefault();
@@ -95,6 +101,29 @@ export function startActs() {
       },
     });
   });
+}
+
+/** Submits the task that a form describes. The form says what is wrong with it. */
+async function submitTask(form) {
+  const { queue, name, kind, content } = Object.fromEntries(new FormData(form));
+  const problem = form.querySelector(".problem");
+  const button = form.querySelector("button[type=submit]");
+  problem.hidden = true;
+  button.disabled = true;
+  const body = kind === "command" ? { command: ["sh", "-c", content] } : content;
+  try {
+    const accepted = await ask("POST", "/v1/tasks", { queue, body, ...(name ? { name } : {}) });
+    const title = accepted.known ? `Task ${name} is known already` : `Submitted to ${queue}`;
+    say({ level: "good", title, text: accepted.unserved?.message, path: `/tasks/${accepted.task}` });
+    form.querySelector("#submit-name").value = "";
+    form.querySelector("#submit-content").value = "";
+    document.dispatchEvent(new CustomEvent("tenure:acted"));
+  } catch (error) {
+    problem.textContent = error.message;
+    problem.hidden = false;
+  } finally {
+    button.disabled = false;
+  }
 }
 
 export function capital(word) {

@@ -10,7 +10,7 @@ export function startCharts(live) {
   const charts = [...document.querySelectorAll("[data-chart]")].map((figure) => new Chart(figure));
   if (!charts.length) return;
   const draw = () => charts.forEach((chart) => chart.draw(live.history));
-  live.addEventListener("pulse", draw);
+  live.addEventListener("samples", draw);
   live.addEventListener("history", draw);
 }
 

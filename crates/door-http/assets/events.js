@@ -1,5 +1,7 @@
 // The live log of events. The stream has its own connection, because it carries every event.
 
+import { follow } from "./stream.js";
+
 const ROWS_MAX = 1000;
 
 export function startEventLog() {
@@ -17,16 +19,19 @@ export function startEventLog() {
     document.dispatchEvent(new CustomEvent("tenure:replaced"));
   };
   const isHeld = () => pause.getAttribute("aria-pressed") === "true";
-  const source = new EventSource(log.dataset.stream);
-  source.addEventListener("rows", (event) => {
-    const { html } = JSON.parse(event.data);
+  const rows = ({ html }) => {
+    if (!html) return;
     if (!isHeld()) return add(html);
     held.push(html);
     held = held.slice(-ROWS_MAX);
     pause.textContent = `Continue (${held.length} new)`;
-  });
-  source.addEventListener("gap", (event) => add(JSON.parse(event.data).html));
-  source.addEventListener("end", () => source.close());
+  };
+  const address = (last) => {
+    const stream = new URL(log.dataset.stream, location.href);
+    if (last) stream.searchParams.set("from", Number(last) + 1);
+    return stream;
+  };
+  follow({ address, on: { rows } });
   pause.addEventListener("click", () => {
     pause.setAttribute("aria-pressed", String(!isHeld()));
     if (!isHeld()) {

@@ -1,6 +1,6 @@
-// Keys: / searches, j and k move through rows, Enter opens, x selects, g and a letter goes to a page, ? helps.
+// Keys: / searches, j and k move through rows, Enter opens, x selects, n turns the page, g and a letter goes to a page, ? helps.
 
-const PAGES = { o: "/", t: "/tasks", w: "/workers", q: "/queues", p: "/topics", e: "/events" };
+const PAGES = { o: "/", t: "/tasks", w: "/workers", q: "/queues", s: "/schedules", p: "/topics", e: "/events" };
 
 export function startKeyboard() {
   let isGoing = false;

@@ -1,11 +1,13 @@
 // The stream that every page listens to. A browser opens few connections to one server, so of all open tabs one has
 // the connection and passes on what comes; when it is closed, another one takes over.
 
+import { follow } from "./stream.js";
+
 const CHANNEL = "tenure-live";
 const LAST = "tenure-last-event";
-const NAMES = ["pulse", "notice", "live", "gap"];
+const NAMES = ["samples", "notice", "live", "gap"];
 
-/** Returns a target that fires `pulse`, `notice` and `state` events. */
+/** Returns a target that fires `samples`, `notice` and `state` events. */
 export function listen() {
   const target = new EventTarget();
   const namespace = document.querySelector("details.namespace summary")?.textContent ?? "";
@@ -23,7 +25,7 @@ export function listen() {
   const take = (name, data, id) => {
     if (id) sessionStorage.setItem(`${LAST}-${namespace}`, id);
     show("live", "live");
-    if (name === "pulse") {
+    if (name === "samples") {
       history.push(...data.samples);
       history.splice(0, Math.max(0, history.length - 600));
     }
@@ -51,23 +53,20 @@ export function listen() {
   let leads = false;
   const open = () => {
     leads = true;
-    const last = Number(sessionStorage.getItem(`${LAST}-${namespace}`));
-    const source = new EventSource(last > 0 ? `/live?from=${last + 1}` : "/live");
-    for (const name of NAMES) {
-      source.addEventListener(name, (event) => {
-        const data = JSON.parse(event.data);
-        channel?.postMessage({ name, data, id: event.lastEventId });
-        take(name, data, event.lastEventId);
-      });
-    }
-    source.addEventListener("end", () => source.close());
-    source.onerror = () => {
-      show("lost", "reconnecting");
-      channel?.postMessage({ name: "lost" });
-      // The browser gives up after an answer that is not a stream, for example while the broker starts.
-      if (source.readyState === EventSource.CLOSED) setTimeout(open, 3000);
-    };
-    return source;
+    follow({
+      address: () => {
+        const last = Number(sessionStorage.getItem(`${LAST}-${namespace}`));
+        return last > 0 ? `/live?from=${last + 1}` : "/live";
+      },
+      on: Object.fromEntries(NAMES.map((name) => [name, (data, id) => {
+        channel?.postMessage({ name, data, id });
+        take(name, data, id);
+      }])),
+      lost: () => {
+        show("lost", "reconnecting");
+        channel?.postMessage({ name: "lost" });
+      },
+    });
   };
 
   if (channel && navigator.locks) {

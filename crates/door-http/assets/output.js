@@ -1,17 +1,17 @@
 // What a task prints, as it comes. It is text, and never becomes anything else.
 
+import { follow } from "./stream.js";
+
 const CHARS_MAX = 200000;
 
 export function startOutput() {
   const pre = document.getElementById("output-text");
   if (!pre) return;
   const note = document.getElementById("output-note");
-  const source = new EventSource(pre.dataset.stream);
   let attempt = null;
-  source.onmessage = (event) => {
-    const piece = JSON.parse(event.data);
+  const message = (piece) => {
     const isAtEnd = pre.scrollHeight - pre.scrollTop - pre.clientHeight < 40;
-    let text = piece.text ?? `[${piece.bytes} bytes that are not text]\n`;
+    let text = piece.text ?? `[${piece.bytes} ${piece.bytes === 1 ? "byte that is" : "bytes that are"} not text]\n`;
     if (attempt !== null && piece.attempt !== attempt) text = `\n[attempt ${piece.attempt}]\n${text}`;
     attempt = piece.attempt;
     pre.append(text);
@@ -20,8 +20,17 @@ export function startOutput() {
     note.textContent = "";
     pre.hidden = false;
   };
-  source.addEventListener("end", () => {
-    source.close();
+  const address = (last) => {
+    const stream = new URL(pre.dataset.stream, location.href);
+    if (last) stream.searchParams.set("after", last);
+    return stream;
+  };
+  // A problem, such as a broker that stops, has a code. The end of the task has none.
+  const isOver = (end) => {
+    if (end.code === "unknown-task") return true;
+    if (end.code) return false;
     if (pre.hidden) note.textContent = "The task has printed nothing that is kept.";
-  });
+    return true;
+  };
+  follow({ address, on: { message }, isOver });
 }

@@ -31,9 +31,9 @@ export function startRefresh(live) {
     }
   };
 
-  live.addEventListener("pulse", ({ detail }) => {
+  live.addEventListener("samples", ({ detail }) => {
     const last = detail.counts.last_event;
-    // The first pulse counts as news: something may have happened since the page was rendered.
+    // The first message with samples counts as news: something may have happened since the page was rendered.
     const isNew = last !== seen;
     seen = last;
     if (isNew || document.querySelector("[data-live=always]")) refresh();

@@ -2,13 +2,13 @@
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use tenure_door_kit::{Door, LoginError};
+use tenure_door_kit::LoginError;
 use tenure_hub::words::{Name, Refusal};
 use tenure_hub::{ClockReading, HubHandle, Needs, Principal, Session, TopicAct};
 
 use crate::codec::QueryString;
 use crate::dashboard;
-use crate::problem::ProblemDetails;
+use crate::problem::{NO_KEY, ProblemDetails};
 use crate::server::{HttpConnection, HttpDoor};
 use crate::translate;
 
@@ -25,6 +25,8 @@ pub(crate) struct HttpPeer {
     pub(crate) namespace: Name,
     /// The name under which its submissions can be watched.
     pub(crate) identity: Name,
+    /// The door refuses requests that change something.
+    pub(crate) is_read_only: bool,
 }
 
 impl HttpPeer {
@@ -40,28 +42,31 @@ impl HttpPeer {
         // Browsers cannot add header fields to every request, so the query string may name the namespace as well.
         let asked = name(headers, NAMESPACE)?.or(query.namespace()?);
         if key.is_none()
-            && let Some((grant, namespace)) = http.logins.find(ClockReading::now().wall, headers, &door.hub)
+            && let Some((grant, namespace)) =
+                http.logins.find(ClockReading::now(), headers, |grant| door.hub.is_current(grant))
         {
-            let principal = Principal { grant, door: door.name, address: connection.address };
-            return HttpPeer::of(door, principal, headers, asked.map(Name::from).or(namespace));
+            let principal =
+                Principal { grant, door: door.name, address: connection.address, is_broker: false };
+            return HttpPeer::of(http, principal, headers, asked.map(Name::from).or(namespace));
         }
         let login = door.authenticator.login(ClockReading::now(), connection.address, key.map(str::as_bytes));
         let principal = login.map_err(|no| match no {
-            LoginError::NoKey => ProblemDetails::unauthenticated("a key is required"),
+            LoginError::NoKey => ProblemDetails::unauthenticated(NO_KEY),
             LoginError::WrongKey { wait, .. } => {
                 ProblemDetails { delay: wait, ..ProblemDetails::unauthenticated("invalid key") }
             }
         })?;
-        HttpPeer::of(door, principal, headers, asked.map(Name::from))
+        HttpPeer::of(http, principal, headers, asked.map(Name::from))
     }
 
     /// The peer of a principal that is let in, in the namespace that the request names.
     fn of(
-        door: &Door,
+        http: &HttpDoor,
         principal: Principal,
         headers: &HeaderMap,
         asked: Option<Name>,
     ) -> Result<HttpPeer, ProblemDetails> {
+        let door = &http.door;
         let asked = asked.or_else(|| dashboard::chosen_namespace(headers, &principal.grant));
         let namespace = principal.grant.namespace_for(asked).map_err(|no| {
             if let Some(audit) = door.hub.audit() {
@@ -71,7 +76,8 @@ impl HttpPeer {
         })?;
         // Most requests stand alone, so an identity invented for each would be useless.
         let identity = name(headers, IDENTITY)?.map_or_else(|| principal.grant.name.clone(), Name::from);
-        Ok(HttpPeer { hub: door.hub.clone(), principal, namespace, identity })
+        let is_read_only = http.settings.read_only;
+        Ok(HttpPeer { hub: door.hub.clone(), principal, namespace, identity, is_read_only })
     }
 
     /// Opens a session with the hub.
@@ -84,13 +90,23 @@ impl HttpPeer {
     /// Whether a session of the other serves this one as well.
     pub(crate) fn is_same(&self, other: &HttpPeer) -> bool {
         self.principal.grant == other.principal.grant
+            && self.principal.is_broker == other.principal.is_broker
             && self.namespace == other.namespace
             && self.identity == other.identity
     }
 
+    /// The same peer for a question about the broker as a whole, whose namespace does not matter.
+    pub(crate) fn about_broker(&self) -> HttpPeer {
+        let mut peer = self.clone();
+        peer.principal.is_broker = true;
+        peer
+    }
+
     /// Whether it may do this with topics, which the hub does not check.
     pub(crate) fn may(&self, act: TopicAct) -> Result<(), ProblemDetails> {
-        self.check(act.as_str(), act.needs())
+        self.check(act.as_str(), act.needs())?;
+        let placed = self.hub.check_placement(self.principal.door, &self.namespace);
+        placed.map_err(|no| translate::problem(&no))
     }
 
     pub(crate) fn check(&self, act: &'static str, needs: Needs) -> Result<(), ProblemDetails> {
@@ -104,7 +120,7 @@ impl HttpPeer {
 }
 
 /// The key, if there is one. The scheme before it is case-insensitive.
-fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ProblemDetails> {
+pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ProblemDetails> {
     let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
     let not_a_key = || ProblemDetails::unauthenticated("this is not how a key is sent");
     match value.to_str().map_err(|_| not_a_key())?.split_once(' ') {

@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::request::Parts;
 use serde::de::DeserializeOwned;
-use tenure_hub::words::{Name, Query, TaskId};
+use tenure_door_kit::Charge;
+use tenure_hub::HubRefusal;
+use tenure_hub::words::{Blob, Name, Query, TaskId};
 
 use crate::authentication::HttpPeer;
 use crate::codec::{self, PathValues, QueryString, SharedBody};
@@ -14,6 +16,9 @@ use crate::problem::ProblemDetails;
 use crate::server::{HttpConnection, HttpDoor};
 use crate::session::HubAccess;
 use crate::translate;
+
+/// Longer bytes are read in turns.
+const LONG_BYTES: u32 = 256 << 10;
 
 pub(crate) struct HttpCall {
     pub(crate) door: Arc<HttpDoor>,
@@ -24,6 +29,8 @@ pub(crate) struct HttpCall {
     pub(crate) query: QueryString,
     pub(crate) head: Parts,
     pub(crate) body: SharedBody,
+    /// The room that the body takes until this request is handled: it may wait long for the journal.
+    pub(crate) body_charge: Option<Charge>,
 }
 
 impl HttpCall {
@@ -37,9 +44,21 @@ impl HttpCall {
         HubAccess::open(self.peer()?, &self.connection)
     }
 
+    /// The same for figures of the whole broker, which has them for every namespace.
+    pub(crate) fn hub_of_broker(&self) -> Result<HubAccess, ProblemDetails> {
+        HubAccess::open(&self.peer()?.about_broker(), &self.connection)
+    }
+
     /// The whole body of the request.
     pub(crate) async fn bytes(&mut self, bytes_max: usize) -> Result<Bytes, ProblemDetails> {
-        codec::read_body(&self.body, &self.door, bytes_max).await
+        let (bytes, charge) = codec::read_body(&self.body, &self.door, bytes_max).await?;
+        self.body_charge = Some(charge);
+        Ok(bytes)
+    }
+
+    /// Gives back the room of the body. For requests that wait and need little of it.
+    pub(crate) fn release_body(&mut self) {
+        self.body_charge = None;
     }
 
     /// The body as JSON.
@@ -56,6 +75,13 @@ impl HttpCall {
         if bytes.is_empty() { Ok(T::default()) } else { codec::read_json(&self.head.headers, &bytes) }
     }
 
+    /// Reads bytes of tasks. The caller has reserved memory for them.
+    pub(crate) async fn read_blobs(&self, blobs: Vec<Blob>) -> Vec<Result<Bytes, HubRefusal>> {
+        let is_long = blobs.iter().any(|blob| blob.bytes() > LONG_BYTES);
+        let _turn = if is_long { self.door.long_reads.acquire().await.ok() } else { None };
+        self.door.hub.read_many(blobs).await
+    }
+
     /// A name in the path.
     pub(crate) fn name(&self, key: &str) -> Result<Name, ProblemDetails> {
         self.path.get(key).map(Name::from)
@@ -67,6 +93,14 @@ impl HttpCall {
         match text.strip_prefix("name:") {
             Some(name) => Ok(hub.task(Query::Find { name: name.into() }).await?.id),
             None => translate::task_id("task", text).map_err(|no| translate::problem(&no)),
+        }
+    }
+
+    /// How many entries a page may have: `limit=COUNT`, not more than `max`.
+    pub(crate) fn page_limit(&self, default: usize, max: usize) -> Result<usize, ProblemDetails> {
+        match self.query.number("limit")? {
+            Some(0) => Err(ProblemDetails::bad_value("limit is 0, and a page has at least one entry")),
+            limit => Ok(limit.unwrap_or(default).min(max)),
         }
     }
 

@@ -4,22 +4,26 @@
 //! something has happened and replaces the parts that are marked `data-live`: only the server turns names, bodies and
 //! results of strangers into HTML.
 
+mod arrays;
 mod assets;
 mod attempts;
 mod attention;
 mod error;
 mod event_rows;
 mod events;
+mod family;
 mod format;
 mod frame;
+mod group;
+mod hooks;
 mod live;
 mod namespace;
 mod overview;
 mod paging;
 mod preview;
-mod pulse;
 mod queues;
 mod recent;
+mod sample_history;
 mod schedules;
 mod task;
 mod task_rows;
@@ -30,7 +34,7 @@ mod workers;
 
 pub(crate) use error::{is_for_a_person, problem_page};
 pub(crate) use namespace::chosen_namespace;
-pub(crate) use pulse::Pulse;
+pub(crate) use sample_history::SampleTable;
 
 use futures::future::BoxFuture;
 use http::Method;
@@ -45,11 +49,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         page("/", |call| Box::pin(overview::page(call))),
         page("/tasks", |call| Box::pin(tasks::page(call))),
         page("/tasks/{task}", |call| Box::pin(task::page(call))),
+        page("/arrays/{array}", |call| Box::pin(arrays::page(call))),
         page("/workers", |call| Box::pin(workers::list(call))),
         page("/workers/{worker}", |call| Box::pin(workers::show(call))),
         page("/queues", |call| Box::pin(queues::list(call))),
         page("/queues/{queue}", |call| Box::pin(queues::show(call))),
         page("/schedules", |call| Box::pin(schedules::page(call))),
+        page("/hooks", |call| Box::pin(hooks::page(call))),
         page("/topics", |call| Box::pin(topics::page(call))),
         page("/events", |call| Box::pin(events::page(call))),
         page("/live/events", |call| Box::pin(events::stream(call))),

@@ -29,13 +29,13 @@ pub(crate) async fn answer(
     connection: Arc<HttpConnection>,
     request: Request<Incoming>,
 ) -> Response<HttpBody> {
-    let budget = Arc::clone(&door.settings.door.budget);
+    let memory = connection.memory.clone();
     let counters = Arc::clone(&door.door.counters);
     let (head, body) = request.into_parts();
     let is_page = dashboard::is_for_a_person(&head);
     let body = Arc::new(Mutex::new(body));
     let handled = handle(door, connection, head, &body).await;
-    let mut response = match handled.and_then(|response| charged(response, &budget)) {
+    let mut response = match handled.and_then(|response| charged(response, &memory)) {
         Ok(response) => response,
         Err(problem) => {
             counters.count(problem.code);
@@ -59,22 +59,41 @@ async fn handle(
     head: Parts,
     body: &SharedBody,
 ) -> HttpResult {
-    check_host(&door, &head)?;
+    check_host(&door.settings.hosts, door.door.authenticator.wants_keys(), &head)?;
     check_origin(&head)?;
     let (endpoint, path) = door.router.find(&head.method, head.uri.path())?;
     let (access, handle) = (endpoint.access, endpoint.handle);
+    check_read_only(door.settings.read_only, &head.method, endpoint.path)?;
     let query = QueryString::parse(head.uri.query().unwrap_or_default())?;
     let peer = match access {
         Access::Anyone => None,
         Access::Key => Some(HttpPeer::enter(&door, &connection, &head.headers, &query)?),
     };
-    let call = HttpCall { door, connection, peer, path, query, head, body: Arc::clone(body) };
+    let call =
+        HttpCall { door, connection, peer, path, query, head, body: Arc::clone(body), body_charge: None };
     handle(call).await
+}
+
+/// What does not change anything although its method says so: logins, the choice of a namespace, and waiting.
+const HARMLESS: [&str; 4] = ["/v1/login", "/v1/logout", "/namespace", "/v1/wait"];
+
+/// A door that is read-only refuses what changes something.
+fn check_read_only(is_read_only: bool, method: &http::Method, path: &str) -> Result<(), ProblemDetails> {
+    if !is_read_only || method.is_safe() || HARMLESS.contains(&path) {
+        return Ok(());
+    }
+    let detail = "this door of the broker is read-only";
+    Err(ProblemDetails::new(
+        StatusCode::FORBIDDEN,
+        "read-only",
+        detail,
+        "use another door, or turn http_read_only off",
+    ))
 }
 
 /// A page of another site whose name was pointed to this machine would pass as a page of this broker. Such a page has
 /// its own name in `Host`; without keys only addresses, `localhost` and configured names are for this broker.
-fn check_host(door: &HttpDoor, head: &Parts) -> Result<(), ProblemDetails> {
+pub(crate) fn check_host(hosts: &[String], has_keys: bool, head: &Parts) -> Result<(), ProblemDetails> {
     let misdirected = |detail: String| {
         let action = "use the address of the broker, or add the name to http_hosts";
         ProblemDetails::new(StatusCode::MISDIRECTED_REQUEST, "bad-host", detail, action)
@@ -83,9 +102,8 @@ fn check_host(door: &HttpDoor, head: &Parts) -> Result<(), ProblemDetails> {
         return Err(misdirected("the request has no Host".to_owned()));
     };
     let name = host_name(host);
-    let hosts = &door.settings.hosts;
     let is_known = hosts.iter().any(|known| known.eq_ignore_ascii_case(name));
-    let is_free = hosts.is_empty() && door.door.authenticator.wants_keys();
+    let is_free = hosts.is_empty() && has_keys;
     if is_known || is_free || is_local_name(name) {
         return Ok(());
     }

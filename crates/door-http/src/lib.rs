@@ -10,6 +10,7 @@
 
 // A task has more fields than `json!` expands by default.
 #![recursion_limit = "256"]
+#![warn(missing_docs)]
 
 mod authentication;
 mod call;
@@ -17,14 +18,17 @@ mod codec;
 mod dashboard;
 mod guard;
 mod login;
+mod memory;
 mod problem;
 mod reply;
 mod routes;
 pub mod server;
 mod session;
 mod settings;
+mod status;
 mod translate;
 
 pub use routes::endpoint_list;
 pub use server::serve;
 pub use settings::Settings;
+pub use status::{BrokerStatus, StandbyStatus, StatusDoor};

@@ -11,7 +11,7 @@ use http::header::COOKIE;
 use http::{HeaderMap, HeaderValue};
 use sha2::{Digest, Sha256};
 use tenure_hub::words::{Name, Timestamp};
-use tenure_hub::{Grant, HubHandle};
+use tenure_hub::{ClockReading, Grant};
 
 /// The name of the cookie.
 const NAME: &str = "tenure-login";
@@ -29,12 +29,14 @@ pub(crate) struct LoginTable {
 struct Login {
     grant: Arc<Grant>,
     namespace: Option<Name>,
+    /// By the steady clock: no login ends because the time of day is set.
     last_used: Timestamp,
 }
 
 impl LoginTable {
     /// A new login. Returns the value of its cookie.
-    pub(crate) fn begin(&self, now: Timestamp, grant: Arc<Grant>, namespace: Option<Name>) -> String {
+    pub(crate) fn begin(&self, now: ClockReading, grant: Arc<Grant>, namespace: Option<Name>) -> String {
+        let now = now.steady;
         // Two random UUIDs are 244 bits that no client can guess.
         let token = [(); 2].map(|()| uuid::Uuid::new_v4().simple().to_string()).concat();
         let mut logins = self.lock();
@@ -52,14 +54,15 @@ impl LoginTable {
     /// The grant and the namespace of a request's cookie, if its login has not ended.
     pub(crate) fn find(
         &self,
-        now: Timestamp,
+        now: ClockReading,
         headers: &HeaderMap,
-        hub: &HubHandle,
+        is_current: impl Fn(&Arc<Grant>) -> bool,
     ) -> Option<(Arc<Grant>, Option<Name>)> {
+        let now = now.steady;
         let key = hash(cookie(headers)?);
         let mut logins = self.lock();
         let login = logins.get_mut(&key)?;
-        if login.last_used + IDLE < now || !hub.is_current(&login.grant) {
+        if login.last_used + IDLE < now || !is_current(&login.grant) {
             logins.remove(&key);
             return None;
         }
@@ -119,16 +122,31 @@ mod tests {
         assert_eq!(cookie(&HeaderMap::new()), None);
     }
 
+    fn at(wall: u64, steady: u64) -> ClockReading {
+        ClockReading { wall: Timestamp(wall), steady: Timestamp(steady) }
+    }
+
+    #[test]
+    fn a_login_ends_when_it_is_not_used_and_not_because_the_time_of_day_is_set() {
+        let table = LoginTable::default();
+        let token = table.begin(at(0, 0), Arc::new(Grant::everything()), None);
+        let headers = HeaderMap::from_iter([(COOKIE, format!("tenure-login={token}").parse().unwrap())]);
+        let idle = IDLE.as_millis() as u64;
+        assert!(table.find(at(2 * idle, 1_000), &headers, |_| true).is_some(), "the clock was set forward");
+        assert!(table.find(at(0, 1_000 + idle), &headers, |_| true).is_some());
+        assert!(table.find(at(0, 1_001 + 2 * idle), &headers, |_| true).is_none(), "it was not used");
+    }
+
     #[test]
     fn the_oldest_login_ends_when_there_are_too_many() {
         let table = LoginTable::default();
         let grant = Arc::new(Grant::everything());
         for number in 0..LOGINS_MAX as u64 + 5 {
-            table.begin(Timestamp(number), Arc::clone(&grant), None);
+            table.begin(at(number, number), Arc::clone(&grant), None);
         }
         assert_eq!(table.lock().len(), LOGINS_MAX);
-        let later = Timestamp(LOGINS_MAX as u64 + 10) + IDLE;
-        table.begin(later, grant, None);
+        let later = LOGINS_MAX as u64 + 10 + IDLE.as_millis() as u64;
+        table.begin(at(later, later), grant, None);
         assert_eq!(table.lock().len(), 1, "those that were not used have ended");
     }
 }

@@ -10,8 +10,11 @@ use crate::reply::{HttpBody, full};
 
 /// The media type of RFC 9457.
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
-/// What a client that is told to come back waits.
+/// How long a client should wait before it tries again.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("1");
+
+/// The detail of a refusal without a key.
+pub(crate) const NO_KEY: &str = "a key is required";
 
 /// Why a request fails: a stable code, a sentence, and what to do about it.
 #[derive(Clone, Debug, PartialEq)]

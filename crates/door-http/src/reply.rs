@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -11,9 +10,10 @@ use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, X_FRAME_O
 use http::{Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use serde_json::Value;
-use tenure_door_kit::{ByteBudget, Charge, FREE_BYTES};
 
+use crate::memory::{ChargedBytes, ResponseMemory};
 use crate::problem::ProblemDetails;
+use crate::session::Delivered;
 
 pub(crate) type HttpResult = Result<Response<HttpBody>, ProblemDetails>;
 
@@ -21,6 +21,10 @@ pub(crate) type HttpResult = Result<Response<HttpBody>, ProblemDetails>;
 pub(crate) enum HttpBody {
     /// All of it; empty once it is sent.
     Full(Bytes),
+    /// The same, with bytes that were charged before they were read.
+    Charged(Bytes),
+    /// A task for a worker. It counts as delivered once the server takes the bytes.
+    Fetched(Bytes, Delivered),
     /// Parts that come as they arise.
     Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
 }
@@ -39,6 +43,13 @@ pub(crate) fn json_with(status: StatusCode, value: &Value) -> Response<HttpBody>
     response
 }
 
+/// JSON that is written already, and charged.
+pub(crate) fn charged_json(bytes: ChargedBytes) -> Response<HttpBody> {
+    let mut response = Response::new(HttpBody::Charged(bytes.into_bytes()));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
 /// Text or bytes of a known type.
 pub(crate) fn text(bytes: impl Into<Bytes>, media_type: HeaderValue) -> Response<HttpBody> {
     let mut response = Response::new(full(bytes));
@@ -49,6 +60,26 @@ pub(crate) fn text(bytes: impl Into<Bytes>, media_type: HeaderValue) -> Response
 /// Bytes of a task, whose type the broker does not know.
 pub(crate) fn bytes(bytes: Bytes) -> Response<HttpBody> {
     text(bytes, HeaderValue::from_static("application/octet-stream"))
+}
+
+/// The same with bytes that were charged before they were read.
+pub(crate) fn charged_bytes(bytes: ChargedBytes) -> Response<HttpBody> {
+    let mut response = Response::new(HttpBody::Charged(bytes.into_bytes()));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    response
+}
+
+/// A task for a worker, which gets it back if the response is dropped before the server takes it.
+pub(crate) fn fetched(response: Response<HttpBody>, delivered: Delivered) -> Response<HttpBody> {
+    response.map(|body| match body {
+        // The server never asks for the bytes of an empty body: it counts as taken at once.
+        HttpBody::Charged(bytes) if !bytes.is_empty() => HttpBody::Fetched(bytes, delivered),
+        other => {
+            let mut delivered = delivered;
+            delivered.is_taken();
+            other
+        }
+    })
 }
 
 /// A page for people. Its scripts and styles are files of this broker; nothing in the page itself is run.
@@ -80,30 +111,14 @@ pub(crate) fn no_content() -> Response<HttpBody> {
     response
 }
 
-/// Counts the bytes of a long response against the budget that all connections share, until the last of them is sent.
-pub(crate) fn charged(response: Response<HttpBody>, budget: &Arc<ByteBudget>) -> HttpResult {
+/// Counts the bytes of a response until the last of them is sent.
+pub(crate) fn charged(response: Response<HttpBody>, memory: &ResponseMemory) -> HttpResult {
     let (head, body) = response.into_parts();
     let body = match body {
-        HttpBody::Full(bytes) if bytes.len() > FREE_BYTES => {
-            let mut charge = budget.charge();
-            charge.set(bytes.len()).map_err(|_| no_memory())?;
-            // The server takes all bytes at once and then drops the body, so the bytes themselves hold the charge.
-            full(Bytes::from_owner(Kept { bytes, _charge: charge }))
-        }
+        HttpBody::Full(bytes) => full(memory.reserve(bytes.len())?.hold(bytes).into_bytes()),
         other => other,
     };
     Ok(Response::from_parts(head, body))
-}
-
-struct Kept {
-    bytes: Bytes,
-    _charge: Charge,
-}
-
-impl AsRef<[u8]> for Kept {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
 }
 
 /// All connections together hold as much as they may.
@@ -121,8 +136,11 @@ impl http_body::Body for HttpBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
-            HttpBody::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
-            HttpBody::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            HttpBody::Full(bytes) | HttpBody::Charged(bytes) => Poll::Ready(take(bytes)),
+            HttpBody::Fetched(bytes, delivered) => {
+                delivered.is_taken();
+                Poll::Ready(take(bytes))
+            }
             HttpBody::Stream(stream) => {
                 stream.as_mut().poll_next(context).map(|part| part.map(|bytes| Ok(Frame::data(bytes))))
             }
@@ -131,15 +149,55 @@ impl http_body::Body for HttpBody {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            HttpBody::Full(bytes) => bytes.is_empty(),
+            HttpBody::Full(bytes) | HttpBody::Charged(bytes) | HttpBody::Fetched(bytes, _) => {
+                bytes.is_empty()
+            }
             HttpBody::Stream(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            HttpBody::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            HttpBody::Full(bytes) | HttpBody::Charged(bytes) | HttpBody::Fetched(bytes, _) => {
+                SizeHint::with_exact(bytes.len() as u64)
+            }
             HttpBody::Stream(_) => SizeHint::default(),
         }
+    }
+}
+
+/// How many bytes are handed to the server at a time. It copies them into a buffer of its own, where they count no longer.
+const FRAME_BYTES_MAX: usize = 64 << 10;
+
+/// The next part of the bytes, or the end.
+fn take(bytes: &mut Bytes) -> Option<Result<Frame<Bytes>, Infallible>> {
+    let count = bytes.len().min(FRAME_BYTES_MAX);
+    (count > 0).then(|| Ok(Frame::data(bytes.split_to(count))))
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+    use tenure_door_kit::ByteBudget;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_long_answer_counts_until_its_last_part_is_gone() {
+        let budget = ByteBudget::new(1 << 30);
+        let memory = ResponseMemory::new(&budget);
+        let bytes = Bytes::from(vec![7; 3 * FRAME_BYTES_MAX + 1]);
+        let mut body = charged(Response::new(full(bytes)), &memory).expect("there is room").into_body();
+        let charged = budget.used();
+        assert!(charged > FRAME_BYTES_MAX);
+        let mut parts = Vec::new();
+        while let Some(Ok(frame)) = body.frame().await {
+            let part = frame.into_data().expect("bytes");
+            parts.push(part.len());
+            assert_eq!(budget.used(), charged, "what is left of it still counts");
+        }
+        assert_eq!(parts, [FRAME_BYTES_MAX, FRAME_BYTES_MAX, FRAME_BYTES_MAX, 1]);
+        drop(body);
+        assert_eq!(budget.used(), 0);
     }
 }

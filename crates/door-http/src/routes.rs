@@ -152,6 +152,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Key POST "/v1/work/{worker}/tasks/{task}/{attempt}/start" => reports::start;
         Key POST "/v1/work/{worker}/tasks/{task}/{attempt}/progress" => reports::progress;
         Key POST "/v1/work/{worker}/tasks/{task}/{attempt}/checkpoint" => reports::checkpoint;
+        Key POST "/v1/work/{worker}/tasks/{task}/{attempt}/logs" => reports::logs;
         Key POST "/v1/work/{worker}/tasks/{task}/{attempt}/suspend" => reports::suspend;
         Key POST "/v1/work/{worker}/tasks/{task}/{attempt}/complete" => reports::complete;
         Key POST "/v1/work/{worker}/tasks/{task}/{attempt}/fail" => reports::fail;
@@ -170,10 +171,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     }
 }
 
-/// The method and the path of every endpoint, and whether it needs a key. For tests.
+/// The method and the path of every endpoint and every page, and whether it needs a key. For tests.
 pub fn endpoint_list() -> Vec<(String, &'static str, bool)> {
     let needs_key = |endpoint: &Endpoint| endpoint.access == Access::Key;
-    endpoints().iter().map(|one| (one.method.to_string(), one.path, needs_key(one))).collect()
+    let all = endpoints().into_iter().chain(dashboard::endpoints());
+    all.map(|one| (one.method.to_string(), one.path, needs_key(&one))).collect()
 }
 
 /// Finds the endpoint of a request.

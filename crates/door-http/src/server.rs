@@ -9,14 +9,18 @@ use std::sync::Arc;
 use tenure_door_kit::{Door, DoorListener, DoorSettings};
 use tenure_hub::{Counters, HubHandle};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
-use crate::dashboard::Pulse;
+use crate::dashboard::SampleTable;
 use crate::login::LoginTable;
 use crate::routes::{Readiness, Router};
-use crate::session::WorkerTable;
+use crate::session::{FeedTable, WorkerTable};
 use crate::settings::Settings;
 
 pub(crate) use connection::HttpConnection;
+
+/// How many long bodies are read at once. Each thread that allocates them keeps address space for later.
+const LONG_READS_AT_ONCE: usize = 2;
 
 /// What all connections of the door share.
 #[derive(Debug)]
@@ -30,7 +34,11 @@ pub(crate) struct HttpDoor {
     pub(crate) logins: LoginTable,
     /// Workers that fetch their tasks here.
     pub(crate) workers: WorkerTable,
-    pub(crate) pulse: Arc<Pulse>,
+    pub(crate) samples: SampleTable,
+    /// Turns to read long bytes.
+    pub(crate) long_reads: Semaphore,
+    /// What several streams of events follow alike.
+    pub(crate) feeds: Arc<FeedTable>,
 }
 
 /// Serves HTTP until the hub stops, then waits for the requests that are under way.
@@ -48,7 +56,9 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
         readiness: Readiness::default(),
         logins: LoginTable::default(),
         workers: WorkerTable::default(),
-        pulse: Arc::default(),
+        samples: SampleTable::default(),
+        long_reads: Semaphore::new(LONG_READS_AT_ONCE),
+        feeds: Arc::default(),
     });
     let serve = {
         let http = Arc::clone(&http);

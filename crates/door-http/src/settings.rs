@@ -5,12 +5,15 @@ use std::time::Duration;
 use tenure_door_kit::DoorSettings;
 use tenure_hub::limits::BODY_BYTES_MAX;
 
+/// The settings of the HTTP door.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Settings that all doors share: limits, deadlines, TLS.
     pub door: DoorSettings,
     /// Names under which browsers and clients may reach the door, beside addresses and `localhost`.
     pub hosts: Vec<String>,
+    /// Refuses requests that change something, whatever the key allows: for a dashboard that many people may open.
+    pub read_only: bool,
     /// Maximum length of the body of a request.
     pub request_bytes_max: usize,
     /// How long a connection may stay without a request.
@@ -24,6 +27,7 @@ impl Default for Settings {
         Settings {
             door: DoorSettings::default(),
             hosts: Vec::new(),
+            read_only: false,
             request_bytes_max: REQUEST_BYTES_MAX,
             idle: Duration::from_secs(75),
             wait_max: Duration::from_secs(300),

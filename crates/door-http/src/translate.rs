@@ -15,7 +15,7 @@ mod word;
 mod work;
 
 pub(crate) use broker::{array, array_accepted, counts, figures, limit, queue, share, worker};
-pub(crate) use event::{KINDS_OF_ENDS, check_kinds, event, gap};
+pub(crate) use event::{event, gap};
 pub(crate) use hook::{hook, undelivered};
 pub(crate) use reconcile::{ReconcileInput, reconciled};
 pub(crate) use refusal::problem;
@@ -27,5 +27,6 @@ pub(crate) use why::why;
 pub(crate) use word::time as moment;
 pub(crate) use word::{from_wanted, state, task_id, wanted};
 pub(crate) use work::{
-    HeartbeatInput, WorkerInput, assignment, held_verdicts, registered, result_bytes, worker_news,
+    HeartbeatInput, WorkerInput, assignment, assignment_json, assignment_length, held_verdicts, registered,
+    result_bytes, worker_news,
 };

@@ -2,10 +2,13 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use serde_json::json;
 use support::{Broker, Client};
 use tenure_door_http::Settings;
 use tenure_hub::Keys;
+use tenure_hub::store::MemoryDisk;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_is_submitted_listed_and_shown() {
@@ -63,7 +66,7 @@ async fn what_is_wrong_with_a_request_is_said() {
     for (path, status, code) in [
         ("/v1/nothing", 404, "not-found"),
         ("/v1/tasks/0190b5a2-77f0-7cc3-98b4-dc0c0c07398f", 404, "unknown-task"),
-        ("/v1/tasks/name:nobody", 404, "unknown-name"),
+        ("/v1/tasks/name:absent", 404, "unknown-name"),
         ("/v1/tasks/7", 400, "bad-value"),
         ("/v1/tasks?stat=ready", 400, "bad-value"),
         ("/v1/tasks?state=redy", 400, "bad-value"),
@@ -116,12 +119,12 @@ async fn only_a_page_of_this_broker_gets_anything_from_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_opens_its_namespace_and_nothing_without_one() {
     let broker = Broker::with_keys().await;
-    let mut nobody = broker.client().await;
-    let answer = nobody.get("/v1/tasks").await;
+    let mut none = broker.client().await;
+    let answer = none.get("/v1/tasks").await;
     assert_eq!((answer.status, &*answer.code()), (401, "not-allowed"));
     assert!(answer.field("www-authenticate").is_some());
-    assert_eq!(nobody.get("/healthz").await.status, 200);
-    assert_eq!(nobody.get("/readyz").await.json(), json!({ "ready": true, "reasons": [] }));
+    assert_eq!(none.get("/healthz").await.status, 200);
+    assert_eq!(none.get("/readyz").await.json(), json!({ "ready": true, "reasons": [] }));
     let mut wrong = broker.client().await.with("authorization", "Bearer nonsense");
     assert_eq!(wrong.get("/v1/tasks").await.status, 401);
 
@@ -221,4 +224,92 @@ async fn a_login_ends_with_its_key() {
     keys.add(b"other", tenure_hub::Grant { name: "other".into(), ..tenure_hub::Grant::everything() });
     broker.hub.set_keys(keys);
     assert_eq!(browser.get("/v1/tasks").await.status, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_has_at_least_one_entry() {
+    let broker = Broker::start().await;
+    let mut client = broker.client().await;
+    for path in ["/v1/tasks", "/v1/events", "/v1/arrays", "/v1/topics", "/v1/subscriptions"] {
+        let refused = client.get(&format!("{path}?limit=0")).await;
+        assert_eq!((refused.status, &*refused.code()), (400, "bad-value"), "{path}");
+        assert_eq!(client.get(&format!("{path}?limit=1000000")).await.status, 200, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_is_accepted_in_place_of_no_object() {
+    let broker = Broker::start().await;
+    let mut client = broker.client().await;
+    for (path, body) in [
+        ("/v1/tasks", json!([])),
+        ("/v1/tasks", json!({ "after": [["name:first"]] })),
+        ("/v1/tasks/batch", json!({ "tasks": [[]] })),
+        ("/v1/tasks/batch", json!({ "tasks": [{ "after": [["name:first"]] }] })),
+        ("/v1/bulk/cancel", json!({ "where": [["ready"]] })),
+        ("/v1/arrays", json!({ "task": [], "size": 1 })),
+        ("/v1/reconcile", json!({ "prefix": "p", "declared": [["name"]] })),
+        ("/v1/reconcile", json!({ "prefix": "p", "declared": [{ "name": "n", "task": [] }] })),
+    ] {
+        let refused = client.post(path, &body).await;
+        assert_eq!((refused.status, &*refused.code()), (400, "bad-value"), "{path} {body}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_field_of_an_answer_is_described() {
+    let broker = Broker::start().await;
+    let mut client = broker.client().await;
+    let task = client.post("/v1/tasks", &json!({ "queue": "images" })).await.json()["task"].clone();
+    let fields = [("content-type", "application/json")];
+    let put = [
+        ("/v1/work/w1", json!({ "queues": ["images"] })),
+        ("/v1/schedules/nightly", json!({ "when": "0 2 * * *", "task": { "queue": "images" } })),
+    ];
+    for (path, body) in put {
+        let answer = client.ask("PUT", path, &fields, body.to_string().as_bytes()).await;
+        assert!(answer.status < 300, "{answer:?}");
+    }
+    let array = client.post("/v1/arrays", &json!({ "task": { "queue": "other" }, "size": 2 })).await.json();
+    let description = client.get("/openapi.json").await.json();
+    let show = format!("/v1/tasks/{}", task.as_str().expect("an id"));
+    let show_array = format!("/v1/arrays/{}", array["array"].as_str().expect("an id"));
+    for (schema, path) in [
+        ("Task", &*show),
+        ("Worker", "/v1/workers/w1"),
+        ("Queue", "/v1/queues/images"),
+        ("Schedule", "/v1/schedules/nightly"),
+        ("Array", &*show_array),
+        ("Counts", "/v1/counts"),
+        ("Scaling", "/v1/queues/images/scaling"),
+    ] {
+        let answer = client.get(path).await.json();
+        let described = &description["components"]["schemas"][schema]["properties"];
+        let described: Vec<_> = described.as_object().expect("properties").keys().collect();
+        let mut sent: Vec<_> = answer.as_object().expect("an object").keys().collect();
+        sent.retain(|field| !described.contains(field));
+        assert_eq!(sent, Vec::<&String>::new(), "fields of {path} that are not described");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_whose_disk_is_full_is_not_ready_and_says_why() {
+    let disk = MemoryDisk::new();
+    let broker =
+        Broker::on(Arc::new(disk.clone()), "127.0.0.1:0", Settings::default(), Keys::default()).await;
+    let mut client = broker.client().await;
+    assert_eq!(client.post("/v1/tasks", &json!({})).await.status, 201);
+    disk.limit_capacity(Some(0));
+    // The broker notices it when it writes, and the answer about the readiness may be a second old.
+    for _ in 0..600 {
+        client.post("/v1/tasks", &json!({ "body": "x".repeat(10_000) })).await;
+        let ready = client.get("/readyz").await;
+        if ready.status == 503 {
+            assert_eq!(ready.json(), json!({ "ready": false, "reasons": ["disk-full"] }));
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    assert_eq!(client.post("/v1/tasks", &json!({})).await.code(), "disk-full");
+    assert_eq!(client.get("/healthz").await.status, 200, "the process lives");
 }

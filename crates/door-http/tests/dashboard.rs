@@ -2,13 +2,17 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use serde_json::json;
 use support::{Answer, Broker, Client};
+use tenure_hub::words::Timestamp;
+use tenure_hub::{HookAbout, HookKind, HookProgress, Undelivered};
 
 /// Text that would run, break out of an attribute or look like a tag if a page forgot to escape it.
 const HOSTILE: &str = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'&amp;";
 
-const PAGES: [&str; 6] = ["/", "/tasks", "/workers", "/queues", "/topics", "/events"];
+const PAGES: [&str; 8] = ["/", "/tasks", "/workers", "/queues", "/schedules", "/hooks", "/topics", "/events"];
 
 async fn open(client: &mut Client, path: &str) -> Answer {
     client.ask("GET", path, &[("accept", "text/html")], b"").await
@@ -69,6 +73,33 @@ async fn hostile_names_are_text_on_every_page() {
     for path in ["/tasks?search=%22%3E%3Cscript%3E", "/tasks?queue=%22%3E%3Cscript%3E&tag=%27%3Cimg%20src=x"]
     {
         check(path, &open(&mut client, path).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_array_is_one_row_with_its_counts_and_has_a_page() {
+    let broker = Broker::start().await;
+    let mut client = broker.client().await;
+    let array = json!({ "task": { "queue": "sums", "name": "<sums>", "body": "x" }, "size": 1_000 });
+    let accepted = client.post("/v1/arrays", &array).await;
+    assert_eq!(accepted.status, 201);
+    let id = accepted.json()["array"].as_str().unwrap().to_owned();
+    assert_eq!(client.post("/v1/tasks", &json!({ "queue": "sums", "name": "alone" })).await.status, 201);
+    let html = check("/tasks", &open(&mut client, "/tasks").await);
+    assert!(html.contains(&format!("<a href=\"/arrays/{id}\">&lt;sums&gt;</a>")), "{html}");
+    assert!(html.contains("<strong>alone</strong>"));
+    assert_eq!(html.matches("data-href=\"/tasks/").count(), 1, "its elements are not listed one by one");
+    let page = format!("/arrays/{id}");
+    let html = check(&page, &open(&mut client, &page).await);
+    assert!(html.contains("1000 elements") || html.contains("1,000 elements"), "{html}");
+    assert_eq!(html.matches("data-href=\"/tasks/").count(), 50);
+    assert_eq!(client.post(&format!("/v1/tasks/{id}/cancel"), &json!({})).await.status, 204);
+    let ended = format!("/arrays/{id}?state=cancelled");
+    assert!(check(&ended, &open(&mut client, &ended).await).contains("data-act=\"retry\""));
+    let html = check("/tasks", &open(&mut client, "/tasks").await);
+    assert!(!html.contains(&id), "an array that has ended is not among what has not");
+    for wrong in ["/arrays/7", "/arrays/00000000-0000-4000-8000-000000000009"] {
+        assert!(open(&mut client, wrong).await.status >= 400, "{wrong}");
     }
 }
 
@@ -152,13 +183,13 @@ async fn a_key_that_may_only_look_is_offered_no_acts() {
         assert!(!html.contains("data-bulk") && !html.contains("data-act"), "{path}");
         assert!(!html.contains("of-the-lab"), "{path} is about another namespace");
     }
-    let mut nobody = broker.client().await;
+    let mut none = broker.client().await;
     for path in PAGES {
-        let answer = open(&mut nobody, path).await;
+        let answer = open(&mut none, path).await;
         assert_eq!(answer.status, 401, "{path}");
         assert!(!answer.text().contains("of-the-lab"));
     }
-    assert_eq!(nobody.get("/live").await.status, 401);
+    assert_eq!(none.get("/live").await.status, 401);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -221,7 +252,7 @@ async fn an_open_page_hears_counts_each_second_and_crashes_at_once() {
     while !(heard.contains("Queue slow has a backlog") && heard.contains("\"ready\":1")) {
         heard += &String::from_utf8(stream.chunk().await.expect("the stream goes on")).unwrap();
     }
-    assert!(heard.contains("event: pulse\n") && heard.contains("event: notice\nid: "), "{heard}");
+    assert!(heard.contains("event: samples\n") && heard.contains("event: notice\nid: "), "{heard}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -254,11 +285,98 @@ async fn a_task_says_why_it_does_not_run_and_what_can_be_done() {
     assert_eq!(client.post("/v1/tasks/name:scan/cancel", &json!({ "reason": "no" })).await.status, 204);
     let html = check(&path, &open(&mut client, &path).await);
     assert!(html.contains("data-act=\"retry\"") && !html.contains("data-act=\"cancel\""));
-    for missing in ["/tasks/name:nobody", "/workers/nobody", "/queues/nobody", "/nothing"] {
+    for missing in ["/tasks/name:absent", "/workers/absent", "/queues/absent", "/nothing"] {
         let answer = open(&mut client, missing).await;
         assert_eq!(answer.status, 404, "{missing}");
         assert!(answer.text().contains("<h1>This does not work</h1>"), "{missing}");
     }
+}
+
+async fn submit_child(client: &mut Client, name: &str, parent: Option<&str>) -> String {
+    let accepted = client.post("/v1/tasks", &json!({ "queue": "q", "name": name, "parent": parent })).await;
+    assert_eq!(accepted.status, 201, "{accepted:?}");
+    accepted.json()["task"].as_str().expect("an id").to_owned()
+}
+
+/// The card of a task's page that shows its family.
+async fn family(client: &mut Client, task: &str) -> String {
+    let path = format!("/tasks/{task}");
+    let html = check(&path, &open(client, &path).await);
+    let card = html.split("id=\"family\"").nth(1).expect("a family");
+    card.split("</section>").next().expect("an end").to_owned()
+}
+
+/// The levels at which names stand in a tree: how many lists are open there.
+fn level(tree: &str, name: &str) -> usize {
+    let before = tree.split(&format!(">{name}<")).next().filter(|before| before.len() < tree.len());
+    let before = before.unwrap_or_else(|| panic!("{name} is missing in {tree}"));
+    before.matches("<ul").count() - before.matches("</ul>").count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_family_is_a_tree_from_the_root_to_the_grandchildren() {
+    let broker = Broker::start().await;
+    let mut client = broker.client().await;
+    let root = submit_child(&mut client, "root", None).await;
+    let alone = submit_child(&mut client, "alone", None).await;
+    let uncle = submit_child(&mut client, "uncle", Some(&root)).await;
+    let parent = submit_child(&mut client, "parent", Some(&root)).await;
+    let task = submit_child(&mut client, "itself", Some(&parent)).await;
+    let first = submit_child(&mut client, "first", Some(&task)).await;
+    let second = submit_child(&mut client, "<second>", Some(&task)).await;
+    let grandchild = submit_child(&mut client, "grandchild", Some(&second)).await;
+
+    let tree = family(&mut client, &task).await;
+    let levels =
+        ["root", "parent", "itself", "first", "&lt;second&gt;", "grandchild"].map(|name| level(&tree, name));
+    assert_eq!(levels, [1, 2, 3, 4, 4, 5], "{tree}");
+    for linked in [&root, &parent, &first, &second, &grandchild] {
+        assert!(tree.contains(&format!("href=\"/tasks/{linked}\"")), "{tree}");
+    }
+    assert!(tree.contains("<strong aria-current=\"true\">itself</strong>"), "{tree}");
+    assert!(!tree.contains(&uncle), "{tree}");
+    assert!(tree.contains(&format!("<a href=\"/tasks?parent={root}\">1 more</a>")), "the uncle: {tree}");
+    assert!(tree.contains("2 children") && tree.matches(" more</a>").count() == 1, "{tree}");
+    assert!(family(&mut client, &alone).await.contains("No parent and no children"));
+    assert!(family(&mut client, &parent).await.contains("1 child<"), "one child is no children");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_family_is_shown_in_part_with_links_to_the_rest() {
+    let broker = Broker::start().await;
+    let mut client = broker.client().await;
+    // A chain of twelve, and below its end 15 children with 12 children each.
+    let mut chain: Vec<String> = Vec::new();
+    for number in 0..12 {
+        let parent = chain.last().cloned();
+        chain.push(submit_child(&mut client, &format!("chain-{number}"), parent.as_deref()).await);
+    }
+    let task = chain.last().expect("a task").clone();
+    let mut children = Vec::new();
+    for number in 0..15 {
+        children.push(submit_child(&mut client, &format!("child-{number}"), Some(&task)).await);
+    }
+    for (number, child) in children.iter().enumerate() {
+        for other in 0..12 {
+            submit_child(&mut client, &format!("grandchild-{number}-{other}"), Some(child)).await;
+        }
+    }
+    let tree = family(&mut client, &task).await;
+    assert_eq!(level(&tree, "chain-3"), 2, "eight ancestors: {tree}");
+    assert!(!tree.contains(">chain-2<"), "{tree}");
+    let above = format!("<a href=\"/tasks/{}\">Further ancestors</a>", chain[2]);
+    assert!(tree.contains(&above), "{tree}");
+    assert_eq!(tree.matches(">child-").count(), 10);
+    assert!(tree.contains(&format!("<a href=\"/tasks?parent={task}\">5 more</a>")), "{tree}");
+    assert_eq!(tree.matches(">grandchild-").count(), 30, "the children share the room that is left");
+    let left = format!("<a href=\"/tasks?parent={}\">9 more</a>", children[0]);
+    assert!(tree.contains(&left), "{tree}");
+
+    // Of a long chain of descendants, three generations are shown, and a link leads on.
+    let tree = family(&mut client, &chain[0]).await;
+    assert_eq!((level(&tree, "chain-0"), level(&tree, "chain-3")), (1, 4));
+    assert!(!tree.contains(">chain-4<"), "{tree}");
+    assert!(tree.contains(&format!("<a href=\"/tasks?parent={}\">1 more</a>", chain[3])), "{tree}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -302,4 +420,107 @@ async fn the_log_goes_on_where_the_page_ends() {
     }
     assert!(heard.contains("event: rows\nid: ") && !heard.contains("queue=b"), "{heard}");
     assert_eq!(open(&mut client, "/events?kind=nonsense").await.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_shows_its_depth_by_priority_and_its_rate() {
+    let broker = Broker::start().await;
+    let mut client = broker.client().await;
+    for (priority, count) in [(-3, 1), (0, 2), (7, 4)] {
+        for _ in 0..count {
+            let task = json!({ "queue": "images", "priority": priority });
+            assert_eq!(client.post("/v1/tasks", &task).await.status, 201);
+        }
+    }
+    let fields = [("content-type", "application/json")];
+    let rate = json!({ "count": 5, "period_ms": 2000, "burst": 9 }).to_string();
+    assert_eq!(client.ask("PUT", "/v1/queues/images/rate", &fields, rate.as_bytes()).await.status, 204);
+    let queue = client.get("/v1/queues/images").await.json();
+    let by_priority = json!([
+        { "priority": 7, "ready": 4 }, { "priority": 0, "ready": 2 }, { "priority": -3, "ready": 1 }
+    ]);
+    assert_eq!(queue["ready_by_priority"], by_priority);
+    let html = check("/queues/images", &open(&mut client, "/queues/images").await);
+    assert!(html.contains("Ready by priority") && html.contains("value=\"4\""), "{html}");
+    assert!(html.contains("data-put=\"/v1/queues/images/rate\""), "{html}");
+    assert!(
+        html.contains(
+            "id=\"rate-burst\" name=\"burst\" type=\"number\" min=\"1\" max=\"1000000\" value=\"9\""
+        )
+    );
+    // Of many priorities those with the most tasks are shown.
+    let many: Vec<_> =
+        (100..130).map(|priority| json!({ "queue": "images", "priority": priority })).collect();
+    assert_eq!(client.post("/v1/tasks/batch", &json!({ "tasks": many })).await.status, 200);
+    let queue = client.get("/v1/queues/images").await.json();
+    let shown = queue["ready_by_priority"].as_array().unwrap().clone();
+    assert_eq!((shown.len(), &shown[0]["priority"]), (20, &json!(129)));
+    assert!(shown.contains(&json!({ "priority": 7, "ready": 4 })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_door_shows_everything_and_changes_nothing() {
+    let settings = tenure_door_http::Settings { read_only: true, ..tenure_door_http::Settings::default() };
+    let broker = Broker::with(settings, tenure_hub::Keys::default()).await;
+    let mut client = broker.client().await;
+    for (method, path) in [
+        ("POST", "/v1/tasks"),
+        ("POST", "/v1/queues/images/tasks"),
+        ("PUT", "/v1/limits/t"),
+        ("DELETE", "/v1/limits/t"),
+        ("PUT", "/v1/work/w1"),
+        ("POST", "/v1/topics/news"),
+        ("POST", "/v1/bulk/cancel"),
+    ] {
+        let answer = client.ask(method, path, &[("content-type", "application/json")], b"{}").await;
+        assert_eq!((answer.status, &*answer.code()), (403, "read-only"), "{method} {path}");
+    }
+    for path in PAGES {
+        let html = check(path, &open(&mut client, path).await);
+        assert!(html.contains("read-only"), "{path}");
+        assert!(
+            !html.contains("data-act=") && !html.contains("data-put=") && !html.contains("data-submit"),
+            "{path}"
+        );
+    }
+    assert_eq!(client.get("/v1/counts").await.status, 200);
+    let wait = client.post("/v1/wait", &json!({ "tasks": [], "wait": 0 })).await;
+    assert_eq!(wait.status, 200, "waiting changes nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hook_that_has_given_up_needs_attention_and_can_send_again() {
+    let broker = Broker::start().await;
+    let about = HookAbout {
+        name: "pager".into(),
+        namespace: "default".into(),
+        kind: HookKind::Webhook,
+        target: "http://127.0.0.1:9/<script>".into(),
+        events: Vec::new(),
+        queues: Vec::new(),
+    };
+    let hook = Arc::new(HookProgress::new(about));
+    broker.hub.hooks().set(vec![Arc::clone(&hook)]);
+    let mut client = broker.client().await;
+    let html = check("/", &open(&mut client, "/").await);
+    assert!(!html.contains("has given up"), "{html}");
+    hook.give_up(Undelivered {
+        seq: 17,
+        kind: "crashed".into(),
+        given_up_at: Timestamp(1_000),
+        attempts: 5,
+        error: "connection refused <b>".into(),
+        body: "{}".into(),
+        is_due: false,
+    });
+    let html = check("/", &open(&mut client, "/").await);
+    assert!(html.contains("Hook <a href=\"/hooks\">pager</a> has given up 1 event."), "{html}");
+    let html = check("/hooks", &open(&mut client, "/hooks").await);
+    for part in
+        ["pager", "connection refused &lt;b&gt;", "data-path=\"/v1/hooks/pager/redeliver\"", "crashed"]
+    {
+        assert!(html.contains(part), "{part} in {html}");
+    }
+    let answer = client.act("POST", "/v1/hooks/pager/redeliver").await;
+    assert_eq!((answer.status, &answer.json()["events"]), (200, &json!(1)));
 }

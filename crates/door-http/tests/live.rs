@@ -1,4 +1,4 @@
-//! Server-sent events: they come live, and a client that connects again misses nothing, or is told what is gone.
+//! Server-sent events: they come live, and a client that connects again misses nothing, or receives a gap.
 
 mod support;
 
@@ -7,8 +7,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use support::{Broker, Client};
 use tenure_door_http::Settings;
-use tenure_hub::Keys;
-use tenure_hub::store::MemoryDisk;
+use tenure_hub::store::{MemoryDisk, StoreSettings};
+use tenure_hub::words::{Command, Held, Notice, TaskId, WorkerSpec};
+use tenure_hub::{Ask, Delivery, Keys, LogPiece, OutputStream, Principal, Request, Session};
 
 #[derive(Debug, PartialEq)]
 struct Sent {
@@ -87,6 +88,135 @@ async fn events_come_live_and_only_those_that_are_wanted() {
     assert_eq!((&event.data["kind"], &event.data["queue"]), (&json!("queue-paused"), &json!("images")));
     let problem = broker.client().await.get("/v1/events?kind=nonsense").await;
     assert_eq!(problem.code(), "bad-value");
+    let waiting_parents =
+        broker.client().await.get("/v1/events?kind=suspended,continued&from=1&limit=1").await;
+    assert_eq!(waiting_parents.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_listeners_that_follow_the_same_get_every_event_once_and_in_order() {
+    let broker = Broker::start().await;
+    let mut listeners = Vec::new();
+    for _ in 0..20 {
+        let mut listener = Listener::open(&broker, "/v1/events?kind=submitted", None).await;
+        assert_eq!(listener.next().await.unwrap().name, "live");
+        listeners.push(listener);
+    }
+    let mut expected: u64 = 0;
+    for count in [1, 1, 300, 1, 40] {
+        submit(&broker, count).await;
+        for listener in &mut listeners {
+            for number in 1..=count as u64 {
+                assert_eq!(listener.message().await.id, Some((expected + number).to_string()));
+            }
+        }
+        expected += count as u64;
+    }
+    // One that comes later reads the log first, and then what the others get.
+    let mut late = Listener::open(&broker, "/v1/events?kind=submitted&from=300", None).await;
+    for number in 300..=expected {
+        assert_eq!(late.message().await.id, Some(number.to_string()));
+    }
+    assert_eq!(late.next().await.unwrap().name, "live");
+    submit(&broker, 2).await;
+    listeners.push(late);
+    for listener in &mut listeners {
+        for number in [expected + 1, expected + 2] {
+            assert_eq!(listener.message().await.id, Some(number.to_string()));
+        }
+    }
+    broker.stop().await;
+    for listener in &mut listeners {
+        assert_eq!(listener.next().await.unwrap().name, "end");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_that_falls_behind_the_others_misses_nothing() {
+    const EVENTS: usize = 30_000;
+    let broker = Broker::start().await;
+    let path = "/v1/events?kind=submitted";
+    let mut listeners = Vec::new();
+    for _ in 0..6 {
+        let mut listener = Listener::open(&broker, path, None).await;
+        assert_eq!(listener.next().await.unwrap().name, "live");
+        listeners.push(listener);
+    }
+    submit(&broker, 1).await;
+    for listener in &mut listeners {
+        listener.message().await;
+    }
+    let mut slow = listeners.pop().expect("the last one");
+    let reading = listeners.into_iter().map(|mut listener| {
+        tokio::spawn(async move {
+            let mut next = 2;
+            while next <= EVENTS as u64 {
+                let sent = listener.next().await.expect("the stream goes on");
+                if sent.name == "message" {
+                    assert_eq!(sent.id, Some(next.to_string()));
+                    next += 1;
+                }
+            }
+        })
+    });
+    let reading: Vec<_> = reading.collect();
+    // More bytes than the feed and the buffers of a socket hold.
+    let identity = "i".repeat(250);
+    let queue = "q".repeat(250);
+    let tasks: Vec<Value> = (0..1_000).map(|_| json!({ "queue": queue })).collect();
+    let fields = [("content-type", "application/json"), ("tenure-identity", &*identity)];
+    let body = json!({ "tasks": tasks }).to_string();
+    for _ in 0..EVENTS / 1_000 {
+        let answer = broker.client().await.ask("POST", "/v1/tasks/batch", &fields, body.as_bytes()).await;
+        assert_eq!(answer.status, 200);
+    }
+    for one in reading {
+        one.await.expect("it has read all");
+    }
+    let mut next = 2;
+    while next <= EVENTS as u64 {
+        let sent = slow.next().await.expect("the stream goes on");
+        if sent.name == "message" {
+            assert_eq!(sent.id, Some(next.to_string()));
+            next += 1;
+        } else {
+            assert_eq!(sent.name, "live", "{sent:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn listeners_that_share_end_with_their_keys() {
+    let broker = Broker::with_keys().await;
+    let mut listeners = Vec::new();
+    for key in ["looker", "looker", "looker", "looker", "looker", "lab-key", "lab-key"] {
+        let mut client = broker.client().await;
+        let bearer = format!("Bearer {key}");
+        let fields = [("accept", "text/event-stream"), ("authorization", &*bearer)];
+        client.send("GET", "/v1/events", &fields, b"").await;
+        assert_eq!(client.head().await.0, 200);
+        let mut listener = Listener { client, text: String::new() };
+        assert_eq!(listener.next().await.unwrap().name, "live");
+        listeners.push(listener);
+    }
+    let client = broker.hub.open(Principal::trusted("test"), "default".into(), "c".into()).unwrap();
+    let submit = || {
+        let task = tenure_hub::words::NewTask::new(tenure_hub::fresh_id(), "images");
+        Ask { token: 1, request: Request::Submit(vec![tenure_hub::Submission::new(task, "".into())]) }
+    };
+    for _ in 0..3 {
+        client.send(vec![submit()]).await.unwrap();
+        for listener in &mut listeners[..5] {
+            listener.message().await;
+        }
+    }
+    let mut keys = Keys::default();
+    keys.add(b"other", tenure_hub::Grant::everything());
+    broker.hub.set_keys(keys);
+    for listener in &mut listeners {
+        let end = listener.next().await.expect("an end");
+        assert_eq!(end.name, "end", "those of the other namespace have seen nothing");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,6 +252,141 @@ async fn a_listener_that_connects_again_misses_nothing_across_a_restart_of_the_b
         }
     }
     assert_eq!(seen, ["1", "2", "3", "4", "5", "6", "7"], "no gap, and nothing twice");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_queues_and_workers_go_on_after_a_restart_of_the_broker() {
+    let disk = MemoryDisk::new();
+    let start = async |disk: MemoryDisk| {
+        Broker::on(Arc::new(disk), "127.0.0.1:0", Settings::default(), Keys::default()).await
+    };
+    let register = async |broker: &Broker, worker: &str| {
+        let fields = [("content-type", "application/json")];
+        let path = format!("/v1/work/{worker}");
+        let answer = broker.client().await.ask("PUT", &path, &fields, br#"{"queues": ["images"]}"#).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+    };
+    let broker = start(disk.clone()).await;
+    let paths =
+        ["/v1/events?queue=images&kind=queue-paused,queue-resumed", "/v1/events?kind=worker-registered"];
+    let mut last = Vec::new();
+    let mut listeners = Vec::new();
+    for path in paths {
+        let mut listener = Listener::open(&broker, path, None).await;
+        assert_eq!(listener.next().await.unwrap().name, "live");
+        listeners.push(listener);
+    }
+    broker.client().await.act("POST", "/v1/queues/images/pause").await;
+    register(&broker, "w1").await;
+    for listener in &mut listeners {
+        last.push(listener.message().await.id.unwrap());
+    }
+    // No client listens when these happen.
+    drop(listeners);
+    broker.client().await.act("POST", "/v1/queues/images/resume").await;
+    register(&broker, "w2").await;
+    broker.stop().await;
+
+    let broker = start(disk.reopen()).await;
+    let mut queue = Listener::open(&broker, paths[0], Some(&last[0])).await;
+    assert_eq!(queue.message().await.data["kind"], json!("queue-resumed"));
+    let mut worker = Listener::open(&broker, paths[1], Some(&last[1])).await;
+    assert_eq!(worker.message().await.data["worker"], json!("w2"));
+}
+
+/// A worker that has started one task, through the hub.
+async fn working(broker: &Broker) -> (Session, Held) {
+    let session = broker.hub.open(Principal::trusted("test"), "default".into(), "w".into()).unwrap();
+    let spec = WorkerSpec::new("w", vec!["images".into()], 1);
+    let request = Request::Command(Command::Register(Box::new(spec)));
+    session.send(vec![Ask { token: 0, request }]).await.unwrap();
+    submit(broker, 1).await;
+    let mut taken = Vec::new();
+    loop {
+        session.mailbox().arrived().await;
+        session.mailbox().take(&mut taken);
+        for delivery in taken.drain(..) {
+            if let Delivery::Notice(Notice::Assign(one)) = delivery {
+                let held = Held { task: one.task, attempt: one.attempt };
+                let start = Request::Command(Command::Start(vec![held]));
+                session.send(vec![Ask { token: 0, request: start }]).await.unwrap();
+                return (session, held);
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_of_output_that_is_cut_off_in_the_middle_misses_nothing_across_a_restart() {
+    let disk = MemoryDisk::new();
+    let broker =
+        Broker::on(Arc::new(disk.clone()), "127.0.0.1:0", Settings::default(), Keys::default()).await;
+    let (worker, held) = working(&broker).await;
+    let mut offset = 0;
+    for text in ["one\n", "two\n", "three\n"] {
+        let piece = LogPiece { stream: OutputStream::Stdout, offset, bytes: text.into() };
+        offset += text.len() as u64;
+        worker.send(vec![Ask { token: 0, request: Request::AppendLog { held, piece } }]).await.unwrap();
+    }
+    let path = logs_path(held.task);
+    while broker.client().await.get(&path).await.json()["pieces"].as_array().unwrap().len() < 3 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    // All three are in one page; the client has read only the first when its connection is cut.
+    let mut listener = Listener::open(&broker, &path, None).await;
+    let first = listener.message().await;
+    assert_eq!(first.data["text"], json!("one\n"));
+    drop((listener, worker));
+    broker.stop().await;
+
+    let broker =
+        Broker::on(Arc::new(disk.reopen()), "127.0.0.1:0", Settings::default(), Keys::default()).await;
+    let mut listener = Listener::open(&broker, &path, first.id.as_deref()).await;
+    let rest = [listener.message().await, listener.message().await].map(|sent| sent.data["text"].clone());
+    assert_eq!(rest, [json!("two\n"), json!("three\n")]);
+}
+
+fn logs_path(task: TaskId) -> String {
+    format!("/v1/tasks/{task}/logs")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_resume_after_a_restart_of_the_broker_or_report_a_gap() {
+    let disk = MemoryDisk::new();
+    let broker =
+        Broker::on(Arc::new(disk.clone()), "127.0.0.1:0", Settings::default(), Keys::default()).await;
+    let path = "/v1/messages?topic=lab.door&subscription=me";
+    let mut listener = Listener::open(&broker, path, None).await;
+    assert_eq!(listener.next().await.unwrap().name, "subscribed");
+    let publish = async |broker: &Broker, text: &str| {
+        let answer = broker.client().await.ask("POST", "/v1/topics/lab.door", &[], text.as_bytes()).await;
+        assert_eq!(answer.status, 200);
+    };
+    publish(&broker, "open").await;
+    let seen = listener.message().await;
+    drop(listener);
+    publish(&broker, "closed").await;
+    broker.stop().await;
+
+    let broker =
+        Broker::on(Arc::new(disk.reopen()), "127.0.0.1:0", Settings::default(), Keys::default()).await;
+    let mut listener = Listener::open(&broker, path, seen.id.as_deref()).await;
+    publish(&broker, "locked").await;
+    // The message that came while it was away is replayed, or reported as a gap: never skipped silently.
+    let mut is_reported = false;
+    loop {
+        let sent = listener.next().await.expect("the stream goes on");
+        match &*sent.name {
+            "gap" => is_reported = true,
+            "message" if sent.data["payload"] == json!("closed") => is_reported = true,
+            "message" => {
+                assert_eq!(sent.data["payload"], json!("locked"));
+                break;
+            }
+            _ => {}
+        }
+    }
+    assert!(is_reported, "a message was passed over");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -183,5 +448,67 @@ async fn messages_resume_where_their_stream_was_cut() {
             Some(_) => {}
             None => break,
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_from_events_that_are_gone_begins_with_a_gap() {
+    let store = StoreSettings {
+        segment_bytes: 64 << 10,
+        snapshot_bytes: 64 << 10,
+        events_kept: 10,
+        ..StoreSettings::default()
+    };
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = Broker::storing(disk, store, "127.0.0.1:0", Settings::default(), Keys::default()).await;
+    let mut client = broker.client().await;
+    let gone = async {
+        loop {
+            submit(&broker, 500).await;
+            let gap = client.get("/v1/events?from=1&limit=1").await.json()["gap"].clone();
+            if !gap.is_null() {
+                break gap;
+            }
+        }
+    };
+    let gap = tokio::time::timeout(std::time::Duration::from_secs(60), gone).await.expect("old events go");
+    assert_eq!(gap["from"], json!(1));
+    let mut listener = Listener::open(&broker, "/v1/events?from=1", None).await;
+    let first = listener.next().await.expect("an event");
+    assert_eq!((&*first.name, &first.data["from"]), ("gap", &json!(1)));
+    let oldest = first.data["oldest"].as_u64().expect("a number");
+    assert!(oldest >= gap["oldest"].as_u64().expect("a number"), "{first:?} after {gap}");
+    let next = listener.next().await.expect("an event");
+    assert_eq!((&*next.name, &next.data["seq"]), ("message", &json!(oldest)), "what is kept follows at once");
+    // A client that was cut off after the gap continues there.
+    assert_eq!(first.id, Some((oldest - 1).to_string()));
+    let mut listener = Listener::open(&broker, "/v1/events", first.id.as_deref()).await;
+    let again = listener.next().await.expect("an event");
+    assert!(again.name == "gap" || again.data["seq"] == json!(oldest), "{again:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_a_bound_key_gets_figures_of_its_namespace_only() {
+    let broker = Broker::with_keys().await;
+    let mut lab = broker.client().await.with("authorization", "Bearer lab-key");
+    for _ in 0..3 {
+        assert_eq!(lab.post("/v1/tasks", &json!({ "queue": "images" })).await.status, 201);
+    }
+    let mut whole = broker.client().await.with("authorization", "Bearer all-key");
+    for _ in 0..4 {
+        assert_eq!(whole.post("/v1/tasks", &json!({ "queue": "others" })).await.status, 201);
+    }
+    for (key, submitted) in [("lab-key", 3), ("all-key", 7)] {
+        let mut client = broker.client().await.with("authorization", &format!("Bearer {key}"));
+        client.send("GET", "/live", &[("accept", "text/event-stream")], b"").await;
+        assert_eq!(client.head().await.0, 200);
+        let mut listener = Listener { client, text: String::new() };
+        let sample = loop {
+            let sent = listener.next().await.expect("an event");
+            if sent.name == "samples" && sent.data["samples"].as_array().is_some_and(|all| !all.is_empty()) {
+                break sent.data["samples"][0].clone();
+            }
+        };
+        assert_eq!((&sample["submitted"], &sample["ready"]), (&json!(submitted), &json!(submitted)), "{key}");
     }
 }

@@ -57,7 +57,7 @@ async fn a_task_leaves_its_times_and_outcomes_in_the_figures() {
         (&scaling["backlog"], &scaling["slots_needed"], &scaling["live_workers"]),
         (&json!(1), &json!(1), &json!(1))
     );
-    assert_eq!(client.get("/v1/queues/nobody/scaling").await.json()["slots_needed"], json!(0));
+    assert_eq!(client.get("/v1/queues/absent/scaling").await.json()["slots_needed"], json!(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,6 +110,42 @@ async fn a_key_with_a_namespace_sees_only_its_queues() {
     let mut lab = broker.client().await.with("authorization", "Bearer lab-key");
     lab.post("/v1/tasks", &json!({ "queue": "secret" })).await;
     assert!(lab.get("/metrics").await.text().contains("queue=\"secret\""));
-    let mut nobody = broker.client().await;
-    assert_eq!(nobody.get("/metrics").await.status, 401);
+    let mut none = broker.client().await;
+    assert_eq!(none.get("/metrics").await.status, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_with_a_namespace_learns_nothing_of_the_disk_and_counts_only_its_own() {
+    let broker = Broker::with_keys().await;
+    let mut lab = broker.client().await.with("authorization", "Bearer lab-key");
+    let mut all = broker.client().await.with("authorization", "Bearer all-key");
+    lab.post("/v1/tasks", &json!({ "queue": "images" })).await;
+    all.post("/v1/tasks", &json!({ "queue": "others" })).await;
+    let text = lab.get("/metrics").await.text();
+    assert!(!text.contains("tenure_disk_free_bytes"), "{text}");
+    assert_eq!(value(&text, "tenure_tasks_submitted_total"), 1.0);
+    let text = all.get("/metrics").await.text();
+    assert!(value(&text, "tenure_disk_free_bytes") > 0.0);
+    assert_eq!(value(&text, "tenure_tasks_submitted_total"), 2.0);
+    let open = |text: &str| text.contains("on the disk") || text.contains("Free disk space");
+    assert!(!open(&lab.ask("GET", "/", &[("accept", "text/html")], b"").await.text()));
+    assert!(open(&all.ask("GET", "/", &[("accept", "text/html")], b"").await.text()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_tags_make_a_bounded_number_of_series_and_a_rate_is_no_limit() {
+    let broker = Broker::start().await;
+    let mut client = broker.client().await;
+    let fields = [("content-type", "application/json")];
+    for number in 0..510 {
+        let answer = client.ask("PUT", &format!("/v1/limits/t{number}"), &fields, b"{\"limit\":3}").await;
+        assert_eq!(answer.status, 204);
+    }
+    let rate = client.ask("PUT", "/v1/limits/rated/rate", &fields, b"{\"count\":1,\"period_ms\":1000}").await;
+    assert_eq!(rate.status, 204);
+    let text = client.get("/metrics").await.text();
+    for family in ["tenure_tag_limit{", "tenure_tag_in_use{"] {
+        assert_eq!(text.lines().filter(|line| line.starts_with(family)).count(), 500, "{family}");
+    }
+    assert!(!text.contains("4294967295") && !text.contains("rated"), "{text}");
 }

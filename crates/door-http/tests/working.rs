@@ -44,7 +44,10 @@ async fn a_task_is_fetched_worked_on_and_completed() {
         (&json!(task), &json!(1), &json!("scan 7"))
     );
     let path = |verb: &str| format!("/v1/work/w1/tasks/{task}/1/{verb}");
-    assert_eq!(worker.act("POST", &path("start")).await.json(), json!({ "wanted": null, "reason": null }));
+    assert_eq!(
+        worker.act("POST", &path("start")).await.json(),
+        json!({ "wanted": null, "in_place": false, "reason": null })
+    );
     let answer = worker.post(&path("progress"), &json!({ "percent": 40, "note": "almost" })).await;
     assert_eq!(answer.status, 200);
     assert_eq!(worker.ask("POST", &path("checkpoint"), &[], b"\xff\x00half").await.status, 200);
@@ -112,11 +115,11 @@ async fn a_worker_learns_what_clients_want_and_confirms() {
     worker.act("POST", "/v1/work/w1/fetch").await;
     worker.act("POST", &format!("/v1/work/w1/tasks/{task}/1/start")).await;
     client.post(&format!("/v1/tasks/{task}/cancel"), &json!({ "reason": "wrong scan" })).await;
-    let wanted = json!([{ "task": task, "attempt": 1, "wanted": "cancel", "reason": "wrong scan" }]);
+    let wanted = json!([{ "task": task, "attempt": 1, "wanted": "cancel", "in_place": false, "reason": "wrong scan" }]);
     let news = worker.act("POST", "/v1/work/w1/heartbeat").await.json();
     assert_eq!((&news["wanted"], &news["drain"]), (&wanted, &json!(false)));
     let progress = worker.post(&format!("/v1/work/w1/tasks/{task}/1/progress"), &json!({})).await.json();
-    assert_eq!(progress, json!({ "wanted": "cancel", "reason": "wrong scan" }));
+    assert_eq!(progress, json!({ "wanted": "cancel", "in_place": false, "reason": "wrong scan" }));
     let confirmed =
         worker.post(&format!("/v1/work/w1/tasks/{task}/1/confirm"), &json!({ "wanted": "cancel" })).await;
     assert_eq!(confirmed.status, 204);
@@ -194,4 +197,190 @@ async fn a_worker_belongs_to_its_key() {
     let taken = other.ask("PUT", "/v1/work/w1", &fields, b"{\"queues\":[\"images\"]}").await;
     assert!(taken.status == 409 || taken.status == 403, "{taken:?}");
     assert_eq!(one.act("POST", "/v1/work/w1/fetch?wait=0").await.status, 204);
+}
+
+/// Longer than sockets and buffers take while the client reads nothing.
+const LONG: usize = 15 << 20;
+
+/// Settings with room for few long bodies.
+fn little_room(bytes: usize) -> Settings {
+    let budget = tenure_door_kit::ByteBudget::new(bytes);
+    Settings {
+        door: tenure_door_kit::DoorSettings { budget, ..tenure_door_kit::DoorSettings::default() },
+        ..Settings::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_that_stay_unread_are_refused_before_they_are_read() {
+    let settings = little_room(40 << 20);
+    let budget = Arc::clone(&settings.door.budget);
+    let broker = Broker::with(settings, Keys::default()).await;
+    let mut client = broker.client().await;
+    let answer = client.ask("POST", "/v1/queues/images/tasks", &[], &vec![b'x'; LONG]).await;
+    let task = answer.json()["task"].as_str().unwrap().to_owned();
+    let path = format!("/v1/tasks/{task}/body");
+    let mut unread = Vec::new();
+    for _ in 0..2 {
+        let mut one = broker.client().await;
+        one.send("GET", &path, &[], b"").await;
+        unread.push(one);
+    }
+    let full = async {
+        while budget.used() < 2 * LONG - (1 << 20) {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), full).await.expect("both are on their way");
+    let refused = client.get(&path).await;
+    assert_eq!((refused.status, &*refused.code()), (503, "full"));
+    assert_eq!(unread[0].answer("GET").await.body.len(), LONG);
+    drop(unread);
+    let free = async { while client.get(&path).await.status != 200 {} };
+    tokio::time::timeout(std::time::Duration::from_secs(60), free).await.expect("there is room again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fetch_that_is_refused_for_lack_of_memory_gives_the_task_back() {
+    let broker = Broker::with(little_room(20 << 20), Keys::default()).await;
+    let (mut client, mut worker) = (broker.client().await, broker.client().await);
+    register(&mut worker, "w1", json!({})).await;
+    let fields = [("content-type", "application/octet-stream")];
+    let submit = "/v1/queues/images/tasks?on_lost=pause";
+    let answer = client.ask("POST", submit, &fields, &vec![b'x'; LONG]).await;
+    let task = answer.json()["task"].as_str().unwrap().to_owned();
+    // As JSON the task needs the room twice, and there is less.
+    let refused = worker.act("POST", "/v1/work/w1/fetch?wait=30").await;
+    assert_eq!((refused.status, &*refused.code()), (503, "full"));
+    let accept = [("accept", "application/octet-stream")];
+    let fetched = worker.ask("POST", "/v1/work/w1/fetch?wait=30", &accept, b"").await;
+    assert_eq!((fetched.status, fetched.body.len()), (200, LONG));
+    assert_eq!((fetched.field("tenure-task"), fetched.field("tenure-attempt")), (Some(&*task), Some("2")));
+    let shown = client.get(&format!("/v1/tasks/{task}")).await.json();
+    assert_eq!((&shown["state"], &shown["crashes"]), (&json!("running"), &json!(0)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_must_not_run_twice_is_started_when_it_is_fetched_and_goes_back_if_it_was_not_sent() {
+    let broker = Broker::start().await;
+    let (mut client, mut worker) = (broker.client().await, broker.client().await);
+    register(&mut worker, "w1", json!({ "slots": 1 })).await;
+    let mut gone = broker.client().await;
+    gone.send("POST", "/v1/work/w1/fetch?wait=30", &[], b"").await;
+    drop(gone);
+    let task = submit(&mut client, json!({ "on_lost": "pause" })).await;
+    // The abandoned fetch may have asked for it. The answer that was not sent does not count.
+    let fetched = worker.act("POST", "/v1/work/w1/fetch?wait=60").await.json();
+    assert_eq!(fetched["task"], json!(task));
+    let shown = client.get(&format!("/v1/tasks/{task}")).await.json();
+    assert_eq!((&shown["state"], &shown["crashes"]), (&json!("running"), &json!(0)));
+    let path = format!("/v1/work/w1/tasks/{task}/{}", fetched["attempt"]);
+    assert_eq!(worker.act("POST", &format!("{path}/start")).await.status, 200, "a start changes nothing");
+    assert_eq!(worker.ask("POST", &format!("{path}/complete"), &[], b"done").await.status, 204);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_element_knows_its_array_and_its_index_and_a_task_what_it_waited_for() {
+    let broker = Broker::start().await;
+    let (mut client, mut worker) = (broker.client().await, broker.client().await);
+    register(&mut worker, "w1", json!({ "slots": 2 })).await;
+    let body = json!({ "task": { "queue": "images" }, "size": 2, "first": 10, "step": 5 });
+    let array = client.post("/v1/arrays", &body).await.json()["array"].clone();
+    let first = worker.act("POST", "/v1/work/w1/fetch").await.json();
+    assert_eq!((&first["array"], &first["index"], &first["after"]), (&array, &json!(10), &json!([])));
+    let accept = [("accept", "application/octet-stream")];
+    let second = worker.ask("POST", "/v1/work/w1/fetch", &accept, b"").await;
+    assert_eq!((second.field("tenure-array"), second.field("tenure-index")), (array.as_str(), Some("15")));
+    for task in [first["task"].as_str().unwrap(), second.field("tenure-task").unwrap()] {
+        assert_eq!(
+            worker.ask("POST", &format!("/v1/work/w1/tasks/{task}/1/complete"), &[], b"done").await.status,
+            204
+        );
+    }
+    submit(&mut client, json!({ "after": [array] })).await;
+    let after = worker.act("POST", "/v1/work/w1/fetch").await;
+    assert_eq!((after.field("tenure-array"), after.field("tenure-index")), (None, None));
+    let after = after.json();
+    assert_eq!((&after["array"], &after["index"]), (&json!(null), &json!(null)));
+    assert_eq!((&after["after"][0]["task"], &after["after"][0]["state"]), (&array, &json!("completed")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_waits_for_an_array() {
+    let broker = Broker::start().await;
+    let (mut client, mut worker) = (broker.client().await, broker.client().await);
+    register(&mut worker, "w1", json!({ "slots": 3 })).await;
+    let body = json!({ "task": { "queue": "images", "name": "scans" }, "size": 2 });
+    let array = client.post("/v1/arrays", &body).await.json()["array"].as_str().unwrap().to_owned();
+    let one = submit(&mut client, json!({ "queue": "absent" })).await;
+    assert_eq!(client.get(&format!("/v1/tasks/{array}/wait?wait=0.05")).await.status, 204);
+    let both = json!({ "tasks": [array, one], "wait": 0.05 });
+    assert_eq!(client.post("/v1/wait", &both).await.json(), json!({ "ended": [], "pending": [array, one] }));
+    let mut waiting = broker.client().await;
+    waiting.send("GET", "/v1/tasks/name:scans/wait?wait=60", &[], b"").await;
+    for _ in 0..2 {
+        let task = worker.act("POST", "/v1/work/w1/fetch").await.json()["task"].as_str().unwrap().to_owned();
+        worker.ask("POST", &format!("/v1/work/w1/tasks/{task}/1/complete"), &[], b"").await;
+    }
+    let ended = waiting.answer("GET").await.json();
+    assert_eq!(
+        (&ended["id"], &ended["state"], &ended["size"]),
+        (&json!(array), &json!("completed"), &json!(2))
+    );
+    let now = client.get(&format!("/v1/tasks/{array}/wait?wait=60")).await;
+    assert_eq!((now.status, &now.json()["state"]), (200, &json!("completed")));
+    let both = json!({ "tasks": [array, one], "wait": 0.5 });
+    let pending = client.post("/v1/wait", &both).await.json()["pending"].clone();
+    assert_eq!(pending, json!([one]));
+    for path in ["/v1/tasks/07070707-0707-0707-0707-070707070707/wait", "/v1/tasks/name:nothing/wait"] {
+        assert_eq!(client.get(path).await.status, 404, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_sends_what_its_task_prints() {
+    let broker = Broker::start().await;
+    let (mut client, mut worker) = (broker.client().await, broker.client().await);
+    register(&mut worker, "w1", json!({})).await;
+    let task = submit(&mut client, json!({})).await;
+    worker.act("POST", "/v1/work/w1/fetch").await;
+    let path = format!("/v1/work/w1/tasks/{task}/1/logs");
+    for (query, bytes, status) in [
+        ("offset=0", &b"one\n"[..], 200),
+        ("stream=stdout&offset=4", b"two\n", 200),
+        ("stream=stderr&offset=0", b"oh\n", 200),
+        ("stream=stdin&offset=0", b"x", 400),
+        ("stream=stdout", b"x", 400),
+        ("offset=8", &vec![b'x'; (64 << 10) + 1], 400),
+    ] {
+        let answer = worker.ask("POST", &format!("{path}?{query}"), &[], bytes).await;
+        assert_eq!(answer.status, status, "{query}: {answer:?}");
+    }
+    let stale =
+        worker.ask("POST", &path.replace("/1/", "/7/").replace("logs", "logs?offset=0"), &[], b"x").await;
+    assert_eq!((stale.status, &*stale.code()), (409, "stale-attempt"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_stops_an_attempt_in_place_and_continues_when_a_client_resumes_it() {
+    let broker = Broker::start().await;
+    let (mut client, mut worker) = (broker.client().await, broker.client().await);
+    register(&mut worker, "w1", json!({})).await;
+    let task = submit(&mut client, json!({})).await;
+    worker.act("POST", "/v1/work/w1/fetch").await;
+    let path = |verb: &str| format!("/v1/work/w1/tasks/{task}/1/{verb}");
+    worker.act("POST", &path("start")).await;
+    client.act("POST", &format!("/v1/tasks/{task}/pause")).await;
+    let wanted = worker.post(&path("progress"), &json!({})).await.json();
+    assert_eq!((&wanted["wanted"], &wanted["in_place"]), (&json!("pause"), &json!(true)));
+    let both = worker.post(&path("suspend"), &json!({ "resume": true, "children": true })).await;
+    assert_eq!((both.status, &*both.code()), (400, "bad-value"));
+    let stopped = worker.post(&path("suspend?wait=0"), &json!({ "resume": true })).await;
+    assert_eq!((stopped.status, &stopped.json()["continues"]), (200, &json!(false)), "{stopped:?}");
+    let shown = client.get(&format!("/v1/tasks/{task}")).await.json();
+    assert_eq!((&shown["state"], &shown["attempt"]), (&json!("suspended"), &json!(1)));
+    client.act("POST", &format!("/v1/tasks/{task}/resume")).await;
+    let continued = worker.post(&path("suspend?wait=60"), &json!({ "resume": true })).await.json();
+    assert_eq!((&continued["continues"], &continued["ends"]), (&json!(true), &json!([])));
+    assert_eq!(worker.ask("POST", &path("complete"), &[], b"done").await.status, 204);
 }

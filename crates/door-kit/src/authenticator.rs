@@ -64,7 +64,7 @@ impl Authenticator {
         key: Option<&[u8]>,
     ) -> Result<Principal, LoginError> {
         if let Some(grant) = self.hub.admit(key) {
-            return Ok(Principal { grant, door: self.door, address });
+            return Ok(Principal { grant, door: self.door, address, is_broker: false });
         }
         let Some(key) = key else {
             self.counters.count("no_key");

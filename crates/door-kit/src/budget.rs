@@ -23,9 +23,14 @@ pub struct Exhausted {
 }
 
 impl ByteBudget {
-    /// A budget of so many bytes.
+    /// A budget of this many bytes.
     pub fn new(limit: usize) -> Arc<ByteBudget> {
         Arc::new(ByteBudget { limit, used: AtomicUsize::new(0) })
+    }
+
+    /// The whole budget.
+    pub fn limit(&self) -> usize {
+        self.limit
     }
 
     /// How much of it is in use.

@@ -190,10 +190,10 @@ impl<P: Protocol> Connection<P> {
                 continue;
             }
             // Frames may have waited for buffer space, or for earlier replies.
-            if self.write_at_once(write)? && self.may_receive() {
+            if self.write_at_once(write)? && (self.has_unsent() || self.may_receive()) {
                 continue;
             }
-            return Ok(());
+            return self.settle();
         }
     }
 
@@ -242,7 +242,15 @@ impl<P: Protocol> Connection<P> {
         !self.turn.out.is_empty() || self.unflushed
     }
 
+    /// Takes more output if the peer has read enough. It comes before later messages of topics.
+    fn refill(&mut self) {
+        if self.has_room() {
+            self.protocol.continue_output(&mut self.turn);
+        }
+    }
+
     fn has_sent(&mut self) {
+        self.refill();
         if self.has_unsent() {
             self.clock.has_read_some(monotonic_clock());
         } else {
@@ -268,6 +276,7 @@ impl<P: Protocol> Connection<P> {
                 Poll::Pending => {
                     if self.turn.out.len() < unsent {
                         self.clock.has_read_some(monotonic_clock());
+                        self.refill();
                     } else {
                         self.clock.has_unsent(monotonic_clock);
                     }
@@ -281,6 +290,7 @@ impl<P: Protocol> Connection<P> {
             self.clock.has_read_some(monotonic_clock());
         } else {
             self.clock.has_read_all();
+            self.refill();
         }
         Ok(!self.unflushed)
     }
@@ -290,7 +300,8 @@ impl<P: Protocol> Connection<P> {
         if let Some(wait) = self.turn.hold.take() {
             self.clock.hold(monotonic_clock(), wait);
         }
-        self.charge.set(self.arrived.capacity() + self.turn.out.capacity()).map_err(|exhausted| {
+        let held = self.arrived.capacity() + self.turn.out.capacity() + self.protocol.waiting_bytes();
+        self.charge.set(held).map_err(|exhausted| {
             self.access.door.counters.count("no_memory");
             tracing::warn!(door = self.access.door.name, %exhausted, "connection closed to free memory");
             io::Error::from(io::ErrorKind::OutOfMemory)

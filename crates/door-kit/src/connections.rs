@@ -18,6 +18,19 @@ struct Counts {
     by_address: HashMap<(&'static str, IpAddr), usize>,
 }
 
+impl Counts {
+    fn leave_address(&mut self, door: &'static str, address: Option<IpAddr>) {
+        if let Some(address) = address
+            && let Some(of_address) = self.by_address.get_mut(&(door, address))
+        {
+            *of_address -= 1;
+            if *of_address == 0 {
+                self.by_address.remove(&(door, address));
+            }
+        }
+    }
+}
+
 impl Connections {
     /// `max` is for all doors together.
     pub fn new(max: usize) -> Arc<Connections> {
@@ -58,19 +71,31 @@ impl Connections {
         if let Some(of_door) = counts.by_door.get_mut(door) {
             *of_door -= 1;
         }
-        if let Some(address) = address
-            && let Some(of_address) = counts.by_address.get_mut(&(door, address))
-        {
-            *of_address -= 1;
-            if *of_address == 0 {
-                counts.by_address.remove(&(door, address));
-            }
-        }
+        counts.leave_address(door, address);
     }
 
     fn lock(&self) -> MutexGuard<'_, Counts> {
         // No statement leaves the counts inconsistent, so a poisoned lock is safe to use.
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ConnectionSlot {
+    /// Counts the connection for another address, if that address has room. The place itself is kept.
+    #[must_use]
+    pub(crate) fn move_to(mut self, address: Option<IpAddr>, address_max: usize) -> Option<ConnectionSlot> {
+        let mut counts = self.connections.lock();
+        if let Some(address) = address {
+            let of_address = counts.by_address.entry((self.door, address)).or_default();
+            if *of_address >= address_max {
+                return None;
+            }
+            *of_address += 1;
+        }
+        counts.leave_address(self.door, self.address);
+        drop(counts);
+        self.address = address;
+        Some(self)
     }
 }
 
@@ -106,5 +131,20 @@ mod tests {
         assert!(take("resp", here).is_none(), "four in all");
         drop(first);
         assert!(take("native", here).is_some(), "one has left");
+    }
+
+    #[test]
+    fn a_place_moves_to_the_address_that_it_belongs_to() {
+        let connections = Connections::new(2);
+        let [here, there] = [[127, 0, 0, 1], [127, 0, 0, 2]].map(|bytes| Some(IpAddr::from(bytes)));
+        let first = connections.take_place("native", None, 2, 1).expect("there is room");
+        let first = first.move_to(here, 1).expect("the first of its address");
+        let second = connections.take_place("native", None, 2, 1).expect("there is room");
+        assert!(second.move_to(here, 1).is_none(), "its address is full, and the place is free again");
+        let second = connections.take_place("native", None, 2, 1).expect("there is room");
+        let second = second.move_to(there, 1).expect("another address");
+        assert!(connections.take_place("native", None, 2, 1).is_none(), "two in all");
+        drop((first, second));
+        assert!(connections.lock().by_address.is_empty());
     }
 }

@@ -14,15 +14,18 @@ mod budget;
 mod connection;
 mod connections;
 mod descriptors;
+/// Forwarding to the leader of a group.
+pub mod forward;
 mod read_sizer;
 mod settings;
 mod stream;
 mod throttle;
 mod tls;
+mod wait;
 /// The actor for workers that fetch their tasks themselves.
 pub mod worker_actor;
 
-pub use accept::{Door, DoorListener};
+pub use accept::{Door, DoorListener, duplicate_tcp};
 pub use authenticator::{Authenticator, LoginError};
 pub use budget::{ByteBudget, Charge, Exhausted, FREE_BYTES};
 pub use connection::{Connection, ConnectionAccess, Protocol, Turn, flush_before_close};
@@ -34,3 +37,4 @@ pub use stream::{
     DoorReader, DoorStream, DoorWriter, is_flushed, read_into, read_secret_into, send, wipe_taken,
 };
 pub use tls::{Tls, TlsFault};
+pub use wait::{EndedItem, WaitForEnds};

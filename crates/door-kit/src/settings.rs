@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::budget::ByteBudget;
 use crate::connections::Connections;
+use crate::forward::DoorGroup;
 use crate::tls::Tls;
 
 /// Bytes that all connections together may buffer beyond a small allowance each.
@@ -26,6 +27,8 @@ pub struct DoorSettings {
     pub read_within: Duration,
     /// The certificate of a TCP door with TLS.
     pub tls: Option<Tls>,
+    /// The group whose members may forward connections to this door.
+    pub group: Option<DoorGroup>,
     /// Shared by all doors of a broker.
     pub connections: Arc<Connections>,
     /// Shared by all doors of a broker.
@@ -59,6 +62,7 @@ impl Default for DoorSettings {
             frame_within: Duration::from_secs(30),
             read_within: Duration::from_secs(60),
             tls: None,
+            group: None,
             connections: Connections::new(CONNECTIONS_MAX),
             budget: ByteBudget::new(BUFFERED_BYTES_MAX),
         }

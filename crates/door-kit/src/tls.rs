@@ -70,7 +70,8 @@ impl Tls {
         Tls { config: Arc::new(config) }
     }
 
-    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+    /// Accepts the handshake of a peer.
+    pub fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(Arc::clone(&self.config))
     }
 }

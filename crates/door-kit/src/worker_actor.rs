@@ -10,11 +10,11 @@
 //!
 //! | file | concern |
 //! |---|---|
-//! | `presence.rs`, `life.rs` | whether the worker is alive, and what the hub assumes |
+//! | `presence.rs`, `liveness.rs` | whether the worker is alive, and what the hub assumes |
 //! | `terms.rs` | what it offers |
 //! | `pulls.rs` | what it waits for |
 //! | `claims.rs`, `evidence.rs` | what it holds, and whether it knows |
-//! | `recall.rs` | what it held before it or the broker was away |
+//! | `claim_recovery.rs` | what it held before it or the broker was away |
 //! | `reports.rs` | what it reports about its tasks |
 //! | `joining.rs` | registration, heartbeats, goodbye |
 //! | `directory.rs` | the runner; the only file that awaits |
@@ -25,15 +25,15 @@
 
 mod arrival;
 mod call;
+mod claim_recovery;
 mod claims;
 mod dialect;
 mod directory;
 mod evidence;
 mod joining;
-mod life;
+mod liveness;
 mod presence;
 mod pulls;
-mod recall;
 mod reports;
 mod requests;
 mod terms;
@@ -45,11 +45,11 @@ pub use call::{
 };
 pub use claims::{Claim, Claims, starts_on_assignment};
 pub use dialect::{Dialect, TaskOutputs};
-pub use directory::{Actor, Directory, MailTaker, Route, WorkerCall, WorkerNotice};
+pub use directory::{Actor, Directory, MailReceiver, Route, WorkerCall, WorkerNotice};
 pub use evidence::{Evidence, MENTION_WITHIN, UNREAD_FOR};
 pub use presence::{Heartbeats, WorkerKind};
 pub use requests::refused;
 pub use terms::{NAMELESS_SLOTS, WorkerTerms};
 pub use worker::{ActorOutput, WorkerActor};
 
-use presence::Standing;
+use presence::ActorState;

@@ -1,8 +1,9 @@
 //! The MessagePack door: the native protocol, and the older message dialect in [`xmessage`].
 //!
 //! [`codec`] decodes messages, `translate` converts them for the hub, [`session`] is one peer's session, and
-//! [`server`] is
-//! the only file with sockets. Every door has these files, in this order.
+//! [`server`] is the only file with sockets. Every door has these files, in this order.
+
+#![warn(missing_docs)]
 
 pub mod codec;
 mod frames;

@@ -35,7 +35,8 @@ pub(crate) async fn serve_with<P: Protocol + Send + 'static>(
 ) -> io::Result<()> {
     let counters = Arc::new(Counters::new(name));
     hub.show(Arc::clone(&counters)).await;
-    let door = Arc::new(Door::new(name, hub, settings.door.clone(), counters));
+    let door = Door::new(name, hub, settings.door.clone(), counters);
+    let door = Arc::new(Door { speaks_first: P::SPEAKS_FIRST, ..door });
     let (settings, shared) = (Arc::new(settings), Arc::clone(&door));
     let serve = move |stream: DoorStream, address| {
         let (settings, door) = (Arc::clone(&settings), Arc::clone(&shared));

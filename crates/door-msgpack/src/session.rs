@@ -8,6 +8,7 @@
 
 mod bulk;
 mod expect;
+mod group;
 mod hello;
 mod permission;
 mod topics;
@@ -42,6 +43,7 @@ use waits::Waits;
 
 pub use tenure_door_kit::{ConnectionAccess, Protocol, Turn};
 
+/// One peer's session of the native protocol.
 #[derive(Debug)]
 pub struct Session {
     settings: Arc<Settings>,
@@ -87,6 +89,7 @@ enum Due {
 }
 
 impl Session {
+    /// A session whose peer has not said hello yet.
     pub fn new(settings: Arc<Settings>) -> Session {
         Session { settings, peer: None, pendings: Pendings::default(), bulk: Bulk::default(), extras: None }
     }
@@ -199,7 +202,7 @@ impl Protocol for Session {
             }
             Delivery::Ended(why) => {
                 self.bulk.flush(&mut turn.out);
-                let refusal = translate::refusal(&why);
+                let refusal = self.closing_refusal(&why);
                 encode_notice(&mut turn.out, &tenure_wire::Notice::Bye(Box::new(refusal)));
                 turn.close = true;
             }
@@ -351,8 +354,8 @@ impl Session {
                 }
                 return;
             }
-            Notice::Wanted { task, attempt, wanted, reason } => {
-                translate::wanted(task, attempt, wanted, reason)
+            Notice::Wanted { task, attempt, wanted, in_place, reason } => {
+                translate::wanted(task, attempt, wanted, in_place, reason)
             }
             Notice::Continue { task, attempt, ends } => translate::continued(task, attempt, &ends),
             Notice::Stop { task, attempt, why } => translate::stop(task, attempt, why),

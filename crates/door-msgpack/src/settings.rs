@@ -4,6 +4,7 @@ use tenure_door_kit::DoorSettings;
 
 use crate::xmessage::XmessageSettings;
 
+/// The settings of the native door.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Settings that all doors share: limits, deadlines, TLS.

@@ -18,14 +18,14 @@ pub(crate) use ask::{
     list_query, log_piece, moved, save_checkpoint, set_rate, set_thresholds, stats, suspend, unknown_kind,
     worker_spec,
 };
-pub(crate) use event::{KINDS_OF_ENDS, ended_by, event};
+pub(crate) use event::{ended_by, event};
 pub(crate) use notice::{assignment, call_answered, continued, stop, terms, wanted};
 pub(crate) use reconcile::reconciliation;
 pub(crate) use refusal::refusal;
 pub(crate) use schedule::set_schedule;
 pub(crate) use topic::{
-    Begin, How, how, last_seen, message, publish, published, replay_complete, request, responded, resumed,
-    subscribed, subscription, subscription_ended, subscription_list, subscription_paused, topic_gap,
-    topic_list, topic_refusal, topics_query, warning,
+    SubscriptionOptions, SubscriptionStart, last_seen, message, publish, published, replay_complete, request,
+    responded, resumed, subscribed, subscription, subscription_ended, subscription_list,
+    subscription_options, subscription_paused, topic_gap, topic_list, topic_refusal, topics_query, warning,
 };
 pub(crate) use word::{id, task, time};

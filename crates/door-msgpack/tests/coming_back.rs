@@ -57,7 +57,11 @@ fn go_on(stage: &SocketStage, held: Held, seen: u64) {
     let Reply::Registered(registered) = worker.ask(2, &register(vec![held, unknown])) else {
         panic!("not registered")
     };
-    assert_eq!(registered.refused.len(), 1, "it goes on with what it has, and not with what nobody knows");
+    assert_eq!(
+        registered.refused.len(),
+        1,
+        "it goes on with what it has, and not with what the broker does not know"
+    );
     assert_eq!((registered.refused[0].index, &registered.refused[0].refusal.code), (1, &Code::UnknownTask));
     let done =
         vec![Completion { task: held.task, attempt: held.attempt, result: Bytes::from_static(b"done") }];

@@ -70,7 +70,13 @@ fn work_that_arrives_together_is_one_frame_and_terms_are_said_once() {
 fn news_of_a_task_does_not_overtake_the_task() {
     let images = terms("images");
     let (task, attempt) = (TaskId([1; 16]), 1);
-    let wanted = Delivery::Notice(Notice::Wanted { task, attempt, wanted: Wanted::Cancel, reason: None });
+    let wanted = Delivery::Notice(Notice::Wanted {
+        task,
+        attempt,
+        wanted: Wanted::Cancel,
+        in_place: false,
+        reason: None,
+    });
     let stop = Delivery::Notice(Notice::Stop { task, attempt, why: StopWhy::TakenBack });
     let told = deliver(vec![assign(1, &images), wanted, assign(2, &images), stop]);
     let kinds: Vec<&str> = told

@@ -104,7 +104,7 @@ fn a_worker_that_misses_ten_beats_is_lost_and_its_task_waits_for_a_decision() {
     assert!(play.counts("a").contains("run: 1"));
     play.0.wait(2);
     assert!(play.counts("a").contains("pause: 1, run: 0"));
-    // It comes back to its senses: its report is too late, and it is told so.
+    // It wakes up: its report is too late, and the broker says so.
     play.hear("w");
     play.say(
         "w",
@@ -244,7 +244,7 @@ fn a_worker_that_was_lost_joins_again_at_its_next_beat_and_gets_work() {
     let told = play.hear("w");
     assert!(
         told.contains(&XMessage::WorkerOp { op: Operation::KillTask(lost), id: lost }),
-        "it is told to stop: {told:?}"
+        "the broker tells it to stop: {told:?}"
     );
 
     // Two beats at once, as a process sends that was stopped for a while: it joins once.
@@ -420,7 +420,7 @@ fn a_key_in_the_handshake_decides_namespace_rights_and_worker_id() {
 }
 
 #[test]
-fn a_worker_that_cannot_be_registered_is_told_why_and_sent_away() {
+fn a_worker_that_cannot_be_registered_learns_why_and_is_sent_away() {
     for (introduction, why) in [
         (XMessageIntroduction { slots: Some(0), ..worker() }, "slots"),
         (XMessageIntroduction { task_types: Some(vec![String::new()]), ..worker() }, "is empty"),

@@ -21,7 +21,7 @@ fn main() {
     let mut long = b"*100000\r\n".to_vec();
     long.extend_from_slice(&b"$3\r\nabc\r\n".repeat(100_000));
     let start = Instant::now();
-    let mut decoder = Decoder::new(RespLimits::friend());
+    let mut decoder = Decoder::new(RespLimits::trusted());
     let mut commands = 0;
     for part in long.chunks(4096) {
         decoder.feed(part);
@@ -44,7 +44,7 @@ fn main() {
 }
 
 fn decode(stream: &[u8], parse: bool) {
-    let mut decoder = Decoder::new(RespLimits::friend());
+    let mut decoder = Decoder::new(RespLimits::trusted());
     for _ in 0..ROUNDS {
         decoder.feed(stream);
         while let Some(request) = decoder.next_request().expect("well formed") {

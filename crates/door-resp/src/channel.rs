@@ -17,6 +17,7 @@ pub enum ChannelListener {
 
 /// A topic operation for the server.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the names of the fields say it")]
 pub enum ChannelAct {
     Begin { listener: ChannelListener, filter: BroadFilter },
     End(ChannelListener),
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_that_cannot_be_a_topic_is_told_why() {
+    fn a_channel_that_cannot_be_a_topic_is_refused_with_the_reason() {
         assert!(channel_filter(b"news.sport").is_ok());
         assert!(channel_filter(b"socket.io#/#").is_ok());
         for bad in [&b""[..], b"a..b", b"\xff", b"a.*", b"a*", &[b'x'; 1000]] {

@@ -5,6 +5,7 @@
 
 mod actions;
 mod arguments;
+mod arrays;
 mod connection;
 mod error;
 mod events;
@@ -15,6 +16,8 @@ mod lists;
 mod options;
 mod plans;
 mod queues;
+mod reconcile;
+mod schedules;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -22,17 +25,20 @@ mod views;
 mod workers;
 
 pub(crate) use actions::ActionCommand;
+pub(crate) use arrays::ArrayCommand;
 pub(crate) use connection::{
     ClientCommand, CommandQuery, ConnectionCommand, Credentials, Hello, LibraryFact,
 };
 pub(crate) use error::CommandError;
-pub(crate) use events::{BlockFor, EventsCommand, ReadFrom, XRead};
+pub(crate) use events::{BlockFor, EventsCommand, LogsCommand, LogsRead, ReadFrom, XRead};
 pub(crate) use jobs::{JobCommand, JobFilter, JobStatus, JobVerb};
 pub(crate) use keyspace::{KeyListing, KeyspaceCommand, keys::STORED_CURSOR};
 pub(crate) use lists::{ClaimCommand, PopReply, RespListCommand, Wait};
 pub(crate) use options::PageOptions;
 pub(crate) use plans::{PlanAnswer, PlanCommand};
 pub(crate) use queues::{MetricsFormat, OwnThresholds, QueueCommand, RateArgument};
+pub(crate) use reconcile::ReconcileCommand;
+pub(crate) use schedules::ScheduleCommand;
 pub(crate) use table::{Entry, TABLE};
 pub(crate) use views::{AskedKey, HashPart, ScanOptions, ViewCommand};
 pub(crate) use workers::{WORDS_BYTES_MAX, WorkerCommand};
@@ -51,6 +57,9 @@ pub(crate) enum Command {
     Plan(PlanCommand),
     Action(ActionCommand),
     Queue(QueueCommand),
+    Schedule(ScheduleCommand),
+    Array(ArrayCommand),
+    Reconcile(ReconcileCommand),
     Events(EventsCommand),
     Keyspace(KeyspaceCommand),
 }
@@ -67,6 +76,9 @@ impl Command {
             Command::Plan(_) => "plan",
             Command::Action(_) => "action",
             Command::Queue(_) => "queue",
+            Command::Schedule(_) => "schedule",
+            Command::Array(_) => "array",
+            Command::Reconcile(_) => "reconciliation",
             Command::Events(_) => "events",
             Command::Keyspace(_) => "stored-keys",
         }

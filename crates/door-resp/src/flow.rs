@@ -8,6 +8,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use tenure_hub::keyspace::{Command as KeyCommand, Reply as KeyReply};
 use tenure_hub::words::{Blob, EventFilter, Name, Refusal, Timestamp};
@@ -16,7 +18,8 @@ use tenure_hub::{HubRefusal, Request, Response, Submission};
 use crate::codec::Reply;
 use crate::command::{BlockFor, ReadFrom};
 use crate::translate::{
-    ActionFlow, JobFlow, KeyspaceFlow, LastReply, ListFlow, Lookup, PlanFlow, RangeFlow, ViewFlow, WorkerFlow,
+    ActionFlow, JobFlow, KeyspaceFlow, LastReply, ListFlow, LogFlow, Lookup, PlanFlow, RangeFlow, ViewFlow,
+    WorkerFlow,
 };
 use crate::worker::{RespCall, RespCallReply};
 
@@ -48,6 +51,8 @@ pub(crate) enum FlowStep {
     },
     /// Collect events.
     Follow(Follow),
+    /// Continue after this time.
+    Later(Duration, CommandFlow),
 }
 
 impl FlowStep {
@@ -68,6 +73,7 @@ pub(crate) enum CommandFlow {
     Plan(PlanFlow),
     Action(ActionFlow),
     Worker(WorkerFlow),
+    Log(Box<LogFlow>),
 }
 
 impl CommandFlow {
@@ -83,6 +89,7 @@ impl CommandFlow {
             Self::Plan(flow) => flow.resume(now, input),
             Self::Action(flow) => flow.resume(now, input),
             Self::Worker(flow) => flow.resume(input),
+            Self::Log(flow) => flow.resume(input),
         }
     }
 }
@@ -96,6 +103,8 @@ pub(crate) enum Input {
     Keys(Result<KeyReply, Reply>),
     Call(RespCallReply),
     Calls(Vec<RespCallReply>),
+    /// The time has passed.
+    Later,
 }
 
 impl Input {
@@ -103,14 +112,14 @@ impl Input {
     pub(crate) fn answer(self) -> FlowOutcome {
         match self {
             Self::Answer(outcome) => outcome,
-            Self::Read(_) | Self::Keys(_) | Self::Call(_) | Self::Calls(_) => Err(OTHER_KIND),
+            Self::Read(_) | Self::Keys(_) | Self::Call(_) | Self::Calls(_) | Self::Later => Err(OTHER_KIND),
         }
     }
 
     pub(crate) fn read_all(self) -> Vec<Result<Bytes, HubRefusal>> {
         match self {
             Self::Read(read) => read,
-            Self::Answer(_) | Self::Keys(_) | Self::Call(_) | Self::Calls(_) => Vec::new(),
+            Self::Answer(_) | Self::Keys(_) | Self::Call(_) | Self::Calls(_) | Self::Later => Vec::new(),
         }
     }
 
@@ -118,7 +127,7 @@ impl Input {
         match self {
             Self::Keys(Ok(KeyReply::Refused(refusal))) => Err(Reply::error(refusal.to_string())),
             Self::Keys(answer) => answer,
-            Self::Answer(_) | Self::Read(_) | Self::Call(_) | Self::Calls(_) => {
+            Self::Answer(_) | Self::Read(_) | Self::Call(_) | Self::Calls(_) | Self::Later => {
                 Err(Reply::error("ERR unexpected answer"))
             }
         }
@@ -131,7 +140,7 @@ impl Input {
     pub(crate) fn call(self) -> RespCallReply {
         match self {
             Self::Call(answer) => answer,
-            Self::Answer(_) | Self::Read(_) | Self::Keys(_) | Self::Calls(_) => {
+            Self::Answer(_) | Self::Read(_) | Self::Keys(_) | Self::Calls(_) | Self::Later => {
                 RespCallReply::Refused(OTHER_KIND)
             }
         }
@@ -140,7 +149,7 @@ impl Input {
     pub(crate) fn calls(self) -> Vec<RespCallReply> {
         match self {
             Self::Calls(answers) => answers,
-            Self::Answer(_) | Self::Read(_) | Self::Keys(_) | Self::Call(_) => Vec::new(),
+            Self::Answer(_) | Self::Read(_) | Self::Keys(_) | Self::Call(_) | Self::Later => Vec::new(),
         }
     }
 }

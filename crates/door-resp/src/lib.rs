@@ -5,6 +5,8 @@
 //! for the hub, the disk or a worker; `session` is one connection with its replies in order. `worker` is the state
 //! of a worker that outlives connections. All of that is pure. Only `server` reads a clock or a socket.
 
+#![warn(missing_docs)]
+
 mod channel;
 mod codec;
 mod command;

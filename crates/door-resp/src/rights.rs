@@ -6,8 +6,8 @@ use tenure_hub::{Grant, HubRefusal, Needs, Right, Rights, TopicAct};
 
 use crate::channel::{OWN, channel_filter};
 use crate::command::{
-    ActionCommand, AskedKey, Command, EventsCommand, JobCommand, KeyspaceCommand, PlanCommand, QueueCommand,
-    RespListCommand, ViewCommand, WorkerCommand,
+    ActionCommand, ArrayCommand, AskedKey, Command, EventsCommand, JobCommand, KeyspaceCommand, PlanCommand,
+    QueueCommand, RespListCommand, ScheduleCommand, ViewCommand, WorkerCommand,
 };
 use crate::glob::literal_prefix;
 use crate::json::Challenge;
@@ -68,6 +68,20 @@ impl Need {
                 ActionCommand::Submit(_) => SUBMIT,
                 ActionCommand::Get { .. } | ActionCommand::Status { .. } | ActionCommand::List { .. } => READ,
             },
+            Command::Schedule(command) => match command {
+                ScheduleCommand::Get { .. } | ScheduleCommand::List => READ,
+                ScheduleCommand::Set { .. }
+                | ScheduleCommand::Delete { .. }
+                | ScheduleCommand::Pause { .. }
+                | ScheduleCommand::Resume { .. }
+                | ScheduleCommand::Run { .. } => SUBMIT,
+            },
+            Command::Array(command) => match command {
+                ArrayCommand::Get { .. } | ArrayCommand::List { .. } => READ,
+                ArrayCommand::Submit(_) | ArrayCommand::Limit { .. } | ArrayCommand::Steer { .. } => SUBMIT,
+            },
+            Command::Reconcile(command) if command.page.apply => SUBMIT,
+            Command::Reconcile(_) => READ,
             Command::Queue(command) => match command {
                 QueueCommand::Stats { .. }
                 | QueueCommand::Peek { .. }
@@ -81,7 +95,7 @@ impl Need {
                 | QueueCommand::Share { .. } => MANAGE,
             },
             Command::Events(command) => match command {
-                EventsCommand::Read(_) | EventsCommand::Range { .. } => READ,
+                EventsCommand::Read(_) | EventsCommand::Range { .. } | EventsCommand::Logs(_) => READ,
                 EventsCommand::Subscribe(channels) => subscribing(channels, |channel| {
                     if channel.starts_with(OWN.as_bytes()) {
                         return TopicAct::SubscribeToEvents;
@@ -202,7 +216,7 @@ mod tests {
     use crate::codec::{Decoder, RespLimits};
 
     fn need(line: &str) -> Need {
-        let mut decoder = Decoder::new(RespLimits::friend());
+        let mut decoder = Decoder::new(RespLimits::trusted());
         decoder.feed(line.as_bytes());
         decoder.feed(b"\r\n");
         let request = decoder.next_request().expect("framing").expect("a command");
@@ -224,6 +238,23 @@ mod tests {
             ("JOB.RETRY j", SUBMIT),
             ("JOB.PAUSE j", SUBMIT),
             ("JOB.RESUME j", SUBMIT),
+            ("SCHEDULE.SET s '{\"when\":\"@daily\",\"job\":{\"body\":\"\"}}'", SUBMIT),
+            ("SCHEDULE.DELETE s", SUBMIT),
+            ("SCHEDULE.PAUSE s", SUBMIT),
+            ("SCHEDULE.RESUME s", SUBMIT),
+            ("SCHEDULE.RUN s", SUBMIT),
+            ("SCHEDULE.GET s", READ),
+            ("SCHEDULE.LIST", READ),
+            ("ARRAY.SUBMIT '{\"size\":2,\"job\":{\"body\":\"\"}}'", SUBMIT),
+            ("ARRAY.LIMIT a NONE", SUBMIT),
+            ("ARRAY.CANCEL a", SUBMIT),
+            ("ARRAY.PAUSE a TERMINATE later", SUBMIT),
+            ("ARRAY.RESUME a", SUBMIT),
+            ("ARRAY.RETRY a", SUBMIT),
+            ("ARRAY.GET a", READ),
+            ("ARRAY.LIST 5", READ),
+            ("RECONCILE p '{\"apply\":true}'", SUBMIT),
+            ("RECONCILE p '{\"list\":true}'", READ),
             ("PLAN.DELETE p", SUBMIT),
             ("BRPOP queue:a 1", WORK),
             ("RPOP queue:a", WORK),
@@ -269,6 +300,9 @@ mod tests {
             ("SMEMBERS capability:sort:workers", READ),
             ("XREAD STREAMS events 0", READ),
             ("XRANGE events 0 9", READ),
+            ("XREAD STREAMS logs:j 0", READ),
+            ("XRANGE logs:j - +", READ),
+            ("XLEN logs:j", READ),
             ("SUBSCRIBE job:updates", READ),
             ("SUBSCRIBE news task.created", READ),
             ("PSUBSCRIBE *", READ),

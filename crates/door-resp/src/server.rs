@@ -31,7 +31,7 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
     let shared = Arc::new(kit::Door { full: b"-ERR max number of clients reached\r\n", ..shared });
     let door = Arc::new(Door {
         workers: Directory::new(hub, settings.heartbeats()),
-        settings,
+        settings: Arc::new(settings),
         kit: Arc::clone(&shared),
         namespace_timer: Arc::default(),
         patterns: Arc::default(),
@@ -55,7 +55,7 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
 }
 
 struct Door {
-    settings: Settings,
+    settings: Arc<Settings>,
     kit: Arc<kit::Door>,
     workers: Arc<Directory<Resp>>,
     namespace_timer: Arc<NamespaceTimer>,

@@ -51,6 +51,7 @@ use overlap::RunningFlows;
 use pending::{Expectation, PendingReplies};
 use pushing::Pushing;
 use replies::{ReplyQueue, ReplySlot};
+use running::Later;
 use subscribing::SessionSubscriptions;
 use transaction::MultiTransaction;
 use worker_calls::{Group, nameless};
@@ -59,14 +60,16 @@ use worker_calls::{Group, nameless};
 const REPLIES_MAX: usize = 1024;
 /// Maximum number of bytes read ahead of a slow command.
 const PIPELINED_BYTES_MAX: usize = 256 * 1024;
-/// Maximum number of unsent bytes before the session stops taking commands.
+/// Maximum number of bytes that are written and unsent, and of those in replies that wait. Beyond it the session takes
+/// no commands.
 const UNSENT_BYTES_MAX: usize = 1024 * 1024;
 
+/// One connection, with its replies in order.
 #[derive(Debug)]
 pub struct Session {
     client: ClientInfo,
     identity: SessionIdentity,
-    settings: Settings,
+    settings: Arc<Settings>,
     namespace_timer: Arc<NamespaceTimer>,
     decoder: Decoder,
     version: Version,
@@ -79,6 +82,8 @@ pub struct Session {
     group: Option<Group>,
     pushes: VecDeque<Pushing>,
     following: Option<Following>,
+    /// A flow that continues later.
+    later: Option<Later>,
     subscriptions: SessionSubscriptions,
     keyspace: KeyspaceState,
     expected: Expected,
@@ -87,10 +92,11 @@ pub struct Session {
 }
 
 impl Session {
+    /// A session; if keys are wanted, its peer must authenticate first.
     pub fn new(
         id: u64,
         address: IpAddr,
-        settings: Settings,
+        settings: Arc<Settings>,
         namespace_timer: Arc<NamespaceTimer>,
         wants_keys: bool,
     ) -> Self {
@@ -111,6 +117,7 @@ impl Session {
             group: None,
             pushes: VecDeque::new(),
             following: None,
+            later: None,
             subscriptions: SessionSubscriptions::default(),
             keyspace: KeyspaceState::default(),
             expected: Expected::default(),
@@ -131,7 +138,7 @@ impl Session {
 
     /// Whether a running command waits for another peer.
     pub fn is_blocked(&self) -> bool {
-        self.flows.are_blocked() || self.following.is_some()
+        self.flows.are_blocked() || self.following.is_some() || self.later.is_some()
     }
 
     /// Whether replies are pending.
@@ -151,6 +158,7 @@ impl Session {
             || self.held_back.is_some()
             || self.transaction.is_due()
             || self.replies.len() >= REPLIES_MAX
+            || self.replies.bytes() >= UNSENT_BYTES_MAX
             || unsent >= UNSENT_BYTES_MAX
     }
 
@@ -167,7 +175,7 @@ impl Session {
     /// Whether buffered commands may run now.
     pub fn may_go_on(&self, arrived: usize) -> bool {
         let waits = self.held_back.is_some() || self.transaction.is_due() || arrived > 0;
-        waits && !self.flows.blocks_others()
+        waits && !self.flows.blocks_others() && self.has_reply_room()
     }
 
     /// The namespace of its tasks.
@@ -237,10 +245,25 @@ impl Session {
 
     /// Whether one more reply may be pending.
     fn has_room(&mut self, out: &mut SessionOutput) -> bool {
-        if self.replies.len() >= REPLIES_MAX {
+        if self.replies.len() >= REPLIES_MAX || self.replies.bytes() >= UNSENT_BYTES_MAX {
             self.flush(out);
         }
-        self.replies.len() < REPLIES_MAX && out.bytes.len() < UNSENT_BYTES_MAX
+        self.replies.len() < REPLIES_MAX && self.has_reply_room() && out.bytes.len() < UNSENT_BYTES_MAX
+    }
+
+    /// The peer has read, so replies that waited may follow.
+    pub fn continue_output(&mut self, out: &mut SessionOutput) {
+        self.flush(out);
+    }
+
+    /// The bytes of replies that are ready and not sent.
+    pub fn waiting_bytes(&self) -> usize {
+        self.replies.bytes()
+    }
+
+    /// Whether another reply may become ready.
+    pub fn has_reply_room(&self) -> bool {
+        self.replies.bytes() < UNSENT_BYTES_MAX
     }
 
     /// Between MULTI and EXEC a command is checked and queued.
@@ -304,17 +327,20 @@ impl Session {
     /// Does what is due.
     pub fn tick(&mut self, now: ClockReading, out: &mut SessionOutput) {
         self.give_up_following(now, out);
+        self.continue_later(now, out);
         self.give_up_keys(now, out);
         self.flush(out);
     }
 
+    /// When to call [`Session::tick`] next.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let following = self.following.as_ref().and_then(|following| following.until);
-        following.into_iter().chain(self.keyspace.until()).min()
+        let later = self.later.as_ref().map(|later| later.at);
+        following.into_iter().chain(self.keyspace.until()).chain(later).min()
     }
 
     /// Tells a worker that supports it what a client wants of its job.
-    pub fn wish(&mut self, job: &str, wanted: Wanted, out: &mut SessionOutput) {
+    pub fn send_intent(&mut self, job: &str, wanted: Wanted, out: &mut SessionOutput) {
         if self.version == Version::Resp3 {
             let wanted = Reply::word(crate::translate::wanted(wanted));
             let push = Reply::Push(vec![Reply::word("wanted"), Reply::bulk(job.to_owned()), wanted]);

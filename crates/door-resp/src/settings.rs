@@ -8,6 +8,7 @@ use tenure_hub::limits::BODY_BYTES_MAX;
 
 use crate::codec::RespLimits;
 
+/// The settings of the RESP door.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Default run limit of a job submitted here.
@@ -28,7 +29,7 @@ pub struct Settings {
 impl Settings {
     /// A larger message could not be stored as a body.
     pub fn limits(&self) -> RespLimits {
-        RespLimits::friend_with(self.message_bytes_max.min(BODY_BYTES_MAX))
+        RespLimits::trusted_with(self.message_bytes_max.min(BODY_BYTES_MAX))
     }
 
     /// How long a worker may be silent.

@@ -5,24 +5,30 @@
 //! events to JSON, `names` maps the names of queues, plans and actions, and `refusals` has a text for every refusal.
 
 mod actions;
+mod arrays;
 mod envelope;
 mod events;
 mod jobs;
 mod keyspace;
 mod last;
 mod lists;
+mod logs;
 mod lookup;
 mod metadata;
 mod names;
 mod plans;
 mod ranges;
+mod reconcile;
 mod refusals;
 mod render;
 mod results;
+mod schedules;
 mod stored;
 mod submit;
 mod views;
 mod workers;
+
+use std::sync::Arc;
 
 use tenure_hub::words::{Name, Timestamp};
 
@@ -32,6 +38,7 @@ pub(crate) use jobs::JobFlow;
 pub(crate) use keyspace::KeyspaceFlow;
 pub(crate) use last::LastReply;
 pub(crate) use lists::ListFlow;
+pub(crate) use logs::LogFlow;
 pub(crate) use lookup::Lookup;
 pub(crate) use names::{itself, progress_note};
 pub(crate) use plans::PlanFlow;
@@ -44,7 +51,7 @@ pub(crate) use views::ViewFlow;
 pub(crate) use workers::{WorkerFlow, pinged};
 
 use crate::codec::{Reply, Version};
-use crate::command::Command;
+use crate::command::{Command, EventsCommand};
 use crate::flow::FlowStep;
 use crate::rights::JobReader;
 use crate::settings::Settings;
@@ -66,7 +73,7 @@ pub(crate) struct CallerInfo {
     pub is_nameless: bool,
     /// A connection without a worker may name it in a report.
     pub may_claim: bool,
-    pub settings: Settings,
+    pub settings: Arc<Settings>,
     /// Whose jobs it may read.
     pub reader: JobReader,
     /// This command must also clean up actions that are no longer needed.
@@ -86,6 +93,10 @@ pub(crate) fn start(command: Command, speaker: &CallerInfo) -> FlowStep {
         Command::Plan(command) => plans::start(command),
         Command::Action(command) => actions::start(command, speaker),
         Command::Queue(command) => lists::start_queue(command),
+        Command::Schedule(command) => schedules::start(command, speaker),
+        Command::Array(command) => arrays::start(command, speaker),
+        Command::Reconcile(command) => reconcile::start(command, speaker),
+        Command::Events(EventsCommand::Logs(command)) => logs::start(command, speaker.version),
         Command::Events(command) => events::start(command),
     }
 }

@@ -14,11 +14,15 @@ pub(crate) use json::{figures, introduction, report};
 use crate::json::Outputs;
 use crate::key::RespQueueKey;
 
+/// A worker of this door.
 pub type RespWorker = actor::WorkerActor<Resp>;
+/// What its actor wants done.
 pub type RespWorkerOutput = actor::ActorOutput<Resp>;
 pub(crate) type RespCall = actor::WorkerRequest<Resp>;
+/// The actor's answer to a call.
 pub type RespCallReply = actor::CallReply<Resp>;
 pub(crate) type Pop = actor::Pull<RespQueueKey>;
+/// A call to the actor.
 pub type RespWorkerCall = actor::WorkerCall<Resp>;
 
 /// This protocol, as far as workers are concerned.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use support::broker::Broker;
 use support::peer::{Client, command};
-use tenure_door_kit::DoorSettings;
+use tenure_door_kit::{ByteBudget, DoorSettings};
 use tenure_door_resp::Settings;
 use tenure_door_resp::testing::Reply;
 use tenure_hub::store::StoreSettings;
@@ -141,6 +141,51 @@ async fn the_broker_stops_reading_from_a_peer_that_does_not_read() {
 }
 
 #[tokio::test]
+async fn unread_replies_wait_where_they_are_counted_and_arrive_when_the_peer_reads() {
+    const COUNT: usize = 100;
+    let value = "v".repeat(9 << 20);
+    // Less than a tenth of all replies.
+    let budget = ByteBudget::new(64 << 20);
+    let door = DoorSettings { budget: Arc::clone(&budget), ..DoorSettings::default() };
+    let broker = Broker::told(Settings { door, ..Settings::default() }).await;
+    let mut client = Client::connect(broker.address).await;
+    client.send(&command(&["SET", "k", &value])).await;
+    assert_eq!(text(&client.reply().await), "OK");
+    let mut many = command(&["GET", "k"]).repeat(COUNT);
+    many.extend(command(&["LLEN", "queue:absent"]));
+    client.send(&many).await;
+    let mut other = Client::connect(broker.address).await;
+    let since = Instant::now();
+    while budget.used() == 0 {
+        assert!(since.elapsed() < Duration::from_secs(60), "the replies are counted");
+        assert_eq!(text(&other.ask("PING").await), "PONG");
+    }
+    for number in 0..COUNT {
+        assert!(budget.used() < 40 << 20, "{number}: {}", budget.used());
+        let Reply::Bulk(read) = client.reply().await else { panic!("{number} is no value") };
+        assert!(read == value.as_bytes(), "{number} has {} bytes", read.len());
+    }
+    assert_eq!(client.reply().await, Reply::Integer(0), "later commands come after them");
+}
+
+#[tokio::test]
+async fn a_connection_that_is_to_end_sends_first_what_it_owes() {
+    const COUNT: usize = 20;
+    let broker = Broker::start().await;
+    let mut client = Client::connect(broker.address).await;
+    client.send(&command(&["SET", "k", &"v".repeat(1 << 20)])).await;
+    assert_eq!(text(&client.reply().await), "OK");
+    let mut many = command(&["GET", "k"]).repeat(COUNT);
+    many.extend(command(&["QUIT"]));
+    client.send(&many).await;
+    for _ in 0..COUNT {
+        assert!(matches!(client.reply().await, Reply::Bulk(value) if value.len() == 1 << 20));
+    }
+    assert_eq!(text(&client.reply().await), "OK");
+    assert_eq!(client.next().await, None);
+}
+
+#[tokio::test]
 async fn wrong_keys_are_answered_slowly_and_right_ones_at_once() {
     let broker = Broker::with_keys().await;
     let wrong = format!("AUTH {}", "0".repeat(64));
@@ -160,7 +205,7 @@ async fn wrong_keys_are_answered_slowly_and_right_ones_at_once() {
 }
 
 #[tokio::test]
-async fn a_reader_of_events_that_are_gone_is_told_which() {
+async fn a_reader_of_events_that_are_gone_learns_which() {
     let store = StoreSettings {
         events_kept: 100,
         segment_bytes: 1 << 16,
@@ -208,10 +253,10 @@ fn first_entries(reply: &Reply) -> Vec<(String, Vec<String>)> {
 }
 
 #[tokio::test]
-async fn a_publisher_is_told_how_many_heard_it() {
+async fn a_publisher_learns_how_many_received_it() {
     let broker = Broker::start().await;
     let mut publisher = Client::connect(broker.address).await;
-    assert_eq!(publisher.ask("PUBLISH news.sport goal").await, Reply::Integer(0), "nobody listens");
+    assert_eq!(publisher.ask("PUBLISH news.sport goal").await, Reply::Integer(0), "no subscriber listens");
     let mut listener = Client::connect(broker.address).await;
     listener.ask("SUBSCRIBE news.sport").await;
     listener.ask("PSUBSCRIBE news.*").await;
@@ -245,7 +290,7 @@ async fn a_publisher_is_told_how_many_heard_it() {
     listener.ask("PUNSUBSCRIBE").await;
     let since = Instant::now();
     drop(other);
-    // Nobody is told when the other's connection is gone, so it is asked for.
+    // No notice says that the other's connection is gone, so the test asks.
     while publisher.ask("PUBLISH news.sport again").await != Reply::Integer(1) {
         assert!(since.elapsed() < Duration::from_secs(10), "only one is left");
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -292,7 +337,7 @@ async fn what_one_peer_publishes_arrives_in_its_order_and_nothing_is_lost_silent
 }
 
 #[tokio::test]
-async fn one_connection_too_many_is_told_so() {
+async fn one_connection_too_many_gets_an_error() {
     let broker = Broker::told(Settings {
         door: DoorSettings { connections_max: 2, ..DoorSettings::default() },
         ..Settings::default()
@@ -316,4 +361,63 @@ async fn one_connection_too_many_is_told_so() {
         assert!(since.elapsed() < Duration::from_secs(10), "the place is free again");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+#[tokio::test]
+async fn what_a_job_prints_is_a_stream() {
+    use tenure_hub::words::{Command as HubCommand, Held, Notice, WorkerSpec};
+    use tenure_hub::{Ask, Delivery, LogPiece, OutputStream, Principal, Request};
+    let broker = Broker::start().await;
+    let mut client = Client::connect(broker.address).await;
+    assert_eq!(client.ask(r#"LPUSH queue:a '{"job_id":"j"}'"#).await, Reply::Integer(1));
+    // A worker of another door takes it.
+    let worker = broker.hub.open(Principal::trusted("test"), "default".into(), "w".into()).expect("it may");
+    let send = async |request: Request| {
+        worker.send(vec![Ask { token: 1, request }]).await.expect("the hub takes it");
+    };
+    send(Request::Command(HubCommand::Register(Box::new(WorkerSpec::new("w", vec!["a".into()], 1))))).await;
+    let assigned = async {
+        let mut arrived = Vec::new();
+        loop {
+            worker.mailbox().arrived().await;
+            worker.mailbox().take(&mut arrived);
+            for delivery in arrived.drain(..) {
+                if let Delivery::Notice(Notice::Assign(assignment)) = delivery {
+                    return Held { task: assignment.task, attempt: assignment.attempt };
+                }
+            }
+        }
+    };
+    let held = tokio::time::timeout(Duration::from_secs(60), assigned).await.expect("it gets the job");
+    let print = async |stream, offset, text: &'static str| {
+        let piece = LogPiece { stream, offset, bytes: text.into() };
+        send(Request::AppendLog { held, piece }).await;
+    };
+    client.say("XREAD BLOCK 60000 STREAMS logs:j $").await;
+    let mut other = Client::connect(broker.address).await;
+    print(OutputStream::Stdout, 0, "hello").await;
+    let since = Instant::now();
+    while other.ask("XLEN logs:j").await != Reply::Integer(1) {
+        assert!(since.elapsed() < Duration::from_secs(60), "the piece is kept");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    print(OutputStream::Stderr, 0, "oh").await;
+    // A reader that began at the end has the first piece or, if it looked later, the second.
+    let entries = first_entries(&client.reply().await);
+    let fields = |entry: &(String, Vec<String>)| entry.1.join(" ");
+    assert!(fields(&entries[0]).starts_with("stream std"), "{entries:?}");
+    while other.ask("XLEN logs:j").await != Reply::Integer(2) {
+        assert!(since.elapsed() < Duration::from_secs(60), "the piece is kept");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let entries = first_entries(&other.ask("XREAD COUNT 5 STREAMS logs:j 0").await);
+    assert_eq!(entries.len(), 2);
+    assert!(fields(&entries[0]).starts_with("stream stdout attempt 1 at "), "{entries:?}");
+    assert!(fields(&entries[0]).ends_with("offset 0 bytes hello"), "{entries:?}");
+    let rest = first_entries(&other.ask(&format!("XREAD STREAMS logs:j {}", entries[0].0)).await);
+    assert_eq!(rest, entries[1..]);
+    let Reply::Array(slice) = other.ask(&format!("XRANGE logs:j - {}", entries[0].0)).await else {
+        panic!("entries")
+    };
+    assert_eq!(slice.len(), 1);
 }

@@ -31,6 +31,11 @@ async fn ioredis_feels_at_home() {
     node("ioredis", "ioredis.js").await;
 }
 
+#[tokio::test]
+async fn bullmq_is_refused_at_once_and_says_why() {
+    node("BullMQ", "bullmq.js").await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn node_redis_feels_at_home() {
     node("node-redis", "node_redis.js").await;
@@ -47,7 +52,7 @@ async fn redis_cli_submits_runs_and_looks() {
     let said = cli(port, &["--raw", "JOBS.SEARCH", "pending"], "").await;
     let job = said.trim().to_owned();
     assert_eq!(job.len(), 36, "the claim of a connection that is gone is given back: {said:?}");
-    // One process per command: a worker is whoever pings under its id.
+    // One process per command: a process that pings under a worker's id is the worker.
     let script = format!(
         "PING cli-1\nBRPOPLPUSH queue:images queue:processing 5\nGET job:{job}:status\nSET job:{job}:status completed\n\
          LREM queue:processing 1 {job}\nGET job:{job}:status\n"
@@ -62,7 +67,7 @@ async fn redis_cli_submits_runs_and_looks() {
     assert!(said.contains("unknown command 'FLUSHALL': stored keys"), "{said}");
 }
 
-/// The certificate is checked, a broker with another one is refused, and without TLS nobody is heard.
+/// The certificate is checked, a broker with another one is refused, and without TLS no client is heard.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_cli_comes_in_over_tls() {
     if !has_redis_cli().await {

@@ -114,6 +114,25 @@ async fn celery_runs_tasks_groups_chains_chords_and_retries() {
     succeeds(python(&interpreter, &broker, &["celery_app.py", "everything"])).await;
 }
 
+/// With the pool that Celery takes by default: a process for each task, which ends with its parent.
+#[tokio::test]
+async fn celery_runs_everything_in_its_default_pool_of_processes() {
+    let Some((interpreter, binary)) = programs("Celery") else { return };
+    let broker = Broker::start(binary).await;
+    let arguments =
+        CELERY_WORKER.map(|argument| if argument == "--pool=threads" { "--pool=prefork" } else { argument });
+    let mut worker = worker(python(&interpreter, &broker, &arguments));
+    succeeds(python(&interpreter, &broker, &["celery_app.py", "everything"])).await;
+    let id = worker.id().expect("it runs").to_string();
+    succeeds({
+        let mut command = Command::new("kill");
+        command.args(["-TERM", &id]);
+        command
+    })
+    .await;
+    tokio::time::timeout(TIMEOUT, worker.wait()).await.expect("it ends in time").expect("it has run");
+}
+
 #[tokio::test]
 async fn a_broker_that_is_killed_loses_no_task_of_celery() {
     let Some((interpreter, binary)) = programs("Celery") else { return };

@@ -70,7 +70,7 @@ fn codec() {
     println!("build and encode a reply:   {:.0} ns", start.elapsed().as_nanos() as f64 / MESSAGES as f64);
 }
 
-/// Whoever stands between client and workers.
+/// The broker between client and workers.
 enum Middle {
     Proxy(Proxy),
     Broker { name: &'static str, broker: Box<Broker>, _folder: Option<tempfile::TempDir> },

@@ -20,6 +20,7 @@ mod probe;
 
 pub use error::CodecError;
 pub use event::{PeerAdmission, Secret, SocketType, ZmtpEvent};
+pub(crate) use identity::is_random;
 pub use identity::{IDENTITY_BYTES_MAX, Identity};
 pub use limits::ZmtpLimits;
 pub use peer::ZmtpPeer;

@@ -5,13 +5,15 @@
 //! which peer closed its connection and must limit what an untrusted peer sends.
 //!
 //! Reading order: [`codec`] turns bytes into multipart messages, [`mdp`] and [`pingpong`] turn messages into typed
-//! ones,
-//! [`body`] packs a body of several frames into one, `translate` converts to requests of the hub and from its events,
-//! `session` is one peer's session, `server` has the sockets. All but the last are pure: no socket, no clock.
+//! ones, [`body`] packs a body of several frames into one, `translate` converts to requests of the hub and from its
+//! events, `session` is one peer's session, `server` has the sockets. All but the last are pure: no socket, no clock.
+
+#![warn(missing_docs)]
 
 pub mod body;
 pub mod codec;
 mod lost_workers;
+#[allow(missing_docs, reason = "spec/mdp.md describes the messages and their fields")]
 pub mod mdp;
 pub mod pingpong;
 mod registry;

@@ -26,6 +26,7 @@ pub enum FromWorker {
     Result {
         /// In the older form: the address from the job, or one of the worker's own.
         address: Option<Bytes>,
+        /// The frames of the result.
         body: Vec<Bytes>,
     },
 }
@@ -33,18 +34,21 @@ pub enum FromWorker {
 /// Work from a client, with the frames that lead back to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Work {
+    /// The frames that lead back to the client.
     pub route: Vec<Bytes>,
+    /// The frames of the work.
     pub body: Vec<Bytes>,
 }
 
 /// Why a message is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[allow(missing_docs, reason = "the texts say it")]
 pub enum PingPongError {
     #[error("a message that does not begin with an empty frame")]
     NoDelimiter,
     #[error("a message with nothing after its empty frame")]
     NoBody,
-    #[error("work that a worker would take for PONG")]
+    #[error("a body that a worker would read as PONG")]
     ControlWord,
 }
 

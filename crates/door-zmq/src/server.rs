@@ -11,14 +11,15 @@ use std::time::{Duration, Instant};
 use tenure_door_kit::{DoorListener, DoorStream};
 use tenure_hub::words::{Answer, DEFAULT_NAMESPACE, Name, Refusal, StateName};
 use tenure_hub::{
-    Ask, ClockReading, Counters, Delivery, Grant, HubHandle, Principal, Request, Response, Right, Stats,
+    Ask, ClockReading, Counters, Delivery, Grant, HubHandle, HubRefusal, Principal, Request, Response, Right,
+    Stats,
 };
 use tokio::net::TcpListener;
 
 use crate::codec::CodecError;
 use crate::registry::Registry;
 use crate::session::{
-    Majordomo, Me, PeerOutput, PeerSession, PingPongClient, PingPongWorker, Unseen, namespace,
+    Majordomo, OrphanedJobs, PeerIdentity, PeerOutput, PeerSession, PingPongClient, PingPongWorker, namespace,
 };
 use crate::settings::{PingPongSettings, Settings, Transport};
 use crate::translate;
@@ -52,10 +53,10 @@ pub async fn serve_ping_pong(
         || Door::new("pingpong", hub.clone(), settings.transport.clone(), Arc::clone(&settings.counters));
     let for_clients = Arc::clone(&settings);
     let for_workers = Arc::clone(&settings);
-    let unseen = Arc::new(Unseen::default());
+    let orphaned = Arc::new(OrphanedJobs::default());
     let clients = accept(clients, door(), move |me| PingPongClient::new(me, Arc::clone(&for_clients)));
     let workers = accept(workers, door(), move |me| {
-        PingPongWorker::new(me, Arc::clone(&for_workers), Arc::clone(&unseen))
+        PingPongWorker::new(me, Arc::clone(&for_workers), Arc::clone(&orphaned))
     });
     tokio::join!(clients, workers);
     Ok(())
@@ -116,13 +117,13 @@ impl Door {
 async fn accept<C, F>(listener: TcpListener, door: Arc<Door>, begin: F)
 where
     C: PeerSession + 'static,
-    F: Fn(Me) -> C + Clone + Send + Sync + 'static,
+    F: Fn(PeerIdentity) -> C + Clone + Send + Sync + 'static,
 {
     let kit = Arc::clone(&door.kit);
     let serve = move |stream, address| {
         let (door, begin) = (Arc::clone(&door), begin.clone());
         async move {
-            if let Err(error) = converse(stream, address, &door, begin).await {
+            if let Err(error) = serve_connection(stream, address, &door, begin).await {
                 door.kit.counters.count(error.kind());
             }
         }
@@ -149,6 +150,8 @@ enum Ended {
     IdentityTaken,
     #[error("the identity belongs to another key")]
     IdentityOfAnotherKey,
+    #[error("another group serves the namespace")]
+    Elsewhere,
 }
 
 impl Ended {
@@ -162,16 +165,17 @@ impl Ended {
             Ended::Memory => "memory_ended",
             Ended::IdentityTaken => "identity_taken",
             Ended::IdentityOfAnotherKey => "identity_of_another_key",
+            Ended::Elsewhere => "elsewhere",
         }
     }
 }
 
 /// One connection, from its first byte to its last.
-async fn converse<C: PeerSession>(
+async fn serve_connection<C: PeerSession>(
     stream: DoorStream,
     address: Option<IpAddr>,
     door: &Door,
-    begin: impl Fn(Me) -> C,
+    begin: impl Fn(PeerIdentity) -> C,
 ) -> Result<(), Ended> {
     let mut connection = Connection::new(stream, address, door);
     let deadline = door.kit.settings.login_within;
@@ -194,7 +198,8 @@ async fn converse<C: PeerSession>(
     let mut has_jobs = false;
     let ended = match door.kit.hub.open(principal, key.namespace.clone(), name.clone()) {
         Ok(session) => {
-            let mut conversation = begin(Me { name, is_chosen: identity.is_chosen(), is_known, grant });
+            let mut conversation =
+                begin(PeerIdentity { name, is_chosen: identity.is_chosen(), is_known, grant });
             let ended = connection.talk(&session, &mut conversation, &holder).await;
             let mut last = PeerOutput::default();
             conversation.end(ClockReading::now(), &mut last);
@@ -203,6 +208,12 @@ async fn converse<C: PeerSession>(
             // The hub must learn of the end before the identity is free.
             drop(session);
             ended
+        }
+        Err(no @ HubRefusal::Elsewhere { .. }) => {
+            if door.may_log_refusal() {
+                tracing::warn!(door = door.kit.name, %no, "a ZeroMQ peer was refused: another group serves its namespace");
+            }
+            Err(Ended::Elsewhere)
         }
         Err(_) => Err(Ended::Full),
     };

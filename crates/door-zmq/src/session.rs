@@ -3,15 +3,15 @@
 //! Everything here is pure. Time and the bytes of bodies and results are arguments, and the output goes into
 //! [`PeerOutput`], which the server carries out.
 
-mod asked;
 mod client;
-mod inquiry;
 mod jobs;
 mod majordomo;
+mod mmi_request;
+mod orphaned_jobs;
 mod pending_notices;
 mod ping_pong_client;
 mod ping_pong_worker;
-mod unseen;
+mod requests_in_flight;
 mod worker;
 
 use std::sync::Arc;
@@ -20,12 +20,13 @@ use bytes::Bytes;
 use tenure_hub::words::{Blob, DEFAULT_NAMESPACE, Name, Refusal, Timestamp};
 use tenure_hub::{Ask, ClockReading, Delivery, Grant, HubRefusal};
 
+use crate::codec::is_random;
 use crate::rights::{self, Verb};
 
 pub use majordomo::Majordomo;
+pub use orphaned_jobs::OrphanedJobs;
 pub use ping_pong_client::PingPongClient;
 pub use ping_pong_worker::PingPongWorker;
-pub use unseen::Unseen;
 
 /// The output of one turn of a session.
 #[derive(Debug, Default)]
@@ -47,17 +48,23 @@ impl PeerOutput {
 
 /// The identity of the peer.
 #[derive(Clone, Debug)]
-pub struct Me {
+pub struct PeerIdentity {
     /// Its name in the broker.
     pub name: Name,
     /// Whether it chose its identity and may return under it.
     pub is_chosen: bool,
     /// Whether its key has used this identity since the broker was started.
     pub is_known: bool,
+    /// The rights of its key.
     pub grant: Arc<Grant>,
 }
 
-impl Me {
+impl PeerIdentity {
+    /// Whether it can come back for the replies to its requests.
+    pub(crate) fn may_return(&self) -> bool {
+        self.is_chosen && !is_random(&self.name)
+    }
+
     /// The namespace of all its requests.
     pub(crate) fn namespace(&self) -> Name {
         namespace(&self.grant)

@@ -31,12 +31,17 @@ pub struct Settings {
     pub retry_attempts: u16,
     /// How long a job waits after a crash before it is retried. `None`: not at all.
     pub crash_backoff: Option<Backoff>,
+    /// Whether clients hear of the crash of a worker that has their job.
     pub notify_worker_crash: bool,
+    /// Whether clients hear that no worker serves their queue.
     pub notify_no_workers: bool,
     /// Delay before notices are sent, to collect what happens meanwhile.
     pub crash_notification_delay: Duration,
+    /// What the service frame of a notice contains.
     pub notice_slot: SlotStyle,
+    /// Limits and timeouts of connections.
     pub transport: Transport,
+    /// The door's own counters.
     pub counters: Arc<Counters>,
 }
 
@@ -59,13 +64,16 @@ pub struct PingPongSettings {
     pub exit_on_drain: bool,
     /// Whether jobs use the older form, with an address that comes back with the result.
     pub addressed_jobs: bool,
+    /// Limits and timeouts of connections.
     pub transport: Transport,
+    /// The door's own counters.
     pub counters: Arc<Counters>,
 }
 
 /// The connection settings of both doors.
 #[derive(Clone, Debug)]
 pub struct Transport {
+    /// Limits on what a peer sends.
     pub limits: ZmtpLimits,
     /// The broker pings a peer's ZeroMQ library after this much silence.
     pub ping: Duration,

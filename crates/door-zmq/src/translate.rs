@@ -19,7 +19,7 @@ use crate::settings::{PingPongSettings, Settings};
 
 pub(crate) use health::{free_slots, health, slots};
 pub(crate) use job::job_frames;
-pub(crate) use notices::{NOTICE_KINDS, REPLY_KINDS, gap_notice, notices, refused};
+pub(crate) use notices::{NOTICE_KINDS, gap_notice, notices, refused};
 pub(crate) use requests::{abandon, given_up, held_in, report, submission, unfinished_of, watch_ends};
 
 /// Longer than any computation: the engine's value for "as long as its connection lives".
@@ -61,22 +61,22 @@ pub(crate) fn held_of(address: &MdpAddress) -> Held {
 }
 
 /// A job of a Majordomo client.
-pub(crate) fn job(service: &str, now: Timestamp, is_chosen: bool, settings: &Settings) -> NewTask {
+pub(crate) fn job(service: &str, now: Timestamp, may_return: bool, settings: &Settings) -> NewTask {
     NewTask {
         crash_budget: settings.retry_attempts,
         crash_backoff: settings.crash_backoff,
         expires_at: settings.expire.map(|expire| now + expire),
-        abandon_after: settings.expire_gone.filter(|_| !is_chosen),
+        abandon_after: settings.expire_gone.filter(|_| !may_return),
         ..NewTask::new(fresh_id(), service)
     }
 }
 
 /// Work of a READY / PING / PONG client.
-pub(crate) fn work(now: Timestamp, is_chosen: bool, settings: &PingPongSettings) -> NewTask {
+pub(crate) fn work(now: Timestamp, may_return: bool, settings: &PingPongSettings) -> NewTask {
     NewTask {
         crash_budget: settings.retry_attempts,
         expires_at: settings.expire.map(|expire| now + expire),
-        abandon_after: settings.expire_gone.filter(|_| !is_chosen),
+        abandon_after: settings.expire_gone.filter(|_| !may_return),
         ..NewTask::new(fresh_id(), settings.queue.clone())
     }
 }
@@ -181,7 +181,11 @@ pub(crate) fn status(refusal: &HubRefusal) -> &'static str {
         HubRefusal::UnknownHook { .. } | HubRefusal::NoListener { .. } => "404",
         HubRefusal::Trimmed { .. } => "410",
         HubRefusal::Unreadable { .. } => "500",
-        HubRefusal::DiskFull | HubRefusal::Draining => "503",
+        HubRefusal::DiskFull
+        | HubRefusal::Draining
+        | HubRefusal::JournalAway
+        | HubRefusal::Deposed { .. } => "503",
+        HubRefusal::Elsewhere { .. } => "421",
     }
 }
 

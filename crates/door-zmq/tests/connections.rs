@@ -14,7 +14,7 @@ use tenure_hub::{Grant, Keys, Request, Right, Rights};
 
 const READY: [&str; 4] = ["", "MDPW01", "\x01", "echo"];
 
-/// Whoever is silent for a second is gone.
+/// A worker that is silent for a second is gone.
 fn impatient() -> Broker {
     let transport = Transport {
         ping: Duration::from_millis(300),
@@ -109,7 +109,7 @@ fn a_replaced_peer_that_reconnects_at_once_is_refused() {
     newer.send(&["", "MDPW01", "\x03", &address, "", "y"]);
     assert_eq!(client.texts()[3], "y");
     let mut native = Native::open(broker.hub(), "observer");
-    assert_eq!(native.tasks()[0].crashes, 0, "nobody has crashed");
+    assert_eq!(native.tasks()[0].crashes, 0, "no worker has crashed");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_job_on_a_worker_that_hangs_can_be_cancelled_and_paused() {
         broker.until_running(2);
         for task in native.tasks().iter().map(|task| task.id) {
             let command = match pause {
-                true => Command::Pause { task, reason: None },
+                true => Command::Pause { task, reason: None, terminate: false },
                 false => Command::Cancel { task, reason: None },
             };
             native.ask(Request::Command(command));

@@ -129,7 +129,7 @@ fn a_peer_is_refused_by_name_when_its_introduction_is_bad() {
         talk.hears(&greeting(3, 1, "NULL")).expect("a good greeting");
         talk.says();
         assert_eq!(talk.hears(&command("READY", &metadata)), Err(error.clone()));
-        assert_eq!(&talk.says()[3..8], b"ERROR", "the peer is told: {error}");
+        assert_eq!(&talk.says()[3..8], b"ERROR", "the peer receives the error: {error}");
         assert_eq!(talk.hears(b"more"), Err(error), "and the connection stays over");
     }
 }

@@ -1,4 +1,4 @@
-//! Strangers who mean ill or are broken: dropped and counted, and everybody else does not notice.
+//! Hostile and broken peers: the door drops and counts them, and no other peer notices.
 
 mod support;
 
@@ -197,7 +197,7 @@ fn a_body_above_the_limit_is_refused_and_nothing_breaks() {
     works(&broker);
 }
 
-/// The first bytes of a request whose body has so many bytes, and so many of these.
+/// The first bytes of a request whose body has this many bytes, and this many of these.
 fn half_a_request(peer: &mut Wire, announced: usize, sent: usize) {
     for part in ["", "MDPC01", "echo"] {
         peer.raw(&frame(1, part.as_bytes()));

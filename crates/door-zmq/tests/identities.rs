@@ -49,7 +49,7 @@ fn replies_and_notices_of_a_job_go_to_the_key_that_submitted_it() {
     let introduced = |key| Wire::plain_introduced(broker.mdp, "", key, b"shared");
     assert!(introduced("office").is_closed(TIMEOUT), "the identity is in use under another key");
     assert!(broker.counts("identity_of_another_key"));
-    assert_eq!(lab.lines("mmi.status", &[]), ["0", "1", "1"], "and whoever has it keeps it");
+    assert_eq!(lab.lines("mmi.status", &[]), ["0", "1", "1"], "and the first holder keeps it");
 
     drop(lab);
     assert!(broker.counts("client_gone"));

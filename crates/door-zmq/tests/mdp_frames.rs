@@ -253,7 +253,7 @@ fn what_is_not_majordomo_is_refused_by_name() {
 }
 
 #[test]
-fn questions_to_the_broker_are_told_apart() {
+fn questions_to_the_broker_are_distinguished() {
     let ask = |service: &str, body: &[&str]| Mmi::parse(service, &frames(body));
     assert_eq!(ask("mmi.service", &["echo"]), Mmi::Service { name: "echo".into() });
     assert_eq!(ask("mmi.service", &[]), Mmi::Malformed);

@@ -1,4 +1,4 @@
-//! The submitter is told: crashes, missing workers, the end, and what happened while it was away.
+//! Notices to the submitter: crashes, missing workers, the end, and what happened while it was away.
 
 mod support;
 
@@ -40,7 +40,7 @@ fn the_client_hears_of_a_crash_and_the_job_goes_to_the_next_worker() {
 }
 
 #[test]
-fn a_job_without_workers_is_told_at_once_and_stays_queued() {
+fn a_job_without_workers_is_reported_at_once_and_stays_queued() {
     let broker = Broker::start();
     let mut client = PluginClient::start(broker.mdp, "lab");
     client.submit(PATH, &["job-1"]);
@@ -207,7 +207,7 @@ fn another_client_does_not_hear_of_it() {
 }
 
 #[test]
-fn an_unchanged_client_is_told_nothing_and_one_that_asks_is() {
+fn an_unchanged_client_gets_no_notices_and_one_that_asks_does() {
     let broker = Broker::start();
     let mut plain = Wire::named(broker.mdp, b"plain");
     plain.send(&["", "MDPC01", "echo", "x"]);
@@ -238,10 +238,8 @@ fn a_cancelled_or_expired_job_sends_a_notice() {
     client.submit(PATH, &["job-2"]);
     let waiting = client.notice();
     let Some(Item::Text(task)) = waiting.get("task") else { panic!("{waiting:?}") };
-    let session = broker
-        .hub()
-        .open(Principal::trusted("test"), "default".into(), "somebody".into())
-        .expect("a session");
+    let session =
+        broker.hub().open(Principal::trusted("test"), "default".into(), "someone".into()).expect("a session");
     let reason = Some("not needed".into());
     let cancel = Request::Command(Command::Cancel { task: task.parse().expect("an id"), reason });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -289,6 +289,22 @@ fn requests_of_a_client_without_an_identity_do_not_outlive_it_for_long() {
 }
 
 #[test]
+fn requests_of_a_client_that_invents_an_identity_for_each_socket_do_not_outlive_it_for_long() {
+    let mut world = World::new(Settings::default());
+    for client in ["6A3F-09C6", "0af1-77be", "node-0012"] {
+        world.named(client);
+        world.says(client, frames(&["", "MDPC01", "echo", "x"]));
+    }
+    world.pass(3600 * SECOND);
+    assert_eq!(world.tasks_in(StateName::Ready), 3, "as long as their clients wait, they wait");
+    for client in ["6A3F-09C6", "0af1-77be", "node-0012"] {
+        world.closes(client);
+    }
+    world.pass(65 * SECOND);
+    assert_eq!((world.tasks_in(StateName::Ready), world.tasks_in(StateName::Failed)), (1, 2));
+}
+
+#[test]
 fn requests_of_clients_that_were_connected_when_the_broker_died_go_too() {
     let mut world = World::new(Settings::default());
     world.majordomo("c");

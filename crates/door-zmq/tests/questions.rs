@@ -222,6 +222,6 @@ fn a_key_says_what_a_peer_may_do() {
     assert_eq!(peer.texts()[3], "404");
     peer.send(&["", "MDPW01", "\x01", "echo"]);
     assert_eq!(peer.texts(), ["", "MDPW01", "\x05"], "this key is not for workers");
-    peer.send(&["", "MDPC01", "mmi.cancel", "somebody"]);
+    peer.send(&["", "MDPC01", "mmi.cancel", "someone"]);
     assert_eq!(peer.texts()[3], "403", "nor for what others queued");
 }

@@ -92,14 +92,14 @@ fn kill_9_the_broker_and_the_computation_goes_on() {
     plugin.line("working job-7 attempt 1");
     assert!(client.line("1 of 1").contains("finished"));
     let (_, missed) = start("pl_client.py", &["--identity", "lab", "--after", "0"]).end();
-    assert_eq!(missed.len(), 1, "nobody crashed and nothing was run again: {missed:?}");
+    assert_eq!(missed.len(), 1, "no worker crashed and nothing was run again: {missed:?}");
     let (_, status) = start("mdp_client.py", &["mmi.workers"]).end();
     assert!(
         !status.iter().any(|line| line.starts_with("Pending") || line.starts_with("Running")),
         "{status:?}"
     );
 
-    // And when the worker is killed, the one who waits is told at once.
+    // When the worker is killed, the waiting client learns it at once.
     let mut client = start("pl_client.py", &["Tools/Count", "8"]);
     plugin.line("working job-8 attempt 1");
     std::thread::sleep(NOTED);

@@ -80,7 +80,7 @@ fn test_case_1_the_client_hears_that_its_worker_crashed_and_the_job_is_done_by_a
 }
 
 #[test]
-fn test_case_2_without_workers_the_client_is_told_at_once_and_the_job_waits() {
+fn test_case_2_without_workers_the_client_learns_it_at_once_and_the_job_waits() {
     let Some(stage) = Stage::new() else { return };
     let mut client = stage.start("pl_client.py", &["Tools/Count", "7"]);
     let told = client.line("NO_WORKERS");

@@ -166,7 +166,7 @@ fn a_result_of_an_attempt_that_is_over_changes_nothing() {
     worker.send(&["", "MDPW01", "\x03", &address, "", "again"]);
     assert!(broker.counts("stale"));
     // An address that was never given out ends the conversation.
-    worker.send(&["", "MDPW01", "\x03", "somebody", "", "z"]);
+    worker.send(&["", "MDPW01", "\x03", "someone", "", "z"]);
     assert_eq!(word(&mut worker), 5);
 }
 
@@ -205,7 +205,7 @@ fn after_a_restart_a_worker_with_a_name_keeps_its_job_as_long_as_it_computes() {
     wait_until(|| native.tasks()[0].state.holding().is_some_and(|holding| &*holding.worker == "node-1"));
     let mut other = Wire::dealer(broker.mdp);
     other.send(&READY);
-    assert_eq!(other.receive(Duration::from_millis(100)), None, "nobody else gets it");
+    assert_eq!(other.receive(Duration::from_millis(100)), None, "no other worker gets it");
     worker.send(&["", "MDPW01", "\x03", &address, "", "y"]);
     assert_eq!(word(&mut worker), 5);
     wait_until(|| native.tasks()[0].state.name() == StateName::Completed);

@@ -13,57 +13,98 @@ use tenure_engine::command::Completion;
 use tenure_engine::{
     After, AfterTask, Blob, Change, Command, Condition, Demand, Engine, Event, Held, Name, NewArray, NewTask,
     Notice, Output, Peer, Quantity, Rate, Resource, SessionId, Settings, TaskId, Timestamp, WorkerSpec,
+    limits,
 };
 
 const CYCLES: u64 = 200_000;
 const CROWD_CYCLES: u64 = 50_000;
 
+const BACKLOGS: [u64; 3] = [10_000, 1_000_000, 10_000_000];
+/// How many elements one array has at most.
+const ARRAY_MAX: u64 = limits::ARRAY_SIZE_MAX as u64;
+
+/// Measures at each of these backlogs, and prints.
+type Table = fn(&[u64]);
+
+/// The tables, each with the name by which `cargo xtask bench engine -- NAME` selects it.
+const TABLES: [(&str, Table); 7] = [
+    ("plain", plain_table),
+    ("after", after_table),
+    ("resources", resources_table),
+    ("arrays", arrays_table),
+    ("fair", fair_table),
+    ("graphs", graphs_table),
+    ("crowds", crowds_table),
+];
+
 fn main() {
     let largest: u64 =
         std::env::var("TENURE_BENCH_BACKLOG").ok().and_then(|text| text.parse().ok()).unwrap_or(10_000_000);
+    let backlogs: Vec<u64> = BACKLOGS.into_iter().filter(|backlog| *backlog <= largest).collect();
+    // Cargo adds `--bench`.
+    let named: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    for (name, table) in TABLES {
+        if named.is_empty() || named.iter().any(|argument| argument == name) {
+            table(&backlogs);
+            println!();
+        }
+    }
+}
+
+fn plain_table(backlogs: &[u64]) {
     println!("{:>12}  {:>14}  {:>14}  {:>16}", "waiting", "submit ns/task", "cycle ns/task", "bytes/waiting");
     let mut base = None;
-    for backlog in [10_000, 1_000_000, 10_000_000u64].into_iter().filter(|backlog| *backlog <= largest) {
-        let (submit, cycle, bytes) = measure(backlog);
+    for backlog in backlogs {
+        let (submit, cycle, bytes) = measure(*backlog);
         let ratio = cycle / *base.get_or_insert(cycle);
         println!("{backlog:>12}  {submit:>14.0}  {cycle:>14.0}  {bytes:>16.0}  ({ratio:.2}x the smallest)");
     }
-    println!();
+}
+
+fn after_table(backlogs: &[u64]) {
     println!("{:>12}  {:>14}  {:>14}", "waiting", "plain ns/task", "after ns/task");
-    for backlog in [10_000, 1_000_000u64].into_iter().filter(|backlog| *backlog <= largest) {
-        let (plain, after) = (cycle(backlog, Kind::Plain), cycle(backlog, Kind::After));
+    for backlog in backlogs {
+        let (plain, after) = (cycle(*backlog, Kind::Plain), cycle(*backlog, Kind::After));
         println!("{backlog:>12}  {plain:>14.0}  {after:>14.0}  ({:.2}x)", after / plain);
     }
-    println!();
+}
+
+fn resources_table(backlogs: &[u64]) {
     println!("{:>12}  {:>14}  {:>14}", "waiting", "plain ns/task", "resources ns/task");
-    for backlog in [10_000, 1_000_000, 10_000_000u64].into_iter().filter(|backlog| *backlog <= largest) {
-        let (plain, resources) = (cycle(backlog, Kind::Plain), cycle(backlog, Kind::Resources));
+    for backlog in backlogs {
+        let (plain, resources) = (cycle(*backlog, Kind::Plain), cycle(*backlog, Kind::Resources));
         println!("{backlog:>12}  {plain:>14.0}  {resources:>14.0}  ({:.2}x)", resources / plain);
     }
-    println!();
+}
+
+fn arrays_table(backlogs: &[u64]) {
     println!(
         "{:>12}  {:>14}  {:>14}  {:>16}",
-        "array of", "submit ns/task", "cycle ns/task", "bytes/waiting"
+        "in arrays", "submit ns/task", "cycle ns/task", "bytes/waiting"
     );
-    for size in [10_000, 1_000_000u64].into_iter().filter(|size| *size <= largest) {
-        let (plain, (submit, each, bytes)) = (cycle(size, Kind::Plain), array(size));
+    for size in backlogs {
+        let (plain, (submit, each, bytes)) = (cycle(*size, Kind::Plain), arrays(*size));
         println!(
             "{size:>12}  {submit:>14.0}  {each:>14.0}  {bytes:>16.0}  ({:.2}x the plain cycle)",
             each / plain
         );
     }
+}
 
+fn fair_table(backlogs: &[u64]) {
     println!("{:>12}  {:>14}  {:>14}  {:>14}", "waiting", "plain ns/task", "shares ns/task", "rates ns/task");
-    for backlog in [10_000, 1_000_000, 10_000_000u64].into_iter().filter(|backlog| *backlog <= largest) {
-        let plain = fair(backlog, 0, false);
-        let (shares, rates) = (fair(backlog, 100, false), fair(backlog, 0, true));
+    for backlog in backlogs {
+        let plain = fair(*backlog, 0, false);
+        let (shares, rates) = (fair(*backlog, 100, false), fair(*backlog, 0, true));
         println!(
             "{backlog:>12}  {plain:>14.0}  {shares:>14.0}  {rates:>14.0}  ({:.2}x, {:.2}x)",
             shares / plain,
             rates / plain
         );
     }
-    println!();
+}
+
+fn graphs_table(_: &[u64]) {
     println!("{:>12}  {:>14}  {:>14}", "graph", "ns/task", "bytes/waiting");
     let (plain, plain_bytes) = graph(&|_| Vec::new());
     println!("{:>12}  {plain:>14.0}  {plain_bytes:>14.0}", "none");
@@ -71,7 +112,9 @@ fn main() {
         let (each, bytes) = graph(after);
         println!("{name:>12}  {each:>14.0}  {bytes:>14.0}  ({:.2}x the time without edges)", each / plain);
     }
-    println!();
+}
+
+fn crowds_table(_: &[u64]) {
     println!("{:>12}  {:>14}  {:>14}", "workers", "equal ns/task", "unlike ns/task");
     for workers in [1, 100, 5_000] {
         println!("{workers:>12}  {:>14.0}  {:>14.0}", crowd(workers, false), crowd(workers, true));
@@ -119,7 +162,7 @@ fn graph(after: &dyn Fn(u64) -> Vec<u64>) -> (f64, f64) {
     while done < GRAPH {
         out.sessions.clear();
         let held: Vec<Held> = out.assigned.drain(..).collect();
-        assert!(!held.is_empty(), "somebody works");
+        assert!(!held.is_empty(), "a worker holds a task");
         done += held.len() as u64;
         engine.handle(now, &worker, Command::Start(held.clone()), &mut out).expect("started");
         let completions = held.into_iter().map(|held| Completion { held, result: Blob::EMPTY }).collect();
@@ -193,14 +236,17 @@ fn cycle(backlog: u64, kind: Kind) -> f64 {
     (spent() - start) as f64 / done as f64
 }
 
-/// An array, and cycles of its elements; each element that ends is replaced by one of another array.
-fn array(size: u64) -> (f64, f64, f64) {
+/// Arrays with this many elements in all, and cycles of their elements; each element that ends is replaced by one of
+/// another array.
+fn arrays(size: u64) -> (f64, f64, f64) {
     let mut engine = Engine::new(Settings { ended_kept: 1_000, ..Settings::default() });
     let mut out = Sink::default();
     let (client, worker, now) = (peer(1), peer(2), Timestamp(1));
     let before = resident_bytes();
     let start = spent();
-    submit_array(&mut engine, &client, &mut out, 0, size);
+    for first in (0..size).step_by(ARRAY_MAX as usize) {
+        submit_array(&mut engine, &client, &mut out, first, ARRAY_MAX.min(size - first));
+    }
     let submit = (spent() - start) as f64 / size as f64;
     let bytes = resident_bytes().saturating_sub(before) as f64 / size as f64;
     let spec = WorkerSpec::new("w", vec!["q".into()], 256);
@@ -211,7 +257,7 @@ fn array(size: u64) -> (f64, f64, f64) {
         out.sessions.clear();
         let held: Vec<Held> = out.assigned.drain(..).collect();
         done += held.len() as u64;
-        submit_array(&mut engine, &client, &mut out, done, held.len() as u64);
+        submit_array(&mut engine, &client, &mut out, size + done, held.len() as u64);
         engine.handle(now, &worker, Command::Start(held.clone()), &mut out).expect("started");
         let completions = held.into_iter().map(|held| Completion { held, result: Blob::EMPTY }).collect();
         engine.handle(now, &worker, Command::Complete(completions), &mut out).expect("completed");
@@ -228,7 +274,7 @@ fn submit_array(engine: &mut Engine, client: &Peer, out: &mut Sink, number: u64,
         .expect("an array is accepted");
 }
 
-/// A cycle with a backlog behind it, of tasks that carry one of so many share keys, or whose queue and tag have rates.
+/// A cycle with a backlog behind it, of tasks that carry one of this many share keys, or whose queue and tag have rates.
 /// The rates are never used up: what is measured is the tokens, not the wait for them.
 fn fair(backlog: u64, shares: u64, rated: bool) -> f64 {
     let mut engine = Engine::new(Settings { ended_kept: 1_000, ..Settings::default() });
@@ -295,7 +341,7 @@ fn crowd(workers: u64, unlike: bool) -> f64 {
     let mut held: VecDeque<(SessionId, Held)> = VecDeque::new();
     for number in 0..CROWD_CYCLES {
         held.extend(out.sessions.drain(..).zip(out.assigned.drain(..)));
-        let (session, done) = held.pop_front().expect("somebody works");
+        let (session, done) = held.pop_front().expect("a worker holds a task");
         let worker = Peer { session, ..client.clone() };
         let completion = Completion { held: done, result: Blob::EMPTY };
         engine.handle(now, &worker, Command::Complete(vec![completion]), &mut out).expect("completed");

@@ -12,6 +12,7 @@ use crate::time::Timestamp;
 use crate::why::Why;
 
 /// The part of an element's terms that says which array it belongs to.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayTerms {
     pub id: TaskId,
@@ -39,6 +40,7 @@ impl ArrayTerms {
 }
 
 /// A task's place in its array.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Element {
     pub array: TaskId,
@@ -46,6 +48,7 @@ pub struct Element {
 }
 
 /// An array to submit.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewArray {
     /// What all elements have in common. Its id and its name are those of the array.
@@ -60,6 +63,7 @@ pub struct NewArray {
 }
 
 /// The answer to the submission of an array.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayAccepted {
     pub array: TaskId,
@@ -73,6 +77,7 @@ pub struct ArrayAccepted {
 
 /// An array as the store keeps it. The counts by state follow from the elements, except for those that
 /// retention has removed.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayRecord {
     pub id: TaskId,
@@ -96,6 +101,8 @@ pub struct ArrayRecord {
     pub forgotten: ForgottenElements,
 }
 
+/// How an array ended.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayEnd {
     pub at: Timestamp,
@@ -107,6 +114,7 @@ pub struct ArrayEnd {
 
 /// The elements that retention has removed. It removes ended tasks in the order of their ends, so these are
 /// exactly the elements that ended up to one event.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ForgottenElements {
     /// The event of the last of these ends.
@@ -132,12 +140,14 @@ impl ForgottenElements {
 }
 
 impl ArrayRecord {
+    /// What its elements have in common.
     pub fn terms(&self) -> ArrayTerms {
         ArrayTerms { id: self.id, first: self.first, step: self.step }
     }
 }
 
 /// An array as people and doors see it.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayInfo {
     pub id: TaskId,

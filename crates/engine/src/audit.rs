@@ -32,6 +32,7 @@ use crate::workers::Worker;
 struct Expected {
     terms: BTreeMap<TermsKey, u32>,
     queue_counts: BTreeMap<QueueKey, [u64; StateName::COUNT]>,
+    queue_priorities: BTreeMap<QueueKey, BTreeMap<i32, u64>>,
     namespace_counts: BTreeMap<NamespaceKey, [u64; StateName::COUNT]>,
     waiting: BTreeMap<ReadyQueueKey, BTreeSet<(TaskRank, Slot)>>,
     ready: BTreeMap<QueueKey, BTreeSet<(Timestamp, u64, Slot)>>,
@@ -90,17 +91,9 @@ impl Engine {
             );
             let suspended = expected.suspended.get(&key).copied().unwrap_or(0);
             assert_eq!(worker.suspended, suspended, "suspended tasks of {}", worker.name());
-            let keeps_resources = |slot: &&Slot| {
-                let task = self.tasks.at(**slot);
-                task.state.name() == StateName::Suspended
-                    && !self.terms.get(task.terms).demand.resources.is_empty()
-            };
-            let with_resources = worker.held.iter().filter(keeps_resources).count();
-            assert_eq!(worker.suspended_with_resources, with_resources, "resources of {}", worker.name());
-            let first =
-                worker.continuing.first().map(|(_, slot)| &self.terms.get(self.tasks.at(*slot).terms).demand);
-            let could = worker.is_live() && first.is_some_and(|demand| worker.stock.has_slots(demand));
-            assert!(!could, "{} has a free slot", worker.name());
+            let first = worker.continuing.first();
+            let could = worker.is_live() && first.is_some_and(|(_, slot)| self.has_room_again(key, *slot));
+            assert!(!could, "{} has room for what continues", worker.name());
         }
         self.audit_continuing(&expected);
         assert!(expected.held.is_empty(), "held by workers that are not there");
@@ -119,15 +112,10 @@ impl Engine {
         assert!(self.resolving.is_empty(), "every end was passed on");
         let indexed: usize = expected.indexed.values().map(BTreeSet::len).sum();
         assert_eq!(self.state_index.len(), indexed, "tasks in the state index");
+        let oldest_ended = self.state_index.find_oldest_ended(&self.tasks);
+        assert_eq!(self.state_index.oldest_ended(), oldest_ended, "the task that ended first");
         let dirty = &self.dirty;
-        assert!(
-            dirty.ready_queues.is_empty()
-                && dirty.workers.is_empty()
-                && dirty.tags.is_empty()
-                && dirty.buckets.is_empty()
-                && dirty.queues.is_empty(),
-            "unsettled"
-        );
+        assert!(dirty.is_settled() && dirty.queues.is_empty(), "unsettled");
     }
 
     fn audit_task(&self, slot: Slot, task: &Task, expected: &mut Expected) {
@@ -144,6 +132,9 @@ impl Engine {
         let state = task.state.name() as usize;
         let queue = self.terms.queue(task.terms);
         expected.queue_counts.entry(queue).or_default()[state] += 1;
+        if state == StateName::Ready as usize {
+            *expected.queue_priorities.entry(queue).or_default().entry(task.priority).or_default() += 1;
+        }
         expected.namespace_counts.entry(self.queues.at(queue).namespace_key).or_default()[state] += 1;
         if let Some(array) = self.terms.array(task.terms) {
             expected.arrays.entry(array).or_default()[state] += 1;
@@ -167,7 +158,7 @@ impl Engine {
                 expected.held.entry(holding.key).or_default().insert(slot);
                 expected.arm(holding.check_at, Timer::Held(slot));
                 *expected.suspended.entry(holding.key).or_default() += 1;
-                if suspension.open == 0 {
+                if suspension.is_over() {
                     expected.continuing.insert((holding.key, suspension.parked, self.rank_of(slot), slot));
                 }
             }
@@ -224,6 +215,7 @@ impl Engine {
         let mut found = BTreeSet::new();
         for (key, worker) in self.workers.iter() {
             found.extend(worker.continuing.iter().map(|(rank, slot)| (key, None, *rank, *slot)));
+            assert_eq!(self.continuing.contains(&key), !worker.continuing.is_empty(), "{}", worker.name());
         }
         for (tag, entry) in self.tags.entries() {
             assert!(entry.continuing.is_empty() || !entry.has_room(), "{} has room", entry.name);
@@ -297,6 +289,7 @@ impl Engine {
         }
         if let Some(group) = worker.reserved {
             assert_eq!(self.groups.at(group).reserved, Some(key), "reserved: {}", worker.name());
+            assert!(self.reserved.contains(&key), "{} is listed as reserved", worker.name());
             assert!(!self.groups.at(group).open.is_empty(), "{} keeps room for a task", worker.name());
         }
         self.audit_stock(worker);
@@ -313,7 +306,7 @@ impl Engine {
             let demand = &self.terms.get(task.terms).demand;
             stock.occupy(demand, task.devices());
             if let TaskState::Suspended(_) = task.state {
-                stock.vacate_slots(demand);
+                stock.vacate(demand, task.devices());
             }
         }
         for stopping in &worker.stopping {
@@ -552,6 +545,8 @@ impl Engine {
                 expected.queue_counts.get(&key).copied().unwrap_or_default(),
                 "counts of {name}"
             );
+            let by_priority = expected.queue_priorities.get(&key).cloned().unwrap_or_default();
+            assert_eq!(queue.ready_by_priority, by_priority, "ready tasks of {name} by priority");
             assert_eq!(
                 queue.live,
                 expected.queue_live.get(&key).copied().unwrap_or(0),

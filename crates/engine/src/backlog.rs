@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::engine::Engine;
 use crate::event::EventData;
 use crate::id::Slot;
-use crate::queues::QueueKey;
+use crate::queues::{Queue, QueueKey};
 use crate::ranked_list::{RankedList, TaskRank};
 use crate::record::{Output, QueueSetting};
 use crate::state::{StateName, TaskState};
@@ -27,11 +27,14 @@ pub struct Thresholds {
 /// One of the two thresholds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Threshold {
+    /// The number of ready tasks.
     Depth,
+    /// The longest time that a task has been ready.
     Age,
 }
 
 /// The thresholds a queue has passed without falling back to half of them.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Passed {
     pub depth: bool,
@@ -39,14 +42,17 @@ pub struct Passed {
 }
 
 impl Thresholds {
+    /// Whether neither is passed.
     pub fn is_none(self) -> bool {
         self.depth.is_none() && self.age.is_none()
     }
 }
 
 impl Threshold {
+    /// Both.
     pub const ALL: [Threshold; 2] = [Threshold::Depth, Threshold::Age];
 
+    /// Its word in every protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             Threshold::Depth => "depth",
@@ -56,10 +62,12 @@ impl Threshold {
 }
 
 impl Passed {
+    /// Whether one of them is passed.
     pub fn any(self) -> bool {
         self.depth || self.age
     }
 
+    /// Those that are passed.
     pub fn all(self) -> impl Iterator<Item = Threshold> {
         Threshold::ALL.into_iter().filter(move |threshold| self.has(*threshold))
     }
@@ -140,7 +148,7 @@ impl Engine {
         queue.is_dirty = false;
         let depth = queue.counts[StateName::Ready as usize];
         let paused = queue.setting.paused;
-        let oldest = self.waits_longest(key);
+        let oldest = self.waits_longest(self.queues.at(key));
         let age = oldest.map_or(Duration::ZERO, |since| now.since(since));
         let thresholds = self.thresholds_of(&self.queues.at(key).setting);
         for threshold in Threshold::ALL {
@@ -175,11 +183,14 @@ impl Engine {
         self.close_queue_if_unused(key);
     }
 
-    /// Since when the longest-waiting ready task of the queue has been ready.
-    fn waits_longest(&self, key: QueueKey) -> Option<Timestamp> {
-        let first = self.queues.at(key).waiting.first()?;
-        match self.tasks.at(first).state {
-            TaskState::Ready { since } => Some(since),
+    /// Since when the longest-waiting ready task of a queue with thresholds has been ready.
+    pub(crate) fn waits_longest(&self, queue: &Queue) -> Option<Timestamp> {
+        queue.waiting.first().map(|slot| self.ready_since(slot))
+    }
+
+    pub(crate) fn ready_since(&self, slot: Slot) -> Timestamp {
+        match self.tasks.at(slot).state {
+            TaskState::Ready { since } => since,
             _ => unreachable!("only ready tasks wait"),
         }
     }

@@ -1,5 +1,6 @@
 //! References to the bytes of a body, a result or a checkpoint. The engine never holds the bytes themselves.
 
+use crate::state::TaskState;
 use crate::task::Task;
 
 /// An address in the journal. The engine passes it on and never interprets it.
@@ -16,6 +17,7 @@ impl Blob {
     /// No bytes.
     pub const EMPTY: Blob = Blob { at_high: 0, at_low: 0, bytes: 0 };
 
+    /// Bytes at a position of the journal.
     pub fn new(at: u64, bytes: u32) -> Blob {
         if bytes == 0 {
             return Blob::EMPTY;
@@ -23,14 +25,17 @@ impl Blob {
         Blob { at_high: (at >> 32) as u32, at_low: at as u32, bytes }
     }
 
+    /// The position in the journal.
     pub fn at(self) -> u64 {
         u64::from(self.at_high) << 32 | u64::from(self.at_low)
     }
 
+    /// The length.
     pub fn bytes(self) -> u32 {
         self.bytes
     }
 
+    /// Whether there are no bytes.
     pub fn is_empty(self) -> bool {
         self.bytes == 0
     }
@@ -39,12 +44,16 @@ impl Blob {
 /// Which of a task's blobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Which {
+    /// What the task brings.
     Body,
+    /// What the task produced.
     Result,
+    /// What its worker saved last.
     Checkpoint,
 }
 
 impl Which {
+    /// All three.
     pub const ALL: [Which; 3] = [Which::Body, Which::Result, Which::Checkpoint];
 
     /// Where that blob of a task lies.
@@ -53,6 +62,25 @@ impl Which {
             Which::Body => task.body,
             Which::Result => task.state.end().map_or(Blob::EMPTY, |end| end.result),
             Which::Checkpoint => task.checkpoint().map_or(Blob::EMPTY, |checkpoint| checkpoint.blob),
+        }
+    }
+
+    /// Says where that blob of a task lies, if the task has one.
+    pub fn set(self, task: &mut Task, to: Blob) {
+        match self {
+            Which::Body => task.body = to,
+            Which::Result => {
+                if let TaskState::Completed(end) | TaskState::Failed(end) | TaskState::Cancelled(end) =
+                    &mut task.state
+                {
+                    end.result = to;
+                }
+            }
+            Which::Checkpoint => {
+                if let Some(checkpoint) = task.extras.as_mut().and_then(|extras| extras.checkpoint.as_mut()) {
+                    checkpoint.blob = to;
+                }
+            }
         }
     }
 }

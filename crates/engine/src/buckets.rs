@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::offer_rank::OfferRank;
+use crate::dispatch_order::OfferRank;
 use crate::queues::QueueKey;
 use crate::rate::Rate;
 use crate::ready_queues::ReadyQueueKey;

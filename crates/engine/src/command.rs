@@ -7,17 +7,18 @@ use crate::array::{ArrayAccepted, ArrayInfo, NewArray};
 use crate::backlog::{Passed, Thresholds};
 use crate::blob::Blob;
 pub use crate::cursor::{ArrayCursor, Cursor};
-use crate::demand::{Demand, Devices, Quantity};
-use crate::dependency::{After, DependencyInfo, OnBroken, WaitOn};
+use crate::demand::{Devices, Quantity};
+use crate::dependency::{DependencyInfo, WaitOn};
 pub use crate::gauges::{Gauges, QueueGauge};
 use crate::id::{SessionId, TaskId};
 use crate::name::Name;
+pub use crate::new_task::NewTask;
 use crate::rate::Rate;
 pub use crate::registration::{OnClose, Unnamed, WorkerAbout, WorkerSpec, WorkerStats};
 use crate::schedule::{NewSchedule, ScheduleInfo};
 use crate::state::{StateName, TaskState, Wanted};
 use crate::task::Checkpoint;
-use crate::terms::{Backoff, OnLost, Terms};
+use crate::terms::Terms;
 use crate::time::Timestamp;
 use crate::trace::TraceContext;
 use crate::why::Why;
@@ -25,137 +26,211 @@ use crate::why::Why;
 /// The sender of a command or query. The hub fills it in from the handshake; the engine trusts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
+    /// The session that sent it.
     pub session: SessionId,
+    /// The namespace.
     pub namespace: Name,
     /// The name under which clients can watch its submissions.
     pub identity: Name,
 }
 
+/// What a peer can ask the engine to change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     // Clients. Where a command names a task, `Release` to `Move` take an array as well: they apply to all of
     // its elements to which they can.
+    /// Submit tasks.
     Submit(Vec<NewTask>),
+    /// Submit an array.
     SubmitArray(Box<NewArray>),
     /// How many elements may be held at once. `None`: no limit.
     LimitArray {
+        /// The array.
         array: TaskId,
+        /// The limit; `None` removes it.
         limit: Option<u32>,
     },
+    /// Make a created task ready.
     Release {
+        /// The task, or an array where the command takes one.
         task: TaskId,
     },
+    /// Cancel a task; a worker that holds it gets an intent.
     Cancel {
+        /// The task, or an array where the command takes one.
         task: TaskId,
+        /// A reason for people, shown with the task.
         reason: Option<Box<str>>,
     },
+    /// A worker that can stops a running task in place, unless its attempt should end.
     Pause {
+        /// The task, or an array where the command takes one.
         task: TaskId,
+        /// A reason for people, shown with the task.
         reason: Option<Box<str>>,
+        /// End the attempt instead of stopping it in place.
+        terminate: bool,
     },
+    /// Make a paused task ready, or continue one that is stopped in place.
     Resume {
+        /// The task, or an array where the command takes one.
         task: TaskId,
     },
+    /// Run an ended task again.
     Retry {
+        /// The task, or an array where the command takes one.
         task: TaskId,
     },
+    /// Change the queue, priority or tags of a task.
     Move {
+        /// The task, or an array where the command takes one.
         task: TaskId,
+        /// What to change.
         to: Move,
     },
     /// The client that submitted these tasks is gone and cannot come back. Tasks with an `abandon_after`
     /// expire if they do not start within that time.
     Abandon(Vec<TaskId>),
+    /// Set how many tasks with a tag run at once.
     SetLimit {
+        /// The tag.
         tag: Name,
+        /// The limit; `None` removes it.
         limit: Option<u32>,
     },
     /// `None` removes the rate.
     SetTagRate {
+        /// The tag.
         tag: Name,
+        /// The rate; `None` removes it.
         rate: Option<Rate>,
     },
+    /// Set how many tasks of a queue are handed out in a period.
     SetQueueRate {
+        /// The queue.
         queue: Name,
+        /// The rate; `None` removes it.
         rate: Option<Rate>,
     },
     /// `None` resets the key to the default weight.
     SetShare {
+        /// The share key.
         share: Name,
+        /// The weight; `None` for the default.
         weight: Option<u32>,
     },
+    /// Hand out no tasks of a queue.
     PauseQueue {
+        /// The queue.
         queue: Name,
     },
+    /// Hand out tasks of a queue again.
     ResumeQueue {
+        /// The queue.
         queue: Name,
     },
     /// `None` resets the queue to the broker's default thresholds.
     SetThresholds {
+        /// The queue.
         queue: Name,
+        /// The thresholds.
         thresholds: Option<Thresholds>,
     },
     /// Creates a schedule, or changes the one of this name.
     SetSchedule(Box<NewSchedule>),
+    /// Skip the due times of a schedule.
     PauseSchedule {
+        /// The name of the schedule.
         schedule: Name,
     },
+    /// Submit at the due times of a schedule again.
     ResumeSchedule {
+        /// The name of the schedule.
         schedule: Name,
     },
+    /// Delete a schedule. Its tasks stay.
     RemoveSchedule {
+        /// The name of the schedule.
         schedule: Name,
     },
     /// Submits the task of a schedule now, whatever its times.
     RunSchedule {
+        /// The name of the schedule.
         schedule: Name,
     },
+    /// Let a worker drain.
     DrainWorker {
+        /// The name of the worker.
         worker: Name,
     },
+    /// End the quarantine of a worker.
     ClearWorker {
+        /// The name of the worker.
         worker: Name,
     },
 
     // Workers.
+    /// A worker offers its slots, or returns with the attempts it holds.
     Register(Box<WorkerSpec>),
+    /// A worker's sign of life.
     Heartbeat {
+        /// All attempts that it holds; `None` if it does not list them.
         held: Option<Vec<Held>>,
+        /// Figures about its machine, if it sends any.
         stats: Option<Box<WorkerStats>>,
     },
+    /// A worker has started attempts.
     Start(Vec<Held>),
+    /// A worker reports how far an attempt is.
     Progress {
+        /// The attempt.
         held: Held,
+        /// How far the attempt is, from 0 to 100.
         percent: Option<u8>,
+        /// A sentence for people.
         note: Option<Box<str>>,
     },
     /// The latest checkpoint. It replaces the previous one; an empty one removes it.
     Checkpoint {
+        /// The attempt.
         held: Held,
+        /// Where the checkpoint is; empty removes it.
         checkpoint: Blob,
     },
     /// The attempt waits for other tasks to end and takes no slot until then. Said again, it replaces what the
     /// attempt waits for; this is how a worker that reconnects makes sure of it.
     Suspend {
+        /// The attempt.
         held: Held,
+        /// What the attempt waits for.
         on: WaitOn,
     },
+    /// A worker has completed attempts.
     Complete(Vec<Completion>),
+    /// An attempt has failed.
     Fail(AttemptFailure),
     /// The worker has carried out an intent (cancel or pause).
     Confirm {
+        /// The attempt.
         held: Held,
+        /// The intent.
         wanted: Wanted,
+        /// The result so far, which may be empty.
         result: Blob,
     },
+    /// A worker returns a task unfinished.
     GiveBack {
+        /// The attempt.
         held: Held,
+        /// A reason for people, shown with the task.
         reason: Option<Box<str>>,
     },
     /// The door could not hand the task to the worker. No part of the task has left the broker, so it becomes
     /// ready again whatever its `on_lost` policy, even if it counts as started.
     Undelivered {
+        /// The attempt.
         held: Held,
+        /// A reason for people, shown with the task.
         reason: Option<Box<str>>,
     },
     /// The worker does not hold these attempts. A running one counts as crashed; an unconfirmed one becomes
@@ -163,118 +238,58 @@ pub enum Command {
     Forgotten(Vec<Held>),
     /// A pulling worker asks for one task, from the first of these queues that has one.
     Ask {
+        /// The queues, most wanted first.
         queues: Vec<Name>,
     },
     /// The pulling worker withdraws its request.
     Unask,
+    /// The worker takes no new tasks and leaves when its last one has ended.
     Drain,
+    /// The worker disconnects on purpose. Its tasks go back without counting as crashes.
     Leave,
     /// Sent by the hub: the peer's connection is closed.
     SessionClosed,
 }
 
-/// One task to submit.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NewTask {
-    /// Chosen by the client or made by the hub.
-    pub id: TaskId,
-    pub name: Option<Name>,
-    pub queue: Name,
-    /// Default: the parent's priority plus one for a child, else zero.
-    pub priority: Option<i32>,
-    pub needs: Vec<Name>,
-    pub tags: Vec<Name>,
-    pub demand: Demand,
-    /// With whom the task takes turns: a user, a project.
-    pub share: Option<Name>,
-    pub parent: Option<TaskId>,
-    /// The tasks that have to end before this one may run.
-    pub after: Vec<After>,
-    pub on_broken: OnBroken,
-    /// Hold the task back until a client releases it.
-    pub hold: bool,
-    pub not_before: Option<Timestamp>,
-    pub expires_at: Option<Timestamp>,
-    pub on_lost: OnLost,
-    pub crash_budget: u16,
-    pub retries: u16,
-    pub backoff: Backoff,
-    pub crash_backoff: Option<Backoff>,
-    pub accept_timeout: Option<Duration>,
-    pub run_limit: Option<Duration>,
-    /// An attempt that exceeds its run limit counts as a failure instead of a crash.
-    pub overrun_fails: bool,
-    pub cancel_timeout: Option<Duration>,
-    pub abandon_after: Option<Duration>,
-    pub body: Blob,
-    /// The trace that the task belongs to. It does not distinguish two submissions of one name.
-    pub trace: Option<Box<TraceContext>>,
-    /// A stable hash of the body's bytes, needed only if the task has a name.
-    pub body_digest: u64,
-}
-
-impl NewTask {
-    /// A task in one queue with default terms.
-    pub fn new(id: TaskId, queue: impl Into<Name>) -> NewTask {
-        NewTask {
-            id,
-            name: None,
-            queue: queue.into(),
-            priority: None,
-            needs: Vec::new(),
-            tags: Vec::new(),
-            demand: Demand::default(),
-            share: None,
-            parent: None,
-            after: Vec::new(),
-            on_broken: OnBroken::default(),
-            hold: false,
-            not_before: None,
-            expires_at: None,
-            on_lost: OnLost::default(),
-            crash_budget: 3,
-            retries: 0,
-            backoff: Backoff::default(),
-            crash_backoff: None,
-            trace: None,
-            accept_timeout: None,
-            run_limit: None,
-            overrun_fails: false,
-            cancel_timeout: None,
-            abandon_after: None,
-            body: Blob::EMPTY,
-            body_digest: 0,
-        }
-    }
-}
-
 /// What to change about a waiting task. `None` leaves a field as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Move {
+    /// The new queue.
     pub queue: Option<Name>,
+    /// The new priority.
     pub priority: Option<i32>,
+    /// The new tags, which replace the old ones.
     pub tags: Option<Vec<Name>>,
 }
 
 /// One attempt that a worker claims to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Held {
+    /// The task.
     pub task: TaskId,
+    /// The number of the attempt, from 1.
     pub attempt: u32,
 }
 
+/// A completed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
+    /// The attempt.
     pub held: Held,
+    /// Where the result is.
     pub result: Blob,
 }
 
+/// A failed attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptFailure {
+    /// The attempt.
     pub held: Held,
     /// Never 0; -1 is a cancellation and is refused here.
     pub exit_code: i32,
+    /// What failed, for people.
     pub message: Option<Box<str>>,
+    /// Where the result is; may be empty.
     pub result: Blob,
     /// The worker reports that the process died, not that the work failed: counts against the crash budget.
     pub crashed: bool,
@@ -285,18 +300,25 @@ pub struct AttemptFailure {
 /// The answer to a command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
+    /// Done; there is nothing to add.
     Done,
+    /// For each task, in order: its acceptance or its refusal.
     Submitted(Vec<Result<Accepted, crate::Refusal>>),
+    /// The array is accepted as a whole.
     ArraySubmitted(Box<ArrayAccepted>),
     /// For each attempt presented: whether the worker may continue it.
     Held(Vec<Result<(), crate::Refusal>>),
     /// The terms in force from now on.
     Registered {
+        /// For each attempt presented: whether the worker may continue it.
         held: Vec<Result<(), crate::Refusal>>,
+        /// The broker knew the worker already.
         returned: bool,
     },
 }
 
+/// A task that was accepted.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
     pub task: TaskId,
@@ -307,6 +329,8 @@ pub struct Accepted {
     pub unserved: Option<Why>,
 }
 
+/// What a peer can ask to know.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Query {
     Show {
@@ -362,6 +386,7 @@ pub enum Query {
 /// Which tasks to list. An unset field matches everything. Tasks come grouped by state: waiting ones by ready
 /// queue in the order in which they will run, held ones by worker, ended ones in the order in which they
 /// ended, all others oldest first.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListQuery {
     pub states: Vec<StateName>,
@@ -385,6 +410,8 @@ pub struct ListQuery {
     pub limit: usize,
 }
 
+/// The answer to a query.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     Task(Box<TaskInfo>),
@@ -418,6 +445,7 @@ pub enum Answer {
 }
 
 /// A task as people and doors see it.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskInfo {
     pub id: TaskId,
@@ -442,16 +470,21 @@ pub struct TaskInfo {
     pub state: TaskState,
 }
 
+/// A queue as people and doors see it.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueInfo {
     pub queue: Name,
     pub paused: bool,
     /// Indexed by `StateName`.
     pub counts: [u64; StateName::COUNT],
+    /// The ready tasks by priority, the highest first: at most 20 priorities, those with the most tasks.
+    pub ready_by_priority: Vec<(i32, u64)>,
     pub live_workers: u32,
     pub ever_served: bool,
     pub unserved_since: Option<Timestamp>,
-    /// When the next task to be assigned was submitted.
+    /// Since when the longest-waiting task has been ready. Without a threshold, only the next task of each
+    /// ready queue is considered.
     pub oldest_ready: Option<Timestamp>,
     /// The thresholds in force: the queue's own, else the broker's defaults.
     pub thresholds: Thresholds,
@@ -459,6 +492,8 @@ pub struct QueueInfo {
     pub rate: Option<Rate>,
 }
 
+/// A worker as people and doors see it.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerInfo {
     pub worker: Name,
@@ -493,6 +528,7 @@ pub struct WorkerInfo {
 }
 
 /// A resource of a worker.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceInfo {
     pub name: Name,
@@ -500,8 +536,10 @@ pub struct ResourceInfo {
     pub total: Quantity,
 }
 
+/// Whether a worker is connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PresenceName {
+    /// It is connected, or was a moment ago.
     Live,
     /// Silent or disconnected. Its lease may still be running.
     Lost,
@@ -510,6 +548,7 @@ pub enum PresenceName {
 }
 
 impl PresenceName {
+    /// Its word in every protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             PresenceName::Live => "live",
@@ -519,6 +558,8 @@ impl PresenceName {
     }
 }
 
+/// A limit as people and doors see it.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitInfo {
     pub tag: Name,
@@ -528,6 +569,7 @@ pub struct LimitInfo {
 }
 
 /// A share key that has tasks or a weight.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareInfo {
     pub share: Name,
@@ -537,6 +579,7 @@ pub struct ShareInfo {
 }
 
 /// Counts that the engine keeps up to date with every change.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Indexed by `StateName`, for the peer's namespace.

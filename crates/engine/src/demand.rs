@@ -8,11 +8,13 @@ use crate::refusal::Refusal;
 
 /// The resources whose single pieces are assigned: a task learns which of them are its own.
 pub const CPUS: &str = "cpus";
+/// The resource whose devices are numbered like processors.
 pub const GPUS: &str = "gpus";
 /// Counted in bytes.
 pub const MEM: &str = "mem";
 /// Not resources, but explanations name them like resources.
 pub const SLOTS: &str = "slots";
+/// The name under which the room for tasks without weight is shown.
 pub const LIGHT_SLOTS: &str = "light-slots";
 
 /// A quantity of a resource in thousandths: half a GPU is 500. Memory is counted in bytes.
@@ -20,12 +22,15 @@ pub const LIGHT_SLOTS: &str = "light-slots";
 pub struct Quantity(pub u64);
 
 impl Quantity {
+    /// One whole.
     pub const ONE: Quantity = Quantity(1000);
 
+    /// This many whole ones.
     pub fn whole(count: u64) -> Quantity {
         Quantity(count.saturating_mul(1000))
     }
 
+    /// Whether there is no fraction.
     pub fn is_whole(self) -> bool {
         self.0.is_multiple_of(1000)
     }
@@ -69,7 +74,8 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// So much of a resource.
+/// A quantity of a resource.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource {
     pub name: Name,
@@ -77,6 +83,7 @@ pub struct Resource {
 }
 
 impl Resource {
+    /// This quantity of a resource.
     pub fn new(name: impl Into<Name>, quantity: Quantity) -> Resource {
         Resource { name: name.into(), quantity }
     }
@@ -88,6 +95,7 @@ impl Resource {
 }
 
 /// A quantity as people read it: `8 GB` of memory, `4` of anything else.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Copy, Debug)]
 pub struct Amount<'a> {
     pub of: &'a str,
@@ -133,6 +141,7 @@ impl Demand {
         self.slots == 1 && self.resources.is_empty()
     }
 
+    /// The quantity of a resource; zero if it is not named.
     pub fn of(&self, name: &str) -> Quantity {
         self.resources
             .iter()
@@ -212,6 +221,7 @@ fn check_resources(
 
 /// The cpus and gpus that belong to an attempt, by their numbers on the worker. A part of one shares its
 /// number with other attempts.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Devices {
     pub cpus: Vec<u16>,
@@ -219,6 +229,7 @@ pub struct Devices {
 }
 
 impl Devices {
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.cpus.is_empty() && self.gpus.is_empty()
     }

@@ -9,10 +9,12 @@ use crate::state::StateName;
 /// How a dependency has to end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Condition {
+    /// It is completed.
     #[default]
     Completed,
     /// In any way.
     Ended,
+    /// It has failed.
     Failed,
     /// In any way, and the attempt that waits for it learns which. Only a running task waits like this, with
     /// `suspend`; a submission cannot ask for it.
@@ -23,6 +25,7 @@ impl Condition {
     /// What a submission can ask for.
     pub const ALL: [Condition; 3] = [Condition::Completed, Condition::Ended, Condition::Failed];
 
+    /// Its word in every protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             Condition::Completed => "completed",
@@ -32,6 +35,7 @@ impl Condition {
         }
     }
 
+    /// The condition with this word.
     pub fn parse(text: &str) -> Option<Condition> {
         Condition::ALL.into_iter().find(|condition| condition.as_str() == text)
     }
@@ -46,6 +50,7 @@ impl fmt::Display for Condition {
 /// What happens to a task if one of its dependencies ends otherwise than it should.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnBroken {
+    /// Cancel the dependent.
     #[default]
     Cancel,
     /// The task runs as if the dependency had ended as it should.
@@ -55,8 +60,10 @@ pub enum OnBroken {
 }
 
 impl OnBroken {
+    /// All choices.
     pub const ALL: [OnBroken; 3] = [OnBroken::Cancel, OnBroken::Run, OnBroken::Hold];
 
+    /// Its word in every protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             OnBroken::Cancel => "cancel",
@@ -65,12 +72,14 @@ impl OnBroken {
         }
     }
 
+    /// The choice with this word.
     pub fn parse(text: &str) -> Option<OnBroken> {
         OnBroken::ALL.into_iter().find(|policy| policy.as_str() == text)
     }
 }
 
 /// One dependency of a task, as the store keeps it.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dependency {
     pub task: TaskId,
@@ -78,10 +87,12 @@ pub struct Dependency {
     pub progress: DependencyProgress,
 }
 
+/// How far a dependency is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DependencyProgress {
     /// The dependency has not ended.
     Open,
+    /// It has ended as the dependent needs.
     Met,
     /// It ended otherwise. For [`Condition::Waited`]: it failed.
     Broken,
@@ -90,6 +101,7 @@ pub enum DependencyProgress {
 }
 
 impl DependencyProgress {
+    /// All of them.
     pub const ALL: [DependencyProgress; 4] = [
         DependencyProgress::Open,
         DependencyProgress::Met,
@@ -97,6 +109,7 @@ impl DependencyProgress {
         DependencyProgress::Cancelled,
     ];
 
+    /// Its word in every protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             DependencyProgress::Open => "open",
@@ -108,6 +121,7 @@ impl DependencyProgress {
 }
 
 /// How a task ended that a suspended attempt waited for.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitEnd {
     pub task: TaskId,
@@ -118,12 +132,16 @@ pub struct WaitEnd {
 /// What a running task waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitOn {
+    /// These tasks.
     Tasks(Vec<TaskId>),
     /// Its children that have not ended, the oldest first, as many as one task may wait for.
     Children,
+    /// A client that resumes it: the worker has stopped the attempt in place, as a pause asked for.
+    Resume,
 }
 
 /// One dependency of a new task.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct After {
     pub task: AfterTask,
@@ -133,13 +151,16 @@ pub struct After {
 /// The task that a new task waits for. It exists already, so dependencies cannot form a cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AfterTask {
+    /// By its id.
     Id(TaskId),
+    /// By its name.
     Name(Name),
     /// An earlier task of the same submission, counted from 0.
     Index(u32),
 }
 
 /// A dependency as people, doors and workers see it.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DependencyInfo {
     pub task: TaskId,

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::classes::ClassKey;
 use crate::demands::DemandKey;
+use crate::dispatch_order::OfferRank;
 use crate::id::WorkerKey;
 use crate::name::Name;
-use crate::offer_rank::OfferRank;
 use crate::queues::QueueKey;
 use crate::ready_queues::ReadyQueueKey;
 use crate::slab::Slab;
@@ -75,10 +75,12 @@ impl DispatchGroups {
         group
     }
 
+    #[inline]
     pub(crate) fn at(&self, key: GroupKey) -> &DispatchGroup {
         self.slab.at(key.0)
     }
 
+    #[inline]
     pub(crate) fn at_mut(&mut self, key: GroupKey) -> &mut DispatchGroup {
         self.slab.at_mut(key.0)
     }

@@ -22,6 +22,7 @@ pub(crate) enum Awaited {
 pub struct EdgeList(u32);
 
 impl EdgeList {
+    /// A list without edges.
     pub const EMPTY: EdgeList = EdgeList(NONE);
 
     pub(crate) fn is_empty(self) -> bool {

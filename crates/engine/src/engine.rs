@@ -1,5 +1,5 @@
-//! The engine itself: its tables, its entry points (`handle`, `ask`, `tick`), and the one function that
-//! changes a task's state (`become_state`) and keeps every index, count and timer consistent.
+//! The engine itself: its tables, its entry points (`handle`, `ask`, `tick`), and the function that changes a task's
+//! state (`become_state`) and keeps every index, count and timer consistent.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -35,6 +35,7 @@ use crate::time::Timestamp;
 use crate::timers::{Timer, Timers};
 use crate::workers::Workers;
 
+/// The state machine of tasks and workers.
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) settings: Settings,
@@ -57,6 +58,10 @@ pub struct Engine {
     pub(crate) dirty: Dirty,
     /// Live workers that may not take tasks: draining or in quarantine. Few, and read only by explain.
     pub(crate) sidelined: BTreeSet<WorkerKey>,
+    /// Workers that keep their room for a larger task.
+    pub(crate) reserved: BTreeSet<WorkerKey>,
+    /// Workers with a suspended attempt that could continue.
+    pub(crate) continuing: BTreeSet<WorkerKey>,
     /// Assigned tasks that stay unconfirmed for a while: a worker with more free slots may take them.
     pub(crate) overdue: BTreeSet<Slot>,
     /// Held tasks whose holders have not yet received the notice that belongs to the event of this number.
@@ -78,11 +83,25 @@ pub(crate) struct Dirty {
     pub(crate) workers: Vec<WorkerKey>,
     pub(crate) tags: Vec<TagKey>,
     pub(crate) buckets: Vec<BucketKey>,
+    /// A tag or a rate blocks more than before: workers that keep their room for what it blocks take other tasks.
+    pub(crate) reservations: bool,
     /// Queues whose backlog may have changed, for `check_backlogs`.
     pub(crate) queues: Vec<QueueKey>,
 }
 
+impl Dirty {
+    /// Whether no assignment has become possible.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.ready_queues.is_empty()
+            && self.workers.is_empty()
+            && self.tags.is_empty()
+            && self.buckets.is_empty()
+            && !self.reservations
+    }
+}
+
 impl Engine {
+    /// An engine without tasks.
     pub fn new(settings: Settings) -> Engine {
         let seed = settings.hash_seed;
         Engine {
@@ -104,6 +123,8 @@ impl Engine {
             next_event: 1,
             dirty: Dirty::default(),
             sidelined: BTreeSet::new(),
+            reserved: BTreeSet::new(),
+            continuing: BTreeSet::new(),
             overdue: BTreeSet::new(),
             unsent_attempts: VecDeque::new(),
             arrays: Arrays::default(),
@@ -169,6 +190,7 @@ impl Engine {
         self.next_event - 1
     }
 
+    /// How many tasks are kept, including ended ones.
     pub fn task_count(&self) -> usize {
         self.tasks.len()
     }
@@ -184,8 +206,8 @@ impl Engine {
         }
     }
 
-    /// Moves a task to its next state and emits the record. This is the only place where a task's state
-    /// changes, except that an assigned task that starts keeps its holder (`commands/start.rs`).
+    /// Moves a task to its next state and emits the record. All changes go through here but five: start, suspend and
+    /// continue, which keep the holder, a retry whose delay moves with the clock (`broker_stalled.rs`), and recovery.
     pub(crate) fn become_state(
         &mut self,
         now: Timestamp,
@@ -234,9 +256,7 @@ impl Engine {
                 let ready_queue = self.ready_queues.at_mut(key);
                 ready_queue.ranked.remove(slot, |other| rank(tasks.at(other), aging));
                 let (queue, share) = (ready_queue.queue, ready_queue.share);
-                if let Some(turns) = &mut self.queues.at_mut(queue).turns {
-                    turns.note_not_ready(share);
-                }
+                self.queues.at_mut(queue).note_not_ready(task.priority, share);
                 self.reindex_ready_queue(key);
                 self.note_not_waiting(queue, slot);
             }
@@ -256,7 +276,7 @@ impl Engine {
                 let (worker, check_at, place) = (holding.key, holding.check_at, holding.place);
                 self.timers.disarm(check_at, Timer::Held(slot));
                 self.withdraw_continuing(slot);
-                self.take_slots_back(worker, slot);
+                self.reacquire_resources(worker, slot);
                 self.release_held(worker, slot, place);
             }
             TaskState::Created
@@ -279,12 +299,11 @@ impl Engine {
                 let tasks = &self.tasks;
                 let ready_queue = self.ready_queues.at_mut(key);
                 ready_queue.ranked.insert(slot, |other| rank(tasks.at(other), aging));
+                let is_dirty = std::mem::replace(&mut ready_queue.is_dirty, true);
                 let (queue, share) = (ready_queue.queue, ready_queue.share);
-                if let Some(turns) = &mut self.queues.at_mut(queue).turns {
-                    turns.note_ready(share);
-                }
+                self.queues.at_mut(queue).note_ready(task.priority, share);
                 self.note_waiting(queue, slot);
-                if self.dirty.ready_queues.last() != Some(&key) {
+                if !is_dirty {
                     self.dirty.ready_queues.push(key);
                 }
             }
@@ -300,10 +319,10 @@ impl Engine {
             }
             TaskState::Suspended(suspension) => {
                 let (worker, check_at) = (suspension.holding.key, suspension.holding.check_at);
-                let is_over = suspension.open == 0;
+                let is_over = suspension.is_over();
                 self.timers.arm(check_at, Timer::Held(slot));
                 self.hold(worker, slot);
-                self.lend_slots(worker, slot);
+                self.release_resources(worker, slot);
                 if is_over {
                     self.offer_continuing(slot);
                 }
@@ -368,6 +387,7 @@ impl Engine {
             let key = self.ready_queues.at(ready_queue).tags[index];
             let tag = self.tags.at_mut(key);
             change(&mut tag.in_use);
+            self.dirty.reservations |= !tag.has_room();
             if (!tag.parked.is_empty() || !tag.continuing.is_empty()) && tag.has_room() {
                 self.dirty.tags.push(key);
             }
@@ -498,9 +518,15 @@ impl Engine {
         self.tasks.at(slot).state.name()
     }
 
-    /// The intent of a held task, if any.
+    /// What a client wants of a held task, if anything. An attempt that is stopped in place is still wanted
+    /// paused: if it ends, the task is.
     pub(crate) fn wanted_of(&self, slot: Slot) -> Option<Wanted> {
-        Some(self.tasks.at(slot).state.holding()?.intent.as_ref()?.wanted)
+        let state = &self.tasks.at(slot).state;
+        match (&state.holding()?.intent, state) {
+            (Some(intent), _) => Some(intent.wanted),
+            (None, TaskState::Suspended(suspension)) => suspension.is_paused().then_some(Wanted::Pause),
+            (None, _) => None,
+        }
     }
 
     pub(crate) fn rank_of(&self, slot: Slot) -> TaskRank {

@@ -5,9 +5,9 @@
 use crate::classes::{ClassKey, Fitting, WorkerRank};
 use crate::demands::DemandKey;
 use crate::dispatch_groups::GroupKey;
+use crate::dispatch_order::{OfferRank, first_offer, goes_before};
 use crate::engine::Engine;
 use crate::id::WorkerKey;
-use crate::offer_rank::{OfferRank, first_offer, goes_before};
 use crate::queues::QueueKey;
 use crate::ready_queues::ReadyQueueKey;
 use crate::state::TaskState;
@@ -125,6 +125,14 @@ impl Engine {
         first_offer(self.open_for(worker, class).chain(other).chain([kept])) == Some(kept)
     }
 
+    /// Whether a reserved worker still takes nothing but what is more urgent.
+    pub(crate) fn keeps_its_room(&self, now: Timestamp, worker: WorkerKey) -> bool {
+        self.workers
+            .at(worker)
+            .worker_rank
+            .is_some_and(|(class, _)| self.keeps_room(now, worker, class, None))
+    }
+
     /// The first ready queue of each dispatch group of this class whose tasks the worker has room for.
     pub(crate) fn open_for(
         &self,
@@ -132,11 +140,10 @@ impl Engine {
         class: ClassKey,
     ) -> impl Iterator<Item = (QueueKey, OfferRank, ReadyQueueKey)> + Clone {
         let groups = self.classes.at(class).groups.iter();
-        let with_room = groups.filter(move |group| self.has_room_for(worker, **group));
-        with_room.filter_map(move |group| {
-            let group = self.groups.at(*group);
+        groups.filter_map(move |key| {
+            let group = self.groups.at(*key);
             let (rank, ready_queue) = *group.open.first()?;
-            Some((group.queue, rank, ready_queue))
+            self.has_room_for(worker, *key).then_some((group.queue, rank, ready_queue))
         })
     }
 
@@ -150,8 +157,7 @@ impl Engine {
         rank: OfferRank,
     ) -> bool {
         let worker = self.workers.at(key);
-        // A suspended attempt with resources may wait for a task that the reservation would hold up for ever.
-        if worker.pulls || worker.reserved.is_some() || worker.suspended_with_resources > 0 {
+        if worker.pulls || worker.reserved.is_some() {
             return false;
         }
         let Some((class, _)) = worker.worker_rank else { return false };
@@ -168,6 +174,7 @@ impl Engine {
             return false;
         }
         self.workers.at_mut(key).reserved = Some(group);
+        self.reserved.insert(key);
         self.groups.at_mut(group).reserved = Some(key);
         true
     }
@@ -198,6 +205,7 @@ impl Engine {
     /// The worker keeps no room any more.
     pub(crate) fn cancel_reservation(&mut self, key: WorkerKey) {
         if let Some(group) = self.workers.at_mut(key).reserved.take() {
+            self.reserved.remove(&key);
             self.groups.at_mut(group).reserved = None;
             self.dirty.workers.push(key);
         }

@@ -10,7 +10,9 @@ use crate::time::Timestamp;
 pub struct Gauges {
     /// Indexed by `StateName`.
     pub by_state: [u64; StateName::COUNT],
-    /// When the oldest waiting task was submitted.
+    /// Since when the longest-waiting task has been ready, as in [`QueueInfo`].
+    ///
+    /// [`QueueInfo`]: crate::command::QueueInfo
     pub oldest_ready: Option<Timestamp>,
     /// Queues that have passed a threshold.
     pub backlogged_queues: u64,
@@ -25,6 +27,7 @@ pub struct Gauges {
 }
 
 /// Metrics of one queue.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueGauge {
     pub namespace: Name,

@@ -9,6 +9,7 @@ use std::str::FromStr;
 pub struct TaskId(pub [u8; 16]);
 
 impl TaskId {
+    /// The id with these bits.
     pub fn from_u128(value: u128) -> TaskId {
         TaskId(value.to_be_bytes())
     }
@@ -27,6 +28,7 @@ impl TaskId {
         wanted.map(digit).all(|wanted| wanted.is_ok_and(|wanted| digits.next() == Some(wanted)))
     }
 
+    /// The bytes as they are sent.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }

@@ -9,6 +9,8 @@
 //! transitions; [`event`] for what watchers receive; [`recover`] for how an engine is rebuilt from its
 //! records.
 
+#![warn(missing_docs)]
+
 pub mod array;
 mod arrays;
 mod audit;
@@ -23,19 +25,22 @@ pub mod demand;
 mod demands;
 pub mod dependency;
 mod dispatch_groups;
+mod dispatch_order;
 mod edges;
 mod engine;
 pub mod event;
+mod fair_queueing;
 mod fitting;
 mod gauges;
 mod id;
 mod index;
 pub mod limits;
 mod links;
+mod lost_reason;
 pub mod name;
 mod namespaces;
+mod new_task;
 pub mod notice;
-mod offer_rank;
 mod queries;
 mod queues;
 mod ranked_list;
@@ -63,7 +68,6 @@ mod terms_table;
 mod time;
 mod timers;
 mod trace;
-mod turns;
 mod why;
 mod workers;
 

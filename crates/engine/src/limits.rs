@@ -8,6 +8,7 @@ pub const NAME_BYTES_MAX: usize = 255;
 pub const NAMESPACES_MAX: usize = 10_000;
 /// How many capabilities one task may need, and how many tags it may carry.
 pub const NEEDS_MAX: usize = 100;
+/// The most tags of a task.
 pub const TAGS_MAX: usize = 32;
 /// How many tasks one task may wait for.
 pub const AFTER_MAX: usize = 1_000;
@@ -15,15 +16,19 @@ pub const AFTER_MAX: usize = 1_000;
 pub const AFTER_NAMED_MAX: usize = 5;
 /// How many elements one array may have, and how many arrays one broker may hold.
 pub const ARRAY_SIZE_MAX: usize = 1_000_000;
+/// The most arrays of a broker.
 pub const ARRAYS_MAX: usize = 100_000;
 /// The most slots one worker may register.
 pub const SLOTS_MAX: u32 = 65_536;
+/// The most queues that a worker serves.
 pub const WORKER_QUEUES_MAX: usize = 256;
+/// The most capabilities that a worker offers.
 pub const WORKER_CAPABILITIES_MAX: usize = 4_096;
 /// The shortest silence limit: below it, healthy workers on a busy machine would count as lost.
 pub const LOST_AFTER_MIN: Duration = Duration::from_millis(100);
 /// The longest texts that go with a progress report and with a failure.
 pub const NOTE_BYTES_MAX: usize = 4 * 1024;
+/// The longest message, reason or note.
 pub const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 /// How many of the workers that crashed on it a task remembers.
 pub const CRASHED_ON_MAX: usize = 8;
@@ -33,10 +38,13 @@ pub const LIMITED_TAGS_MAX: usize = 100_000;
 pub const TRACESTATE_BYTES_MAX: usize = 512;
 /// How many share keys may have a weight, and the largest weight.
 pub const SHARES_MAX: usize = 100_000;
+/// The greatest weight of a share key.
 pub const WEIGHT_MAX: u32 = 1_000;
 /// The most tasks that a rate may name for one period, the longest period, and the largest burst.
 pub const RATE_COUNT_MAX: u32 = 1_000_000;
+/// The longest period of a rate.
 pub const RATE_PERIOD_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+/// The greatest burst of a rate.
 pub const BURST_MAX: u32 = 1_000_000;
 /// The longest reason that goes with a cancellation, a pause or a task given back.
 pub const REASON_BYTES_MAX: usize = 4 * 1024;
@@ -48,9 +56,11 @@ pub const SCHEDULES_MAX: usize = 10_000;
 pub const SCHEDULE_NAME_BYTES_MAX: usize = 200;
 /// The largest body of a scheduled task, and of all of them together. They are kept in memory.
 pub const SCHEDULE_BODY_BYTES_MAX: usize = 64 * 1024;
+/// The bodies of all schedules together.
 pub const SCHEDULE_BODIES_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The longest text that says when a schedule is due.
 pub const SCHEDULE_TIMING_BYTES_MAX: usize = 1024;
+/// The greatest jitter of a schedule.
 pub const SCHEDULE_JITTER_MAX: Duration = Duration::from_secs(24 * 3600);
 /// How many missed due times `catch-up: all` makes up for.
 pub const CATCH_UP_MAX: usize = 100;
@@ -66,11 +76,14 @@ pub const PAGE_MAX: usize = 1_000;
 pub const PAGE_BYTES_MAX: usize = 1024 * 1024;
 /// How many queues the metrics show one by one; the others are summed.
 pub const QUEUES_SHOWN_MAX: usize = 500;
+/// How many priorities of a queue are shown with their ready tasks.
+pub const PRIORITIES_SHOWN_MAX: usize = 20;
 /// The most slots one task may weigh.
 pub const TASK_SLOTS_MAX: u32 = SLOTS_MAX;
 /// How many tasks that weigh no slot a worker holds at once, unless it says otherwise, and the most it may
 /// say.
 pub const LIGHT_SLOTS_DEFAULT: u32 = 1_000;
+/// The most light slots of a worker.
 pub const LIGHT_SLOTS_MAX: u32 = 65_536;
 /// How many resources one task may need, and one worker may declare.
 pub const RESOURCES_MAX: usize = 32;

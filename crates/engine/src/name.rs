@@ -27,6 +27,10 @@ pub fn check(what: &'static str, name: &str) -> Result<(), Refusal> {
     if name.len() > NAME_BYTES_MAX {
         return Err(Refusal::BadName { what, why: "is longer than 255 bytes" });
     }
+    // Most names are ASCII, and need no look at each character.
+    if name.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Ok(());
+    }
     if name.chars().any(char::is_control) {
         return Err(Refusal::BadName { what, why: "holds control characters" });
     }

@@ -13,12 +13,15 @@ use crate::terms::Terms;
 use crate::time::Timestamp;
 use crate::trace::TraceContext;
 
+/// What the engine tells a worker without being asked.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A new assignment. Every report must carry its attempt number.
     Assign(Box<Assignment>),
-    /// A client wants the task cancelled or paused. The worker stops it and confirms.
-    Wanted { task: TaskId, attempt: u32, wanted: Wanted, reason: Option<Box<str>> },
+    /// A client wants the task cancelled or paused. The worker stops it and confirms. If `in_place` is set, a
+    /// worker that can stop the attempt without ending it does so instead, and reports that it waits.
+    Wanted { task: TaskId, attempt: u32, wanted: Wanted, in_place: bool, reason: Option<Box<str>> },
     /// What the suspended attempt waited for has ended. It has a slot again.
     Continue { task: TaskId, attempt: u32, ends: Vec<WaitEnd> },
     /// The attempt is over, whatever the worker does: the worker drops it without a report.
@@ -29,6 +32,8 @@ pub enum Notice {
     Replaced { worker: Name },
 }
 
+/// A task for a worker.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
     pub task: TaskId,
@@ -50,19 +55,25 @@ pub struct Assignment {
     pub trace: Option<Box<TraceContext>>,
 }
 
+/// Why a worker must stop an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StopWhy {
     /// The attempt is no longer the current one.
     Stale,
     /// Not confirmed in time, or a worker with more free slots takes the task.
     TakenBack,
+    /// A client has cancelled the task.
     Cancelled,
+    /// A client has paused the task.
     Paused,
+    /// The attempt exceeded its run limit.
     RunLimit,
+    /// The time of the task is over.
     Expired,
 }
 
 impl StopWhy {
+    /// Its word in every protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             StopWhy::Stale => "stale",

@@ -2,18 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::backlog::Passed;
 use crate::buckets::BucketKey;
 use crate::classes::ClassKey;
 use crate::dispatch_groups::GroupKey;
+use crate::fair_queueing::Turns;
+use crate::limits::PRIORITIES_SHOWN_MAX;
 use crate::name::Name;
 use crate::namespaces::NamespaceKey;
 use crate::ranked_list::RankedList;
 use crate::record::QueueSetting;
+use crate::shares::ShareKey;
 use crate::slab::Slab;
 use crate::state::StateName;
 use crate::time::Timestamp;
-use crate::turns::Turns;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct QueueKey(pub(crate) u32);
@@ -24,6 +25,8 @@ pub(crate) struct Queue {
     pub(crate) namespace_key: NamespaceKey,
     /// Indexed by `StateName`.
     pub(crate) counts: [u64; StateName::COUNT],
+    /// The ready tasks by priority.
+    pub(crate) ready_by_priority: BTreeMap<i32, u64>,
     /// Live workers that serve the queue and may take tasks.
     pub(crate) live: u32,
     pub(crate) groups: BTreeSet<GroupKey>,
@@ -43,6 +46,37 @@ pub(crate) struct Queue {
 impl Queue {
     pub(crate) fn count(&mut self, state: StateName) -> &mut u64 {
         &mut self.counts[state as usize]
+    }
+
+    pub(crate) fn note_ready(&mut self, priority: i32, share: Option<ShareKey>) {
+        *self.ready_by_priority.entry(priority).or_default() += 1;
+        if let Some(turns) = &mut self.turns {
+            turns.note_ready(share);
+        }
+    }
+
+    pub(crate) fn note_not_ready(&mut self, priority: i32, share: Option<ShareKey>) {
+        let count = self.ready_by_priority.get_mut(&priority).expect("a ready task is counted");
+        *count -= 1;
+        if *count == 0 {
+            self.ready_by_priority.remove(&priority);
+        }
+        if let Some(turns) = &mut self.turns {
+            turns.note_not_ready(share);
+        }
+    }
+
+    /// How many tasks are ready, by priority, the highest first. Of many priorities those with the most tasks.
+    pub(crate) fn depths(&self) -> Vec<(i32, u64)> {
+        let mut depths: Vec<(i32, u64)> =
+            self.ready_by_priority.iter().rev().map(|(priority, count)| (*priority, *count)).collect();
+        if depths.len() > PRIORITIES_SHOWN_MAX {
+            let rank = |(priority, count): &(i32, u64)| std::cmp::Reverse((*count, *priority));
+            depths.select_nth_unstable_by_key(PRIORITIES_SHOWN_MAX, rank);
+            depths.truncate(PRIORITIES_SHOWN_MAX);
+            depths.sort_by_key(|(priority, _)| std::cmp::Reverse(*priority));
+        }
+        depths
     }
 }
 
@@ -74,20 +108,12 @@ impl Queues {
         if let Some(key) = self.find(namespace, queue) {
             return key;
         }
-        let setting = QueueSetting {
-            namespace: namespace.clone(),
-            queue: queue.clone(),
-            paused: false,
-            ever_served: false,
-            unserved_since: None,
-            thresholds: None,
-            passed: Passed::default(),
-            rate: None,
-        };
+        let setting = QueueSetting::new(namespace.clone(), queue.clone());
         let key = QueueKey(self.slab.insert(Queue {
             setting,
             namespace_key,
             counts: [0; StateName::COUNT],
+            ready_by_priority: BTreeMap::new(),
             live: 0,
             groups: BTreeSet::new(),
             classes: BTreeSet::new(),
@@ -132,10 +158,12 @@ impl Queues {
         self.slab.get(key.0).is_some()
     }
 
+    #[inline]
     pub(crate) fn at(&self, key: QueueKey) -> &Queue {
         self.slab.at(key.0)
     }
 
+    #[inline]
     pub(crate) fn at_mut(&mut self, key: QueueKey) -> &mut Queue {
         self.slab.at_mut(key.0)
     }

@@ -9,8 +9,11 @@ use crate::refusal::Refusal;
 /// `count` tasks in each `period`, at most `burst` of them at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rate {
+    /// How many tasks.
     pub count: u32,
+    /// In which time.
     pub period: Duration,
+    /// How many at once.
     pub burst: u32,
 }
 

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::buckets::BucketKey;
 use crate::dispatch_groups::GroupKey;
-use crate::offer_rank::OfferRank;
+use crate::dispatch_order::OfferRank;
 use crate::queues::QueueKey;
 use crate::ranked_list::RankedList;
 use crate::shares::ShareKey;
@@ -33,6 +33,8 @@ pub(crate) struct ReadyQueue {
     pub(crate) children: BTreeSet<(OfferRank, ReadyQueueKey)>,
     pub(crate) ranked: RankedList,
     pub(crate) offer: ReadyOffer,
+    /// It got a task, and is listed to be served.
+    pub(crate) is_dirty: bool,
     /// The sets of terms and the children that use this ready queue.
     users: u32,
 }
@@ -91,6 +93,7 @@ impl ReadyQueues {
             children: BTreeSet::new(),
             ranked: RankedList::default(),
             offer: ReadyOffer::Hidden,
+            is_dirty: false,
             users: 0,
         };
         let key = ReadyQueueKey(self.slab.insert(ready_queue));
@@ -126,10 +129,12 @@ impl ReadyQueues {
         self.slab.iter_from(key.0).map(|(place, ready_queue)| (ReadyQueueKey(place), ready_queue))
     }
 
+    #[inline]
     pub(crate) fn at(&self, key: ReadyQueueKey) -> &ReadyQueue {
         self.slab.at(key.0)
     }
 
+    #[inline]
     pub(crate) fn at_mut(&mut self, key: ReadyQueueKey) -> &mut ReadyQueue {
         self.slab.at_mut(key.0)
     }

@@ -21,6 +21,7 @@ use crate::time::Timestamp;
 use crate::trace::TraceContext;
 
 /// What a record replaces.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Copy, Debug)]
 pub enum Change<'a> {
     Task {
@@ -28,8 +29,11 @@ pub enum Change<'a> {
         terms: &'a Terms,
         after: &'a [Dependency],
     },
+    /// The health of a worker.
     Worker(&'a WorkerHealth),
+    /// The settings of a queue.
     Queue(&'a QueueSetting),
+    /// The limit of a tag.
     Limit(&'a LimitSetting),
     /// A schedule that a client has set.
     Schedule {
@@ -38,14 +42,19 @@ pub enum Change<'a> {
     },
     /// A schedule has come further. Its body and terms are not written again.
     ScheduleProgress(&'a ScheduleProgress),
+    /// An array.
     Array(&'a ArrayRecord),
+    /// The weight of a share key.
     Share(&'a ShareSetting),
+    /// Everything of a namespace is gone: another group has it now, or its copy here is replaced.
+    NamespaceLeft(&'a Name),
     /// An event without a change of state.
     Nothing,
 }
 
 /// What the broker stores about a worker, even while it is away. Everything else about a worker is presence:
 /// soft state, never stored.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerHealth {
     pub namespace: Name,
@@ -59,6 +68,8 @@ pub struct WorkerHealth {
     pub profile: Option<Box<str>>,
 }
 
+/// The settings of a queue.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueSetting {
     pub namespace: Name,
@@ -75,6 +86,24 @@ pub struct QueueSetting {
     pub rate: Option<Rate>,
 }
 
+impl QueueSetting {
+    /// The settings of a queue that no client has set.
+    pub(crate) fn new(namespace: Name, queue: Name) -> QueueSetting {
+        QueueSetting {
+            namespace,
+            queue,
+            paused: false,
+            ever_served: false,
+            unserved_since: None,
+            thresholds: None,
+            passed: Passed::default(),
+            rate: None,
+        }
+    }
+}
+
+/// The limit and the rate of a tag.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitSetting {
     pub namespace: Name,
@@ -83,6 +112,8 @@ pub struct LimitSetting {
     pub rate: Option<Rate>,
 }
 
+/// The weight of a share key.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareSetting {
     pub namespace: Name,
@@ -92,6 +123,7 @@ pub struct ShareSetting {
 }
 
 /// A change of a task's state, for statistics.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Copy, Debug)]
 pub struct StateChange<'a> {
     pub now: Timestamp,
@@ -109,7 +141,9 @@ pub struct StateChange<'a> {
 /// The port between the engine and the outside. The hub journals the records and delivers the notices once
 /// the records are on disk; a test only collects them.
 pub trait Output {
+    /// A change, with the event that explains it.
     fn record(&mut self, event: Event, change: Change<'_>);
+    /// A notice for a session.
     fn notice(&mut self, to: SessionId, notice: Notice);
     /// Stores the body of a task that a schedule submits, and says where it is.
     fn body(&mut self, bytes: &[u8]) -> Blob;

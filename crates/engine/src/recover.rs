@@ -53,6 +53,7 @@ struct SortedTasks {
 }
 
 impl Restore {
+    /// A restore without facts.
     pub fn new(settings: Settings) -> Restore {
         let waiting = HashMap::with_hasher(FixedState::with_seed(settings.hash_seed));
         let forgotten = BTreeMap::new();
@@ -150,17 +151,20 @@ impl Restore {
         self.engine.terms.release_keeping(old.terms);
     }
 
+    /// Adds the health of a worker.
     pub fn worker(&mut self, health: WorkerHealth) {
         let key = self.worker_named(&health.namespace.clone(), &health.worker.clone());
         self.engine.workers.at_mut(key).health = health;
     }
 
+    /// Adds the settings of a queue.
     pub fn queue(&mut self, setting: QueueSetting) {
         let namespace_key = self.engine.namespaces.open(&setting.namespace);
         let key = self.engine.queues.open(&setting.namespace, &setting.queue, namespace_key);
         self.engine.queues.at_mut(key).setting = setting;
     }
 
+    /// Adds the limit of a tag.
     pub fn limit(&mut self, setting: &LimitSetting) {
         let key = self.engine.tags.open(&setting.namespace, &setting.tag);
         let tag = self.engine.tags.at_mut(key);
@@ -168,6 +172,7 @@ impl Restore {
         self.engine.tags.close_if_unused(key);
     }
 
+    /// Adds a schedule.
     pub fn schedule(&mut self, schedule: ScheduleSetting, progress: ScheduleProgress) {
         self.engine.schedules.put(ScheduleEntry::new(schedule, progress));
     }
@@ -209,9 +214,52 @@ impl Restore {
         }
     }
 
+    /// Adds the weight of a share key.
     pub fn share(&mut self, setting: &ShareSetting) {
         let key = self.engine.shares.open(&setting.namespace, &setting.share);
         self.engine.shares.set_weight(key, setting.weight);
+    }
+
+    /// Everything that came before is gone, if it is of this namespace. Arrays without elements are forgotten at the end.
+    pub fn namespace_left(&mut self, namespace: &Name) {
+        let engine = &self.engine;
+        let is_of = |task: &Task| engine.terms.get(task.terms).namespace == *namespace;
+        let tasks = engine.tasks.iter_from(Slot(0)).filter(|(_, task)| is_of(task));
+        let slots: Vec<Slot> = tasks.map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.remove(slot);
+        }
+        let engine = &mut self.engine;
+        let arrays = engine.arrays.iter().filter(|(_, array)| array.record.namespace == *namespace);
+        for (key, _) in arrays {
+            self.forgotten.remove(&key);
+        }
+        let workers: Vec<WorkerKey> = engine.workers.of(namespace).map(|(key, _)| key).collect();
+        for key in workers {
+            engine.workers.remove(key);
+        }
+        let queues: Vec<_> = engine.queues.of(namespace).map(|(key, _)| key).collect();
+        for key in queues {
+            let setting = &mut engine.queues.at_mut(key).setting;
+            *setting = QueueSetting::new(setting.namespace.clone(), setting.queue.clone());
+        }
+        let tags = engine.tags.entries().filter(|(_, tag)| tag.namespace == *namespace);
+        let tags: Vec<_> = tags.map(|(key, _)| key).collect();
+        for key in tags {
+            let tag = engine.tags.at_mut(key);
+            (tag.limit, tag.rate) = (None, None);
+            engine.tags.close_if_unused(key);
+        }
+        let shares = engine.shares.iter().filter(|(_, share)| share.namespace == *namespace);
+        let shares: Vec<_> = shares.map(|(key, _)| key).collect();
+        for key in shares {
+            engine.shares.set_weight(key, None);
+        }
+        let schedules = engine.schedules.iter().filter(|(_, entry)| entry.schedule.namespace == *namespace);
+        let schedules: Vec<_> = schedules.map(|(key, _)| key).collect();
+        for key in schedules {
+            engine.schedules.remove(key);
+        }
     }
 
     /// Notes the number of a stored event. The next event gets a number higher than all of them.

@@ -7,87 +7,48 @@ use crate::name::Name;
 use crate::state::StateName;
 use crate::time::Timestamp;
 
+/// Why the engine refuses a command or a query.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// No task with that id in this namespace.
-    UnknownTask {
-        task: TaskId,
-    },
+    UnknownTask { task: TaskId },
     /// No task with that name in this namespace.
-    UnknownName {
-        name: Name,
-    },
+    UnknownName { name: Name },
     /// The session has not registered as a worker, or the worker is gone.
     NotAWorker,
-    UnknownWorker {
-        worker: Name,
-    },
-    UnknownQueue {
-        queue: Name,
-    },
-    UnknownSchedule {
-        schedule: Name,
-    },
+    /// No worker with that name in this namespace.
+    UnknownWorker { worker: Name },
+    /// No queue with that name in this namespace.
+    UnknownQueue { queue: Name },
+    /// No schedule with that name in this namespace.
+    UnknownSchedule { schedule: Name },
     /// The text does not say when the schedule is due.
-    BadSchedule {
-        why: Box<str>,
-    },
+    BadSchedule { why: Box<str> },
     /// The parent named at submission does not exist or is already cancelled.
-    BadParent {
-        parent: TaskId,
-    },
+    BadParent { parent: TaskId },
     /// Another task has this id.
-    IdTaken {
-        task: TaskId,
-    },
+    IdTaken { task: TaskId },
     /// A task with this name exists, but its request was different.
-    NameTaken {
-        name: Name,
-        task: TaskId,
-    },
+    NameTaken { name: Name, task: TaskId },
     /// The report's attempt is over: another worker holds the task, or none does.
-    StaleAttempt {
-        task: TaskId,
-        attempt: u32,
-        current: u32,
-        state: StateName,
-    },
+    StaleAttempt { task: TaskId, attempt: u32, current: u32, state: StateName },
     /// The verb does not fit the task's state.
-    WrongState {
-        task: TaskId,
-        state: StateName,
-        verb: &'static str,
-    },
+    WrongState { task: TaskId, state: StateName, verb: &'static str },
     /// Another live worker has this id.
-    WorkerTaken {
-        worker: Name,
-    },
-    BadName {
-        what: &'static str,
-        why: &'static str,
-    },
+    WorkerTaken { worker: Name },
+    /// A name is empty, too long, or has a character that names do not have.
+    BadName { what: &'static str, why: &'static str },
     /// A number or combination that makes no sense.
-    BadValue {
-        what: &'static str,
-        why: &'static str,
-    },
-    TooMany {
-        what: &'static str,
-        limit: usize,
-    },
+    BadValue { what: &'static str, why: &'static str },
+    /// There are more entries than allowed.
+    TooMany { what: &'static str, limit: usize },
     /// The broker has reached the limit for these.
-    Full {
-        what: &'static str,
-        limit: u64,
-    },
+    Full { what: &'static str, limit: u64 },
     /// The key does not allow this.
-    NotAllowed {
-        what: &'static str,
-    },
+    NotAllowed { what: &'static str },
     /// The deadline passed before the work could be done.
-    TooLate {
-        deadline: Timestamp,
-    },
+    TooLate { deadline: Timestamp },
 }
 
 impl Refusal {

@@ -8,6 +8,7 @@ use crate::limits::LIGHT_SLOTS_DEFAULT;
 use crate::name::Name;
 
 /// A worker's registration. The defaults are those of the native door; other doors set their own.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerSpec {
     pub worker: Name,
@@ -86,6 +87,7 @@ pub enum OnClose {
 }
 
 /// A worker's description of itself, for people to read.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerAbout {
     pub host: Option<Box<str>>,
@@ -95,6 +97,7 @@ pub struct WorkerAbout {
 }
 
 /// Figures that come with a heartbeat, for people to read.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkerStats {
     pub cpu_percent: Option<f32>,
@@ -105,6 +108,7 @@ pub struct WorkerStats {
 }
 
 impl WorkerSpec {
+    /// A worker with default options.
     pub fn new(worker: impl Into<Name>, queues: Vec<Name>, slots: u32) -> WorkerSpec {
         WorkerSpec {
             worker: worker.into(),

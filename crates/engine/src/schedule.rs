@@ -36,11 +36,15 @@ pub enum Overlap {
     CancelOld,
 }
 
+/// Whether a schedule submits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ScheduleState {
+    /// It submits at its due times.
     #[default]
     Active,
+    /// It skips its due times.
     Paused,
+    /// It was removed.
     Removed,
 }
 
@@ -60,14 +64,17 @@ pub enum SkipReason {
 macro_rules! words {
     ($kind:ident { $($variant:ident = $text:literal),* $(,)? }) => {
         impl $kind {
+            /// All words.
             pub const ALL: &'static [$kind] = &[$($kind::$variant),*];
 
+            /// Its word in every protocol.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $($kind::$variant => $text,)*
                 }
             }
 
+            /// The value with this word.
             pub fn parse(text: &str) -> Option<$kind> {
                 $kind::ALL.iter().copied().find(|one| one.as_str() == text)
             }
@@ -87,6 +94,7 @@ words!(ScheduleState { Active = "active", Paused = "paused", Removed = "removed"
 words!(SkipReason { Missed = "missed", Overlap = "overlap", Exists = "exists", Refused = "refused" });
 
 /// What a client asks for.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewSchedule {
     pub name: Name,
@@ -108,6 +116,7 @@ pub struct NewSchedule {
 }
 
 impl NewSchedule {
+    /// A schedule with default options.
     pub fn new(name: impl Into<Name>, when: impl Into<Box<str>>, task: NewTask) -> NewSchedule {
         NewSchedule {
             name: name.into(),
@@ -125,6 +134,7 @@ impl NewSchedule {
 }
 
 /// A schedule as it is stored, without its progress.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleSetting {
     pub namespace: Name,
@@ -144,6 +154,7 @@ pub struct ScheduleSetting {
 }
 
 /// How far a schedule has come. A small record of its own, because it changes with every firing.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleProgress {
     pub namespace: Name,
@@ -159,6 +170,7 @@ pub struct ScheduleProgress {
 }
 
 /// A schedule as people and doors see it.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleInfo {
     pub schedule: Arc<ScheduleSetting>,

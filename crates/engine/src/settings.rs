@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use crate::backlog::Thresholds;
 
+/// What can be set in the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Ended tasks kept, by count and by age.
     pub ended_kept: usize,
+    /// How long ended tasks are kept.
     pub ended_kept_for: Duration,
     /// How long an assigned task may stay unconfirmed, unless the task says otherwise.
     pub accept_timeout: Duration,
@@ -19,7 +21,9 @@ pub struct Settings {
     pub restart_grace: Duration,
     /// The number of crashes within the window that quarantines a worker.
     pub quarantine_crashes: u32,
+    /// The time in which crashes are counted.
     pub quarantine_window: Duration,
+    /// How long a quarantine lasts.
     pub quarantine_for: Duration,
     /// How much waiting makes up for one step of priority. `None`: strict priorities.
     pub aging: Option<Duration>,
@@ -28,9 +32,13 @@ pub struct Settings {
     pub reserve_after: Duration,
     /// The thresholds of queues that have none of their own.
     pub backlog: Thresholds,
+    /// The most tasks that have not ended.
     pub tasks_max: usize,
+    /// The most workers.
     pub workers_max: usize,
+    /// The most queues.
     pub queues_max: usize,
+    /// The most queues of one namespace.
     pub queues_per_namespace_max: usize,
     /// Seeds the hash of the id table, so that clients cannot provoke collisions. Passed in, because the
     /// engine has no randomness.

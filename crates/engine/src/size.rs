@@ -20,6 +20,7 @@ const NUMBERS: usize = 256;
 const TEXT: usize = 16;
 
 impl Answer {
+    /// How many bytes it occupies in memory.
     pub fn size(&self) -> usize {
         match self {
             Answer::Task(task) => task.size(),
@@ -42,6 +43,7 @@ impl Answer {
 }
 
 impl Reply {
+    /// How many bytes it occupies in memory.
     pub fn size(&self) -> usize {
         match self {
             Reply::Done => 0,
@@ -82,6 +84,7 @@ impl Why {
 }
 
 impl TaskInfo {
+    /// How many bytes it occupies in memory.
     pub fn size(&self) -> usize {
         let state = match &self.state {
             TaskState::Created
@@ -114,12 +117,14 @@ impl Holding {
 }
 
 impl ArrayInfo {
+    /// How many bytes it occupies in memory.
     pub fn size(&self) -> usize {
         NUMBERS + text(&self.queue) + text(&self.submitter) + optional(self.name.as_deref())
     }
 }
 
 impl Terms {
+    /// How many bytes it occupies in memory.
     pub fn size(&self) -> usize {
         text(&self.namespace)
             + text(&self.queue)
@@ -132,6 +137,7 @@ impl Terms {
 }
 
 impl WorkerInfo {
+    /// How many bytes it occupies in memory.
     pub fn size(&self) -> usize {
         let WorkerAbout { host, platform, version, door: _ } = &self.about;
         let about: usize = [host, platform, version].into_iter().map(|each| optional(each.as_deref())).sum();
@@ -159,6 +165,7 @@ impl ScheduleInfo {
 }
 
 impl Event {
+    /// How many bytes it occupies in memory.
     pub fn size(&self) -> usize {
         let about = match &self.about {
             EventSubject::Task { terms, .. } => terms.size(),
@@ -231,6 +238,7 @@ impl Event {
 }
 
 impl Notice {
+    /// How many bytes it occupies in memory.
     pub fn size(&self) -> usize {
         NUMBERS
             + match self {

@@ -43,14 +43,17 @@ impl<T> Slab<T> {
         value
     }
 
+    #[inline]
     pub(crate) fn get(&self, place: u32) -> Option<&T> {
         self.chunks.get(place as usize / CHUNK)?.get(place as usize % CHUNK)?.as_ref()
     }
 
+    #[inline]
     pub(crate) fn at(&self, place: u32) -> &T {
         self.get(place).expect("the place is taken")
     }
 
+    #[inline]
     pub(crate) fn at_mut(&mut self, place: u32) -> &mut T {
         self.cell(place).as_mut().expect("the place is taken")
     }
@@ -70,6 +73,7 @@ impl<T> Slab<T> {
         self.iter_from(0)
     }
 
+    #[inline]
     fn cell(&mut self, place: u32) -> &mut Option<T> {
         &mut self.chunks[place as usize / CHUNK][place as usize % CHUNK]
     }

@@ -10,11 +10,14 @@ use crate::time::Timestamp;
 
 /// The exit codes that only the broker gives: cancelled, crash budget used up, expired before its start.
 pub const EXIT_CANCELLED: i32 = -1;
+/// The exit code of a task that failed because its worker was lost.
 pub const EXIT_CRASHED: i32 = -2;
+/// The exit code of a task that failed because its time was over.
 pub const EXIT_EXPIRED: i32 = -3;
 
 /// The state of a task. A state carries its own data; the larger ones are boxed, so that a waiting task costs
 /// sixteen bytes here.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskState {
     /// Held back until a client releases it.
@@ -25,26 +28,28 @@ pub enum TaskState {
         open: u32,
     },
     /// Waits for a point in time.
-    Delayed {
-        until: Timestamp,
-    },
+    Delayed { until: Timestamp },
     /// Waits for a worker.
-    Ready {
-        since: Timestamp,
-    },
+    Ready { since: Timestamp },
     /// Sent to a worker that has not confirmed yet.
     Assigned(Box<Holding>),
+    /// A worker runs it.
     Running(Box<Holding>),
-    /// Its attempt waits for other tasks to end. The worker keeps it in memory, but it takes no slot.
+    /// Its attempt waits, for other tasks to end or for a client that resumes it. The worker keeps it in
+    /// memory, but it takes no slot.
     Suspended(Box<Suspension>),
     /// Paused until a client resumes it.
     Paused(Box<PauseInfo>),
+    /// It ended as its worker wanted.
     Completed(Box<End>),
+    /// It failed.
     Failed(Box<End>),
+    /// It was cancelled.
     Cancelled(Box<End>),
 }
 
 /// The holder of a task and the intent it has to carry out.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holding {
     pub worker: Name,
@@ -89,6 +94,7 @@ impl Holding {
 }
 
 /// A suspended attempt.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suspension {
     pub holding: Holding,
@@ -98,12 +104,41 @@ pub struct Suspension {
     pub(crate) open: u32,
     /// The tag whose limit keeps it from continuing.
     pub(crate) parked: Option<TagKey>,
+    /// Its worker has said over its present session that it waits. One that returns says it again before the attempt
+    /// continues, so that each time it says so is answered by one notice. Never stored.
+    pub(crate) is_said: bool,
+    /// Its worker has stopped it in place, because a client wanted it paused.
+    pub stop: Option<Box<StopInPlace>>,
+}
+
+/// An attempt that a client paused, and that its worker keeps as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StopInPlace {
+    /// What the client gave as the reason.
+    pub reason: Option<Box<str>>,
+    /// A client has resumed it: it continues as soon as its worker has room.
+    pub is_resumed: bool,
 }
 
 impl Suspension {
     /// As read from the store: recovery counts what it waits for.
-    pub fn restored(holding: Holding, since: Timestamp) -> Suspension {
-        Suspension { holding, since, open: 0, parked: None }
+    pub fn restored(holding: Holding, since: Timestamp, stop: Option<StopInPlace>) -> Suspension {
+        Suspension { holding, since, open: 0, parked: None, is_said: false, stop: stop.map(Box::new) }
+    }
+
+    /// Whether it waits for nothing but room on its worker.
+    pub(crate) fn is_over(&self) -> bool {
+        self.open == 0 && !self.is_paused() && self.is_said
+    }
+
+    /// Whether it waits for a client that resumes it.
+    pub fn is_paused(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| !stop.is_resumed)
+    }
+
+    /// Whether its worker has said over its present session that it waits.
+    pub fn is_said(&self) -> bool {
+        self.is_said
     }
 
     /// How many of the tasks it waits for have not ended.
@@ -113,21 +148,28 @@ impl Suspension {
 }
 
 /// What a client wants of a running task. Stored until the worker confirms or the lease ends.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
     pub wanted: Wanted,
+    /// A pause: the worker may stop the attempt in place instead of ending it.
+    pub in_place: bool,
     pub reason: Option<Box<str>>,
     /// Whether the holder was connected to receive it.
     pub delivered: bool,
 }
 
+/// What a client wants of a task that a worker holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wanted {
+    /// Cancel it.
     Cancel,
+    /// Pause it.
     Pause,
 }
 
 /// The last progress report of a running task.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// 0 to 100, if the worker knows.
@@ -137,6 +179,7 @@ pub struct Progress {
 }
 
 /// Why a task is paused.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PauseInfo {
     pub since: Timestamp,
@@ -144,6 +187,7 @@ pub struct PauseInfo {
     pub reason: Option<Box<str>>,
 }
 
+/// Why a task is paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PauseCause {
     /// A client paused it.
@@ -157,6 +201,7 @@ pub enum PauseCause {
 }
 
 /// How a task ended.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
     pub at: Timestamp,
@@ -170,6 +215,7 @@ pub struct End {
 }
 
 /// A state without its data, as used by lists, counts and refusals.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StateName {
     Created,
@@ -186,7 +232,9 @@ pub enum StateName {
 }
 
 impl StateName {
+    /// How many states there are.
     pub const COUNT: usize = 11;
+    /// All states.
     pub const ALL: [StateName; StateName::COUNT] = [
         StateName::Created,
         StateName::Waiting,
@@ -201,6 +249,7 @@ impl StateName {
         StateName::Cancelled,
     ];
 
+    /// Its word in every protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             StateName::Created => "created",
@@ -217,14 +266,17 @@ impl StateName {
         }
     }
 
+    /// The state with this word.
     pub fn parse(text: &str) -> Option<StateName> {
         StateName::ALL.into_iter().find(|state| state.as_str() == text)
     }
 
+    /// Whether a task in this state has ended.
     pub fn has_ended(self) -> bool {
         matches!(self, StateName::Completed | StateName::Failed | StateName::Cancelled)
     }
 
+    /// Whether a worker holds a task in this state.
     pub fn is_held(self) -> bool {
         matches!(self, StateName::Assigned | StateName::Running | StateName::Suspended)
     }
@@ -259,6 +311,7 @@ impl fmt::Display for StateName {
 }
 
 impl TaskState {
+    /// The state without its data.
     pub fn name(&self) -> StateName {
         match self {
             TaskState::Created => StateName::Created,
@@ -275,6 +328,7 @@ impl TaskState {
         }
     }
 
+    /// The holder, if a worker holds the task.
     pub fn holding(&self) -> Option<&Holding> {
         match self {
             TaskState::Assigned(holding) | TaskState::Running(holding) => Some(holding),
@@ -291,6 +345,20 @@ impl TaskState {
         }
     }
 
+    /// Why it waits for a client that resumes it, whether or not a worker keeps its attempt.
+    pub fn pause(&self) -> Option<PauseInfo> {
+        match self {
+            TaskState::Paused(pause) => Some((**pause).clone()),
+            TaskState::Suspended(suspension) if suspension.is_paused() => Some(PauseInfo {
+                since: suspension.since,
+                why: PauseCause::Asked,
+                reason: suspension.stop.as_ref().and_then(|stop| stop.reason.clone()),
+            }),
+            _ => None,
+        }
+    }
+
+    /// How the task ended, if it has.
     pub fn end(&self) -> Option<&End> {
         match self {
             TaskState::Completed(end) | TaskState::Failed(end) | TaskState::Cancelled(end) => Some(end),

@@ -11,17 +11,26 @@ use crate::tasks::Tasks;
 #[derive(Debug, Default)]
 pub(crate) struct StateIndex {
     by_state: [RankedList; StateName::COUNT],
+    /// The task that ended first. The engine asks for it after every command.
+    oldest_ended: Option<Slot>,
 }
 
 impl StateIndex {
     pub(crate) fn put(&mut self, tasks: &Tasks, slot: Slot) {
         let state = tasks.at(slot).state.name();
         self.by_state[state as usize].insert(slot, |other| place(tasks.at(other)));
+        let is_oldest = |oldest: Slot| order(tasks.at(slot)) < order(tasks.at(oldest));
+        if ENDED.contains(&state) && self.oldest_ended.is_none_or(is_oldest) {
+            self.oldest_ended = Some(slot);
+        }
     }
 
     pub(crate) fn take(&mut self, tasks: &Tasks, slot: Slot) {
         let state = tasks.at(slot).state.name();
         self.by_state[state as usize].remove(slot, |other| place(tasks.at(other)));
+        if self.oldest_ended == Some(slot) {
+            self.oldest_ended = self.find_oldest_ended(tasks);
+        }
     }
 
     /// The tasks of one state after a position, in order.
@@ -59,7 +68,12 @@ impl StateIndex {
     }
 
     /// The task that ended first.
-    pub(crate) fn oldest_ended(&self, tasks: &Tasks) -> Option<Slot> {
+    pub(crate) fn oldest_ended(&self) -> Option<Slot> {
+        self.oldest_ended
+    }
+
+    /// The same by a search.
+    pub(crate) fn find_oldest_ended(&self, tasks: &Tasks) -> Option<Slot> {
         let firsts = ENDED.iter().filter_map(|state| self.by_state[*state as usize].first());
         firsts.min_by_key(|slot| order(tasks.at(*slot)))
     }

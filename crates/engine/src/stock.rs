@@ -19,9 +19,14 @@ struct Supply {
     name: Name,
     total: u64,
     used: u64,
-    /// For cpus and gpus, the thousandths in use of each. Attempts from before a new registration may hold
-    /// numbers beyond the total.
+    is_counted_by_piece: bool,
+    /// For cpus and gpus, the thousandths in use of each: of all that exist, and of numbers beyond the total that
+    /// attempts from before a new registration hold.
     pieces: Vec<u16>,
+    /// How many of the pieces are not in use, and how many thousandths are free on the one with most room. They
+    /// follow from the above, and answer whether a demand fits without a look at each piece.
+    unused_pieces: u64,
+    most_room: u64,
 }
 
 /// One thing that a worker has too little of.
@@ -34,55 +39,84 @@ pub(crate) struct Short {
 }
 
 impl Supply {
-    fn is_counted_by_piece(&self) -> bool {
-        [CPUS, GPUS].contains(&&*self.name)
+    fn new(name: Name) -> Supply {
+        let is_counted_by_piece = [CPUS, GPUS].contains(&&*name);
+        let pieces = Vec::new();
+        Supply { name, total: 0, used: 0, is_counted_by_piece, pieces, unused_pieces: 0, most_room: 0 }
     }
 
-    /// The pieces that exist, each with the thousandths in use.
-    fn pieces(&self) -> impl Iterator<Item = (usize, u16)> {
-        let count = (self.total / 1000) as usize;
-        (0..count).map(|number| (number, self.pieces.get(number).copied().unwrap_or(0)))
+    /// Takes over how much of it there is.
+    fn declare(&mut self, total: u64) {
+        self.total = total;
+        if self.is_counted_by_piece {
+            let count = (total / 1000) as usize;
+            self.pieces.resize(self.pieces.len().max(count), 0);
+            self.count_pieces();
+        }
+    }
+
+    /// After a change of the total or of a piece. A worker may have hundreds of pieces: the compiler makes vector
+    /// instructions of these loops, since every processor can compare and add signed numbers of 16 bits.
+    fn count_pieces(&mut self) {
+        let pieces = self.existing_pieces();
+        let unused: u16 = pieces.iter().map(|used| u16::from(*used == 0)).sum();
+        let least_used = pieces.iter().map(|used| *used as i16).fold(1000, i16::min);
+        self.unused_pieces = u64::from(unused);
+        self.most_room = 1000 - least_used as u64;
+    }
+
+    /// The thousandths in use of each piece that exists.
+    fn existing_pieces(&self) -> &[u16] {
+        &self.pieces[..(self.total / 1000) as usize]
     }
 
     fn fits(&self, needed: u64) -> bool {
         if self.used + needed > self.total {
             return false;
         }
-        if !self.is_counted_by_piece() {
+        if !self.is_counted_by_piece {
             return true;
         }
-        if needed < 1000 {
-            return self.pieces().any(|(_, used)| u64::from(used) + needed <= 1000);
-        }
-        self.pieces().filter(|(_, used)| *used == 0).count() as u64 >= needed / 1000
+        if needed < 1000 { needed <= self.most_room } else { needed / 1000 <= self.unused_pieces }
+    }
+
+    /// Whether a demand fits into these pieces. All of a resource that is not counted by piece is one.
+    fn fits_in(&self, needed: u64, pieces: &[u16]) -> bool {
+        let of_each = needed.min(1000);
+        let used_of = |number: &u16| u64::from(self.pieces.get(usize::from(*number)).copied().unwrap_or(0));
+        self.used + needed <= self.total && pieces.iter().all(|number| used_of(number) + of_each <= 1000)
     }
 
     /// How much one task could get.
     fn free(&self, needed: u64) -> u64 {
         let unused = self.total.saturating_sub(self.used);
-        if !self.is_counted_by_piece() {
+        if !self.is_counted_by_piece {
             return unused;
         }
-        if needed < 1000 {
-            return self
-                .pieces()
-                .map(|(_, used)| 1000_u64.saturating_sub(u64::from(used)))
-                .max()
-                .unwrap_or(0);
-        }
-        self.pieces().filter(|(_, used)| *used == 0).count() as u64 * 1000
+        if needed < 1000 { self.most_room } else { self.unused_pieces * 1000 }
     }
 
     /// The pieces for a demand that fits. A part goes where others share already, so that whole pieces stay
     /// whole.
     fn choose(&self, needed: u64) -> Vec<u16> {
         if needed < 1000 {
-            let room = self.pieces().filter(|(_, used)| u64::from(*used) + needed <= 1000);
-            let fullest = room.max_by_key(|(number, used)| (*used, std::cmp::Reverse(*number)));
-            return fullest.map(|(number, _)| number as u16).into_iter().collect();
+            return self.fullest_with_room(needed).into_iter().collect();
         }
-        let unused = self.pieces().filter(|(_, used)| *used == 0);
-        unused.take((needed / 1000) as usize).map(|(number, _)| number as u16).collect()
+        let pieces = self.existing_pieces().iter().zip(0..);
+        let unused = pieces.filter(|(used, _)| **used == 0).map(|(_, number)| number);
+        unused.take((needed / 1000) as usize).collect()
+    }
+
+    /// Of the pieces with room for a part, the first of those with most in use. As in `count_pieces`, the search for
+    /// the most is a loop that the compiler makes vector instructions of.
+    fn fullest_with_room(&self, needed: u64) -> Option<u16> {
+        let most_used = 1000 - needed as u16;
+        let rank = |used: &u16| if *used <= most_used { *used as i16 } else { -1 };
+        let fullest = self.existing_pieces().iter().map(rank).fold(-1, i16::max);
+        if fullest < 0 {
+            return None;
+        }
+        self.existing_pieces().iter().position(|used| *used == fullest as u16).map(|number| number as u16)
     }
 
     fn change(&mut self, needed: u64, pieces: &[u16], change: impl Fn(u64, u64) -> u64) {
@@ -93,6 +127,9 @@ impl Supply {
                 self.pieces.resize(number + 1, 0);
             }
             self.pieces[number] = change(u64::from(self.pieces[number]), of_each) as u16;
+        }
+        if !pieces.is_empty() {
+            self.count_pieces();
         }
     }
 
@@ -106,10 +143,10 @@ impl Stock {
     pub(crate) fn declare(&mut self, slots: u32, light_slots: u32, resources: &[Resource]) {
         (self.slots, self.light_slots) = (slots, light_slots);
         for supply in &mut self.resources {
-            supply.total = 0;
+            supply.declare(0);
         }
         for resource in resources {
-            self.supply_mut(&resource.name).total = resource.quantity.0;
+            self.supply_mut(&resource.name).declare(resource.quantity.0);
         }
         self.resources.retain(|supply| !supply.is_idle());
     }
@@ -128,6 +165,21 @@ impl Stock {
             && demand.resources.iter().all(|resource| {
                 self.supply(&resource.name).is_some_and(|supply| supply.fits(resource.quantity.0))
             })
+    }
+
+    /// Whether the worker could take an attempt back that had these devices.
+    pub(crate) fn fits_again(&self, demand: &Demand, devices: Option<&Devices>) -> bool {
+        self.has_slots(demand)
+            && demand.resources.iter().all(|resource| {
+                let pieces = devices.map_or(&[][..], |devices| devices.of(&resource.name));
+                let supply = self.supply(&resource.name);
+                supply.is_some_and(|supply| supply.fits_in(resource.quantity.0, pieces))
+            })
+    }
+
+    /// Whether nothing is in use.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.slots_used == 0 && self.light_used == 0 && self.resources.iter().all(|supply| supply.used == 0)
     }
 
     /// Whether the worker could take a task if it held nothing.
@@ -229,16 +281,16 @@ impl Stock {
     }
 
     fn supply(&self, name: &str) -> Option<&Supply> {
-        let at = self.resources.binary_search_by(|supply| (*supply.name).cmp(name)).ok()?;
-        Some(&self.resources[at])
+        // A worker has few resources, and names of different lengths are unequal without a look at their bytes.
+        self.resources.iter().find(|supply| *supply.name == *name)
     }
 
     fn supply_mut(&mut self, name: &Name) -> &mut Supply {
-        let at = match self.resources.binary_search_by(|supply| supply.name.cmp(name)) {
-            Ok(at) => at,
-            Err(at) => {
-                let supply = Supply { name: name.clone(), total: 0, used: 0, pieces: Vec::new() };
-                self.resources.insert(at, supply);
+        let at = match self.resources.iter().position(|supply| *supply.name == **name) {
+            Some(at) => at,
+            None => {
+                let at = self.resources.partition_point(|supply| supply.name < *name);
+                self.resources.insert(at, Supply::new(name.clone()));
                 at
             }
         };

@@ -71,6 +71,12 @@ impl Engine {
         }
     }
 
+    /// The record of a task's state.
+    pub fn record_of(&mut self, id: &TaskId) -> Option<Change<'_>> {
+        let slot = self.tasks.find(id)?;
+        Some(self.change_of(slot))
+    }
+
     /// Finds a task, so that the store knows which of its blobs to keep.
     pub fn find_task(&self, id: &TaskId) -> Option<&Task> {
         self.tasks.find(id).map(|slot| self.tasks.at(slot))

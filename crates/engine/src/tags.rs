@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::buckets::BucketKey;
+use crate::dispatch_order::OfferRank;
 use crate::id::{Slot, TaskId};
 use crate::name::Name;
-use crate::offer_rank::OfferRank;
 use crate::ranked_list::TaskRank;
 use crate::rate::Rate;
 use crate::ready_queues::ReadyQueueKey;

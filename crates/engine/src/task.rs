@@ -29,6 +29,8 @@ impl TermsKey {
     }
 }
 
+/// A task as the engine keeps it.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     pub id: TaskId,
@@ -50,6 +52,8 @@ pub struct Task {
     pub extras: Option<Box<Extras>>,
 }
 
+/// What most tasks do not have.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extras {
     /// The idempotency key of the submission.
@@ -75,6 +79,7 @@ pub struct Extras {
 
 /// A task's checkpoint: the worker's saved progress, for itself after an interruption and for the next
 /// attempt.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The attempt that saved it.
@@ -95,30 +100,37 @@ impl Extras {
 }
 
 impl Task {
+    /// The idempotency key.
     pub fn name(&self) -> Option<&Name> {
         self.extras.as_ref()?.name.as_ref()
     }
 
+    /// The parent.
     pub fn parent(&self) -> Option<TaskId> {
         self.extras.as_ref()?.parent
     }
 
+    /// When it may run.
     pub fn not_before(&self) -> Option<Timestamp> {
         self.extras.as_ref()?.not_before
     }
 
+    /// The last checkpoint.
     pub fn checkpoint(&self) -> Option<&Checkpoint> {
         self.extras.as_ref()?.checkpoint.as_ref()
     }
 
+    /// The devices that its attempt has.
     pub fn devices(&self) -> Option<&Devices> {
         self.extras.as_ref()?.devices.as_deref()
     }
 
+    /// How long its attempts were suspended.
     pub fn suspended_for(&self) -> Duration {
         self.extras.as_ref().map_or(Duration::ZERO, |extras| extras.suspended_for)
     }
 
+    /// The trace it belongs to.
     pub fn trace(&self) -> Option<&TraceContext> {
         self.extras.as_ref()?.trace.as_deref()
     }

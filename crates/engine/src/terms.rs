@@ -26,8 +26,10 @@ pub enum OnLost {
 }
 
 impl OnLost {
+    /// All policies.
     pub const ALL: [OnLost; 3] = [OnLost::Requeue, OnLost::Pause, OnLost::Fail];
 
+    /// Its word in every protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             OnLost::Requeue => "requeue",
@@ -36,12 +38,14 @@ impl OnLost {
         }
     }
 
+    /// The policy with this word.
     pub fn parse(text: &str) -> Option<OnLost> {
         OnLost::ALL.into_iter().find(|policy| policy.as_str() == text)
     }
 }
 
 /// The delay before a retry: doubles from `first` up to `max`.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Backoff {
     pub first: Duration,
@@ -54,6 +58,8 @@ impl Default for Backoff {
     }
 }
 
+/// What many tasks have in common.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
     pub namespace: Name,
@@ -96,6 +102,7 @@ pub struct Terms {
 }
 
 impl Terms {
+    /// The default terms of a queue.
     pub fn new(namespace: Name, queue: Name, submitter: Name) -> Terms {
         Terms {
             namespace,

@@ -7,6 +7,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use crate::arrays::ArrayKey;
+use crate::demand::Demand;
 use crate::id::SessionId;
 use crate::queues::QueueKey;
 use crate::ready_queues::ReadyQueueKey;
@@ -19,7 +20,8 @@ pub(crate) struct TermsTable {
     slab: Slab<IndexEntry>,
     by_value: HashTable<u32>,
     hashing: FixedState,
-    /// The terms that recent sessions used last. Only a hint: terms are compared before they are used.
+    /// The terms that recent sessions used last, by session and demand. Only a hint: terms are compared before they
+    /// are used.
     recent: [Option<TermsKey>; RECENT],
 }
 
@@ -32,6 +34,15 @@ struct IndexEntry {
     queue: QueueKey,
     ready_queue: ReadyQueueKey,
     array: Option<ArrayKey>,
+}
+
+/// Sessions are numbered one after another, so those of a few clients do not meet. A client that submits tasks with
+/// a handful of different demands finds each of them.
+fn recent_place(session: SessionId, demand: &Demand) -> usize {
+    let quantities = demand.resources.iter().map(|resource| resource.quantity.0);
+    let mixed =
+        quantities.fold(0, |mixed: u64, quantity| (mixed ^ quantity).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    (session.0 as usize).wrapping_add((mixed >> 32) as usize) % RECENT
 }
 
 impl TermsTable {
@@ -49,14 +60,14 @@ impl TermsTable {
         self.by_value.find(hash, |place| *self.slab.at(*place).terms == *terms).map(|place| TermsKey(*place))
     }
 
-    /// The terms that this session, or another that shares its entry, used last. They may have been replaced
-    /// since.
-    pub(crate) fn recent(&self, session: SessionId) -> Option<TermsKey> {
-        self.recent[session.0 as usize % RECENT].filter(|key| self.slab.get(key.0).is_some())
+    /// The terms that this session, or another that shares its entry, used last for such a demand. They may have
+    /// been replaced since.
+    pub(crate) fn recent(&self, session: SessionId, demand: &Demand) -> Option<TermsKey> {
+        self.recent[recent_place(session, demand)].filter(|key| self.slab.get(key.0).is_some())
     }
 
     pub(crate) fn note_recent(&mut self, session: SessionId, key: TermsKey) {
-        self.recent[session.0 as usize % RECENT] = Some(key);
+        self.recent[recent_place(session, &self.get(key).demand)] = Some(key);
     }
 
     /// Adds terms that have no user yet.

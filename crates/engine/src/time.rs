@@ -10,10 +10,12 @@ use std::time::Duration;
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
+    /// The first moment of 1970.
     pub const ZERO: Timestamp = Timestamp(0);
     /// Later than anything a broker will see.
     pub const NEVER: Timestamp = Timestamp(u64::MAX);
 
+    /// Milliseconds since 1970.
     pub fn millis(self) -> u64 {
         self.0
     }

@@ -9,9 +9,11 @@ use crate::refusal::Refusal;
 /// Whose span a task continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceContext {
+    /// The identity of the trace.
     pub trace_id: [u8; 16],
     /// The span that submitted the task.
     pub parent: [u8; 8],
+    /// The flags of W3C trace context; 1: sampled.
     pub flags: u8,
     /// What tracing systems add; opaque to the broker.
     pub state: Option<Box<str>>,

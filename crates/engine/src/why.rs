@@ -10,12 +10,12 @@ use crate::rate::Rate;
 use crate::state::StateName;
 use crate::time::Timestamp;
 
+/// Why a task is not running.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The task runs or has ended: there is nothing to explain.
-    NotWaiting {
-        state: StateName,
-    },
+    NotWaiting { state: StateName },
     /// Held back until a client releases it.
     Held,
     /// Waits for other tasks to end.
@@ -24,87 +24,40 @@ pub enum Why {
         /// Some of them.
         some: Vec<WaitedFor>,
     },
-    NotBefore {
-        until: Timestamp,
-    },
+    /// Its time has not come.
+    NotBefore { until: Timestamp },
     /// Paused until a client resumes it.
     Paused,
-    QueuePaused {
-        queue: Name,
-    },
+    /// Its queue is paused.
+    QueuePaused { queue: Name },
     /// No worker has ever served this queue.
-    NoWorkerEver {
-        queue: Name,
-    },
+    NoWorkerEver { queue: Name },
     /// Workers served the queue, but all of them are lost or gone.
-    AllLost {
-        queue: Name,
-        since: Timestamp,
-    },
+    AllLost { queue: Name, since: Timestamp },
     /// Live workers serve the queue, but none offers all needed capabilities.
-    NeedsUnmet {
-        missing: Vec<Name>,
-    },
+    NeedsUnmet { missing: Vec<Name> },
     /// The only workers that could take it are in quarantine.
-    Quarantined {
-        worker: Name,
-        until: Timestamp,
-    },
+    Quarantined { worker: Name, until: Timestamp },
     /// The only workers that could take it are draining.
-    Draining {
-        workers: u32,
-    },
-    TagLimit {
-        tag: Name,
-        limit: u32,
-        in_use: u32,
-    },
+    Draining { workers: u32 },
+    /// As many tasks with one of its tags run as the limit allows.
+    TagLimit { tag: Name, limit: u32, in_use: u32 },
     /// The array runs as many elements at once as it may.
-    ArrayLimit {
-        array: TaskId,
-        limit: u32,
-        in_use: u32,
-    },
+    ArrayLimit { array: TaskId, limit: u32, in_use: u32 },
     /// The rate of a tag has no token.
-    TagRate {
-        tag: Name,
-        rate: Rate,
-        next_at: Timestamp,
-    },
+    TagRate { tag: Name, rate: Rate, next_at: Timestamp },
     /// The rate of the queue has no token.
-    QueueRate {
-        queue: Name,
-        rate: Rate,
-        next_at: Timestamp,
-    },
+    QueueRate { queue: Name, rate: Rate, next_at: Timestamp },
     /// All workers that could take it have no free slot.
-    AllFull {
-        workers: u32,
-        slots: u32,
-    },
+    AllFull { workers: u32, slots: u32 },
     /// The workers that could take it have too little free. This one has the most.
-    Short {
-        resource: Name,
-        needed: Quantity,
-        free: Quantity,
-        worker: Name,
-    },
+    Short { resource: Name, needed: Quantity, free: Quantity, worker: Name },
     /// No live worker is large enough. This one comes closest.
-    TooLarge {
-        resource: Name,
-        needed: Quantity,
-        total: Quantity,
-        worker: Name,
-    },
+    TooLarge { resource: Name, needed: Quantity, total: Quantity, worker: Name },
     /// The only workers with room keep it for a more urgent task that needs more.
-    Reserved {
-        worker: Name,
-        task: TaskId,
-    },
+    Reserved { worker: Name, task: TaskId },
     /// The workers pull, and none is asking now.
-    NoWorkerAsks {
-        workers: u32,
-    },
+    NoWorkerAsks { workers: u32 },
     /// Its attempt is suspended until other tasks have ended.
     Suspended {
         open: u32,
@@ -112,19 +65,17 @@ pub enum Why {
         some: Vec<WaitedFor>,
     },
     /// What its attempt waited for has ended. The attempt continues when its worker has a free slot.
-    AwaitingSlot {
-        worker: Name,
-    },
+    AwaitingSlot { worker: Name },
     /// Sent to a worker that has not confirmed yet.
-    AwaitingAcceptance {
-        worker: Name,
-        since: Timestamp,
-    },
+    AwaitingAcceptance { worker: Name, since: Timestamp },
     /// The change is decided but not yet on disk.
     AwaitingDisk,
+    /// The replicated journal does not answer.
+    AwaitingJournal,
 }
 
 /// A task that another one waits for.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitedFor {
     pub task: TaskId,
@@ -175,6 +126,7 @@ impl Why {
             Why::AwaitingSlot { .. } => "awaiting-slot",
             Why::AwaitingAcceptance { .. } => "awaiting-acceptance",
             Why::AwaitingDisk => "awaiting-disk",
+            Why::AwaitingJournal => "awaiting-journal",
         }
     }
 
@@ -257,6 +209,9 @@ impl fmt::Display for Why {
                 write!(f, "sent to worker {worker} at {}, not confirmed yet", since.rfc3339())
             }
             Why::AwaitingDisk => f.write_str("waiting for the disk"),
+            Why::AwaitingJournal => {
+                f.write_str("the replicated journal does not answer; it goes on when the journal is back")
+            }
         }
     }
 }

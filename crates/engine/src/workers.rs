@@ -49,9 +49,7 @@ pub(crate) struct Worker {
     pub(crate) held: Vec<Slot>,
     /// How many of them are suspended: these take no slot.
     pub(crate) suspended: usize,
-    /// How many of those keep resources.
-    pub(crate) suspended_with_resources: usize,
-    /// Suspended tasks that continue as soon as a slot is free.
+    /// Suspended tasks that continue as soon as there is room.
     pub(crate) continuing: BTreeSet<(TaskRank, Slot)>,
     /// Its heartbeats list the attempts it holds.
     pub(crate) lists_held: bool,
@@ -127,7 +125,6 @@ impl Worker {
             stats: None,
             held: Vec::new(),
             suspended: 0,
-            suspended_with_resources: 0,
             continuing: BTreeSet::new(),
             lists_held: false,
             stopping: Vec::new(),
@@ -264,10 +261,12 @@ impl Workers {
         self.slab.get(key.0).is_some()
     }
 
+    #[inline]
     pub(crate) fn at(&self, key: WorkerKey) -> &Worker {
         self.slab.at(key.0)
     }
 
+    #[inline]
     pub(crate) fn at_mut(&mut self, key: WorkerKey) -> &mut Worker {
         self.slab.at_mut(key.0)
     }

@@ -11,11 +11,12 @@ mod plans;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target. `fuzz/fuzz_targets` has a file for each.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     ("native", tenure_wire::fuzz),
     ("xmessage", tenure_door_msgpack::xmessage::codec::fuzz),
     ("resp", tenure_door_resp::testing::fuzz),
     ("zmtp", tenure_door_zmq::codec::fuzz),
+    ("forward", tenure_door_kit::forward::fuzz),
     ("journal", journal::journal),
     ("snapshot", journal::snapshot),
     ("plans", plans::plans),

@@ -36,6 +36,7 @@ const LINES_WAITING_MAX: usize = 8_192;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The location, size and level of the log.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditSettings {
     pub path: PathBuf,
@@ -46,6 +47,7 @@ pub struct AuditSettings {
     pub files_max: usize,
 }
 
+/// Which acts the audit log contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuditLevel {
     /// Acts of clients and administrators, workers that join and leave, and refused keys.
@@ -75,7 +77,9 @@ pub(crate) enum AuditMessage {
 /// Why a peer was not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotAdmitted {
+    /// The peer showed no key.
     NoKey,
+    /// The broker does not know the key.
     WrongKey,
 }
 

@@ -9,6 +9,7 @@ use crate::refusal::HubRefusal;
 
 /// How many calls one session may have in flight, and how many addresses it may listen at.
 pub const CALLS_MAX: usize = 4_096;
+/// The most addresses on which peers listen.
 pub const ADDRESSES_MAX: usize = 65_536;
 
 /// Address prefixes that a door uses among its own sessions, with the door's name. Peers of other doors can

@@ -30,6 +30,7 @@ pub struct ClockReading {
 }
 
 impl ClockReading {
+    /// Reads both clocks.
     pub fn now() -> ClockReading {
         ClockReading { wall: wall_clock(), steady: monotonic_clock() }
     }
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_back_or_forward_is_told_from_time_that_passed() {
+    fn a_clock_that_was_set_differs_from_time_that_passed() {
         let mut turning = turning();
         let back = -(HOUR as i64);
         let set = Some((noon(0), noon(back)));

@@ -8,6 +8,7 @@ mod auditing;
 mod calling;
 mod disk_full;
 mod ending;
+mod journal_outage;
 mod leading;
 mod queues_of_key;
 mod reconciling;
@@ -23,8 +24,8 @@ use bytes::Bytes;
 use foldhash::fast::FixedState;
 use tenure_engine::record::StateChange;
 use tenure_engine::{
-    Answer, Blob, Change, Command, Engine, Event, Held, Name, Notice, Output, Peer, Query, Refusal,
-    SessionId, Settings, Timestamp, Why,
+    Blob, Change, Command, Engine, Event, Held, Name, Notice, Output, Peer, Refusal, SessionId, Settings,
+    Timestamp,
 };
 use tenure_store::{Batches, JournalFrame, Maintenance, MaintenanceEvent, Pace};
 
@@ -43,8 +44,10 @@ use crate::spans::{self, SpanSink};
 use crate::stats::{QueueFigures, Stats};
 use crate::task_logs::{LogPiece, PIECE_BYTES_MAX, TaskLogs};
 use crate::watches::{WatchKey, Watches};
+use journal_outage::JournalOutage;
 use queues_of_key::QueuesOfKeys;
 
+/// The hub without threads, sockets or a clock.
 #[derive(Debug)]
 pub struct Core {
     engine: Engine,
@@ -78,6 +81,7 @@ pub struct Core {
     now: Timestamp,
     /// Since when the disk has made no progress with pending batches.
     disk_waited_for_since: Option<Timestamp>,
+    outage: JournalOutage,
 }
 
 #[derive(Debug)]
@@ -110,6 +114,7 @@ impl Entry {
 }
 
 impl Core {
+    /// A core for an engine and the parts of its store.
     pub fn new(engine: Engine, batches: Batches, maintenance: Maintenance, stats: Stats) -> Core {
         let next_event = engine.last_event() + 1;
         Core {
@@ -137,14 +142,16 @@ impl Core {
             has_lease: true,
             now: Timestamp::ZERO,
             disk_waited_for_since: None,
+            outage: JournalOutage::default(),
         }
     }
 
+    /// The engine, for reading.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    pub fn stats_mut(&mut self) -> &mut Stats {
+    pub(crate) fn stats_mut(&mut self) -> &mut Stats {
         &mut self.stats
     }
 
@@ -177,6 +184,7 @@ impl Core {
     /// Decides one request. The reply waits in the outbox.
     pub fn take(&mut self, now: Timestamp, session: SessionId, ask: Ask) {
         self.now = now;
+        let Some(ask) = self.wait_for_journal(now, session, ask) else { return };
         self.stats.requests_total += 1;
         // A session that the hub has dropped gets no reply: its mailbox is closed.
         let Some(entry) = self.sessions.get(&session) else { return };
@@ -293,7 +301,9 @@ impl Core {
             }
         };
         self.note(session, act, &reply);
-        self.reply_at(mark, session, ask.token, reply);
+        if let Some(reply) = self.explain_outage(session, ask.token, reply) {
+            self.reply_at(mark, session, ask.token, reply);
+        }
     }
 
     /// Keeps what tasks print from now on.
@@ -361,11 +371,12 @@ impl Core {
     /// peer that waits for a reply must not time out because of its silence.
     pub fn tick(&mut self, now: Timestamp) -> Pace {
         self.now = now;
+        self.end_wait_for_journal(now);
         let stalls = self.disk_stalls(now);
         let Core { engine, batches, outbox, stats, flows, watches, spans, .. } = self;
         if !stalls {
-            let (watched, traced) = (!watches.is_empty(), spans.is_some());
-            engine.tick(now, &mut Journaling { batches, outbox, stats, flows, watched, traced });
+            let traced = spans.is_some();
+            engine.tick(now, &mut Journaling { batches, outbox, stats, flows, watches, traced });
         }
         self.maintenance.turn(engine, batches, now)
     }
@@ -377,7 +388,8 @@ impl Core {
 
     /// When `tick` next has work to do.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        self.engine.next_deadline().filter(|_| !self.disk_stalls(self.now))
+        let timer = self.engine.next_deadline().filter(|_| !self.disk_stalls(self.now));
+        [timer, self.outage.deadline()].into_iter().flatten().min()
     }
 
     /// Seals the open batch for the writer. If there is none, replies without records wait only for earlier
@@ -418,6 +430,7 @@ impl Core {
         self.outbox.is_idle() && self.batches.is_empty()
     }
 
+    /// Says whether the disk is full.
     pub fn set_disk_full(&mut self, full: bool) {
         if self.disk_full != full {
             self.maintenance.set_short(full);
@@ -427,7 +440,7 @@ impl Core {
         self.engine.hold_schedules(self.disk_full || self.draining);
     }
 
-    pub fn configure(&mut self, settings: &Settings) {
+    pub(crate) fn configure(&mut self, settings: &Settings) {
         self.engine.configure(settings);
         // The new settings may keep fewer ended tasks, so free their space.
         self.maintenance.reclaim();
@@ -462,10 +475,11 @@ impl Core {
             queues: QueueFigures::all(now, &gauges, &self.flows),
             oldest_ready_seconds: gauges.oldest_ready.map_or(0.0, |oldest| now.since(oldest).as_secs_f64()),
             gauges,
-            ..Stats::default()
+            ..self.flows.total_of(namespace).stats()
         }
     }
 
+    /// The figures now.
     pub fn stats(&self, now: Timestamp) -> Stats {
         let gauges = self.engine.gauges();
         Stats {
@@ -487,20 +501,9 @@ impl Core {
 
     fn command(&mut self, now: Timestamp, peer: &Peer, command: Command) -> Result<Response, HubRefusal> {
         let Core { engine, batches, outbox, stats, flows, watches, spans, .. } = self;
-        let (watched, traced) = (!watches.is_empty(), spans.is_some());
-        let mut journaling = Journaling { batches, outbox, stats, flows, watched, traced };
+        let traced = spans.is_some();
+        let mut journaling = Journaling { batches, outbox, stats, flows, watches, traced };
         Ok(Response::Command(engine.handle(now, peer, command, &mut journaling)?))
-    }
-
-    fn query(&mut self, peer: &Peer, query: &Query) -> Result<Response, HubRefusal> {
-        let mut answer = self.engine.ask(peer, query)?;
-        // The assignment may exist in memory while its record is still on its way to the disk.
-        if let Answer::Why(why @ Why::AwaitingAcceptance { .. }) = &mut answer
-            && !self.batches.is_empty()
-        {
-            *why = Why::AwaitingDisk;
-        }
-        Ok(Response::Answer(answer))
     }
 
     fn push_outbox(&mut self, out: OutboxItem) {
@@ -541,8 +544,7 @@ struct Journaling<'a> {
     outbox: &'a mut Outbox,
     stats: &'a mut Stats,
     flows: &'a mut QueueFlows,
-    /// Whether there is any watch.
-    watched: bool,
+    watches: &'a Watches,
     /// Whether spans are exported.
     traced: bool,
 }
@@ -557,7 +559,7 @@ impl Output for Journaling<'_> {
             self.outbox.push(OutboxItem::Span(Box::new(span)));
         }
         self.batches.record(&event, change);
-        if self.watched {
+        if self.watches.want(&event) {
             self.outbox.push(OutboxItem::Event(Arc::new(event)));
         } else {
             self.outbox.pass(event.seq);

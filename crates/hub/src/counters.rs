@@ -15,6 +15,7 @@ pub struct Counters {
 }
 
 /// The connections of one door.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoorConnections {
     pub door: &'static str,
@@ -33,6 +34,7 @@ impl Drop for OpenConnection {
 }
 
 /// The value of one counter when the statistics were taken.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoorCount {
     pub door: &'static str,
@@ -41,6 +43,7 @@ pub struct DoorCount {
 }
 
 impl Counters {
+    /// Counters of a door.
     pub fn new(door: &'static str) -> Counters {
         Counters { door, counts: Mutex::default(), open: AtomicU64::new(0), accepted: AtomicU64::new(0) }
     }
@@ -52,7 +55,8 @@ impl Counters {
         OpenConnection(Arc::clone(self))
     }
 
-    pub(crate) fn connections(&self) -> DoorConnections {
+    /// The connections of the door.
+    pub fn connections(&self) -> DoorConnections {
         let [open, accepted] = [&self.open, &self.accepted].map(|count| count.load(Ordering::Relaxed));
         DoorConnections { door: self.door, open, accepted }
     }

@@ -33,7 +33,7 @@ impl EnteredNamespaces {
         }
         let limit = grant.namespaces_max.unwrap_or(self.limit);
         if entered.len() >= limit {
-            return Err(Refusal::Full { what: "namespaces of this key", limit: limit as u64 }.into());
+            return Err(Refusal::TooMany { what: "namespaces of this key", limit }.into());
         }
         entered.insert(namespace.clone());
         Ok(())
@@ -56,12 +56,15 @@ mod tests {
         for namespace in ["a", "b", "a"] {
             assert_eq!(enter(one, namespace), Ok(()));
         }
-        assert_eq!(enter(one, "c"), Err(Refusal::Full { what: "namespaces of this key", limit: 2 }.into()));
+        assert_eq!(
+            enter(one, "c"),
+            Err(Refusal::TooMany { what: "namespaces of this key", limit: 2 }.into())
+        );
         assert_eq!(enter(two, "c"), Ok(()));
         let three = Grant { namespaces_max: Some(1), ..(**two).clone() };
         assert_eq!(
             enter(&three, "d"),
-            Err(Refusal::Full { what: "namespaces of this key", limit: 1 }.into())
+            Err(Refusal::TooMany { what: "namespaces of this key", limit: 1 }.into())
         );
         for namespace in ["a", "b", "c"] {
             assert_eq!(enter(&Grant::everything(), namespace), Ok(()), "a broker without keys");

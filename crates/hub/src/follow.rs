@@ -68,7 +68,7 @@ impl Follower {
                     from = oldest;
                 }
                 Ok(Err(error)) => {
-                    tracing::error!(%error, from, "the event log cannot be read");
+                    tracing::error!(%error, from, "the event log cannot be read; stop the broker and run `tenure journal verify`");
                     self.mailbox.close();
                     return;
                 }

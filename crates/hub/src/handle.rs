@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tenure_engine::name::check as check_name;
 use tenure_engine::{Blob, DEFAULT_NAMESPACE, Name, Peer, Refusal, SessionId};
 use tenure_store::{ReadError, Reader, StoreError};
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, mpsc, watch};
 
 use crate::audit::{Audit, AuditAct};
 use crate::counters::Counters;
@@ -17,8 +17,10 @@ use crate::entered_namespaces::EnteredNamespaces;
 use crate::hooks::Hooks;
 use crate::keys::{Grant, KeyId, Keys, REVOKED};
 use crate::keyspace::Keyspaces;
+use crate::leader_status::{LeaderStatus, LeaderStatusCell};
 use crate::limits::{INBOX_REQUESTS_MAX, LOG_READS_AT_ONCE, SESSIONS_MAX};
 use crate::mailbox::{Mailbox, UnreadBytes};
+use crate::placement::{Placement, PlacementCell};
 use crate::principal::Principal;
 use crate::refusal::HubRefusal;
 use crate::request::{Ask, Request};
@@ -87,6 +89,7 @@ pub(crate) struct AccessControl {
     pub(crate) audit: Option<Audit>,
 }
 
+/// How doors reach the hub.
 #[derive(Clone, Debug)]
 pub struct HubHandle {
     shared: Arc<Shared>,
@@ -107,6 +110,9 @@ struct Shared {
     /// The unread bytes of all sessions.
     unread: Arc<UnreadBytes>,
     stopped: watch::Receiver<bool>,
+    stop_asked: Notify,
+    leader: LeaderStatusCell,
+    placement: PlacementCell,
     backup_dir: std::sync::RwLock<Option<PathBuf>>,
     /// Bounds how many watches read the log at once, because reading takes CPU time from the hub and its
     /// doors.
@@ -149,6 +155,9 @@ impl HubHandle {
             services,
             unread: Arc::default(),
             stopped,
+            stop_asked: Notify::new(),
+            leader: LeaderStatusCell::default(),
+            placement: PlacementCell::default(),
             backup_dir: std::sync::RwLock::default(),
             log_reads: Semaphore::new(LOG_READS_AT_ONCE),
         };
@@ -215,6 +224,9 @@ impl HubHandle {
         // One rule for all doors.
         check_name("namespace", &namespace)?;
         check_name("identity", &identity)?;
+        if !principal.is_broker {
+            self.check_placement(principal.door, &namespace)?;
+        }
         // Held until the hub knows the session: see `set_keys`.
         let keys = self.shared.keys.borrow();
         if !keys.knows(principal.grant.key) {
@@ -323,9 +335,56 @@ impl HubHandle {
         self.shared.backup_dir.read().expect("no holder of the lock panics").clone()
     }
 
+    /// Says where the namespaces of the cluster are. A namespace may only be added to this broker's group: sessions that
+    /// are open stay open.
+    pub fn set_placement(&self, placement: Option<Placement>) {
+        self.shared.placement.set(placement);
+    }
+
+    /// Refuses a namespace that another group serves. Opening a session does this as well; it is for peers that use
+    /// topics or stored keys without a session.
+    pub fn check_placement(&self, door: &str, namespace: &Name) -> Result<(), HubRefusal> {
+        self.shared.placement.check(door, namespace)
+    }
+
+    /// The first event of this broker that can be about a namespace which came from another group.
+    pub(crate) fn first_event(&self, namespace: &Name) -> u64 {
+        self.shared.placement.first_event(namespace)
+    }
+
+    /// Says how the leader of a group is.
+    pub fn set_leader_status(&self, status: LeaderStatus) {
+        self.shared.leader.set(status);
+    }
+
+    /// How the leader of a group is. `None` for a broker without a group.
+    pub fn leader_status(&self) -> Option<LeaderStatus> {
+        self.shared.leader.get()
+    }
+
+    /// Whether the replicated journal does not answer, so that replies wait.
+    pub fn is_journal_away(&self) -> bool {
+        self.shared.leader.is_journal_away()
+    }
+
+    pub(crate) fn set_journal_away(&self, is_away: bool) {
+        self.shared.leader.set_journal_away(is_away);
+    }
+
+    /// Up to where the journal of tasks is acknowledged.
+    pub fn acknowledged(&self) -> u64 {
+        self.shared.reader.acknowledged()
+    }
+
     /// Asks the hub to stop: it accepts nothing new, writes what is decided, and takes a last snapshot.
     pub fn stop(&self) {
         let _ = self.shared.inbox.send(Inbound::Stop);
+        self.shared.stop_asked.notify_one();
+    }
+
+    /// Waits until the hub is asked to stop, for the hub while it does not read its inbox.
+    pub(crate) async fn asked_to_stop(&self) {
+        self.shared.stop_asked.notified().await;
     }
 
     /// Waits until the hub begins to stop, for doors that listen.
@@ -363,7 +422,7 @@ impl HubHandle {
 
 fn read_blob(reader: &Reader, blob: Blob) -> Result<Bytes, HubRefusal> {
     reader.read(blob).map_err(|error: ReadError| {
-        tracing::warn!(at = blob.at(), bytes = blob.bytes(), %error, "bytes of a task cannot be read from disk");
+        tracing::warn!(at = blob.at(), bytes = blob.bytes(), %error, "bytes of a task cannot be read from disk; stop the broker and run `tenure journal verify`");
         HubRefusal::Unreadable { what: "body" }
     })
 }
@@ -378,18 +437,22 @@ pub struct Session {
 }
 
 impl Session {
+    /// The id of the session.
     pub fn id(&self) -> SessionId {
         self.id
     }
 
+    /// The peer of the session.
     pub fn peer(&self) -> &Arc<Peer> {
         &self.peer
     }
 
+    /// The hub it belongs to.
     pub fn hub(&self) -> &HubHandle {
         &self.hub
     }
 
+    /// Where its deliveries arrive.
     pub fn mailbox(&self) -> &Arc<Mailbox> {
         &self.mailbox
     }

@@ -10,6 +10,7 @@ pub(crate) const SYNC_SECONDS: &[f64] =
 pub(crate) const BATCH_BYTES: &[f64] =
     &[256.0, 1_024.0, 4_096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0, 4_194_304.0];
 
+/// Counts of values by size, for metrics.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     bounds: &'static [f64],
@@ -39,10 +40,12 @@ impl Histogram {
         })
     }
 
+    /// How many values were counted.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
+    /// The sum of all values.
     pub fn sum(&self) -> f64 {
         self.sum
     }

@@ -1,6 +1,9 @@
 //! Hooks, as the doors see them: where notices leave the broker, how far each has come, and what could not be
 //! delivered. The part that delivers is elsewhere; it reports here, and takes from here what shall be sent again.
 
+mod cursor;
+mod file;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,6 +13,8 @@ use tokio::sync::Notify;
 
 use crate::refusal::HubRefusal;
 
+pub use cursor::HookCursor;
+
 /// How many undelivered events a hook keeps, and how many bytes of them. The oldest make room.
 const UNDELIVERED_MAX: usize = 1_000;
 const UNDELIVERED_BYTES_MAX: usize = 2 << 20;
@@ -17,12 +22,12 @@ const UNDELIVERED_BYTES_MAX: usize = 2 << 20;
 /// All hooks of the broker. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Hooks {
-    all: Arc<Mutex<Vec<Arc<HookLedger>>>>,
+    all: Arc<Mutex<Vec<Arc<HookProgress>>>>,
 }
 
 impl Hooks {
     /// Replaces the hooks, after a start or a reload.
-    pub fn set(&self, hooks: Vec<Arc<HookLedger>>) {
+    pub fn set(&self, hooks: Vec<Arc<HookProgress>>) {
         *lock(&self.all) = hooks;
     }
 
@@ -68,7 +73,7 @@ impl Hooks {
         Ok(count)
     }
 
-    fn find(&self, namespace: &Name, hook: &Name) -> Result<Arc<HookLedger>, HubRefusal> {
+    fn find(&self, namespace: &Name, hook: &Name) -> Result<Arc<HookProgress>, HubRefusal> {
         let all = lock(&self.all);
         let found = all.iter().find(|known| known.about.name == *hook && known.about.namespace == *namespace);
         found.cloned().ok_or_else(|| HubRefusal::UnknownHook { hook: hook.clone() })
@@ -76,6 +81,7 @@ impl Hooks {
 }
 
 /// What a hook is, without its secret.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookAbout {
     pub name: Name,
@@ -89,13 +95,17 @@ pub struct HookAbout {
     pub queues: Vec<Name>,
 }
 
+/// How a hook delivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookKind {
+    /// It posts to an address.
     Webhook,
+    /// It starts a program.
     Command,
 }
 
 impl HookKind {
+    /// Its word in every protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             HookKind::Webhook => "webhook",
@@ -105,6 +115,7 @@ impl HookKind {
 }
 
 /// A hook, and how it fares.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookInfo {
     pub about: HookAbout,
@@ -119,6 +130,7 @@ pub struct HookInfo {
 }
 
 /// Counts since the start of the broker.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HookCounts {
     pub delivered: u64,
@@ -133,6 +145,7 @@ pub struct HookCounts {
 }
 
 /// An event that a hook has given up.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undelivered {
     pub seq: u64,
@@ -146,8 +159,9 @@ pub struct Undelivered {
 }
 
 /// What is known about the deliveries of one hook. The part that delivers writes it; doors read it.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Debug)]
-pub struct HookLedger {
+pub struct HookProgress {
     pub about: HookAbout,
     state: Mutex<HookState>,
     due: Notify,
@@ -164,13 +178,14 @@ struct HookState {
     last_error: Option<Box<str>>,
 }
 
-impl HookLedger {
-    pub fn new(about: HookAbout) -> HookLedger {
-        HookLedger { about, state: Mutex::default(), due: Notify::new() }
+impl HookProgress {
+    /// The state of a hook that has delivered nothing.
+    pub fn new(about: HookAbout) -> HookProgress {
+        HookProgress { about, state: Mutex::default(), due: Notify::new() }
     }
 
     /// What an earlier broker knew.
-    pub fn restore(&self, next_event: u64, undelivered: Vec<Undelivered>) {
+    fn restore(&self, next_event: u64, undelivered: Vec<Undelivered>) {
         let mut state = self.state();
         state.next_event = next_event;
         for one in undelivered {
@@ -178,18 +193,22 @@ impl HookLedger {
         }
     }
 
+    /// The next event that it reads.
     pub fn next_event(&self) -> u64 {
         self.state().next_event
     }
 
+    /// Moves on to this event.
     pub fn advance(&self, next_event: u64) {
         self.state().next_event = next_event;
     }
 
+    /// Says how many deliveries are on their way.
     pub fn set_in_flight(&self, in_flight: usize) {
         self.state().in_flight = in_flight;
     }
 
+    /// Counts a delivered event.
     pub fn delivered(&self, now: Timestamp) {
         let mut state = self.state();
         state.counts.delivered += 1;
@@ -197,12 +216,14 @@ impl HookLedger {
         state.last_error = None;
     }
 
+    /// Counts a failed attempt.
     pub fn attempt_failed(&self, error: &str) {
         let mut state = self.state();
         state.counts.failed_attempts += 1;
         state.last_error = Some(error.into());
     }
 
+    /// Counts events that the log no longer has.
     pub fn missed(&self, events: u64) {
         self.state().counts.missed += events;
     }
@@ -220,6 +241,7 @@ impl HookLedger {
         self.state().forget(seq);
     }
 
+    /// The events that were given up.
     pub fn undelivered(&self) -> Vec<Undelivered> {
         self.state().undelivered.iter().cloned().collect()
     }
@@ -287,8 +309,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    fn ledger() -> Arc<HookLedger> {
-        Arc::new(HookLedger::new(HookAbout {
+    fn no_progress() -> Arc<HookProgress> {
+        Arc::new(HookProgress::new(HookAbout {
             name: "ops".into(),
             namespace: "default".into(),
             kind: HookKind::Webhook,
@@ -312,15 +334,15 @@ mod tests {
 
     #[test]
     fn an_undelivered_event_is_sent_again_when_a_client_asks_for_it() {
-        let (hooks, ledger) = (Hooks::default(), ledger());
-        hooks.set(vec![Arc::clone(&ledger)]);
-        ledger.give_up(undelivered(5, 10));
-        ledger.give_up(undelivered(9, 10));
+        let (hooks, progress) = (Hooks::default(), no_progress());
+        hooks.set(vec![Arc::clone(&progress)]);
+        progress.give_up(undelivered(5, 10));
+        progress.give_up(undelivered(9, 10));
         let (namespace, name) = ("default".into(), "ops".into());
         assert_eq!(hooks.redeliver(&namespace, &name, Some(9)), Ok(1));
-        assert_eq!(ledger.take_due().map(|due| due.seq), Some(9));
-        assert_eq!(ledger.take_due(), None);
-        ledger.forget(9);
+        assert_eq!(progress.take_due().map(|due| due.seq), Some(9));
+        assert_eq!(progress.take_due(), None);
+        progress.forget(9);
         assert!(hooks.redeliver(&namespace, &name, Some(9)).is_err());
         assert_eq!(hooks.redeliver(&namespace, &name, None), Ok(1));
         assert_eq!(hooks.list(&namespace)[0].undelivered, 1);
@@ -329,23 +351,23 @@ mod tests {
     #[test]
     fn another_namespace_sees_no_hook() {
         let hooks = Hooks::default();
-        hooks.set(vec![ledger()]);
+        hooks.set(vec![no_progress()]);
         assert!(hooks.list(&"other".into()).is_empty());
         assert!(hooks.undelivered(&"other".into(), &"ops".into()).is_err());
     }
 
     #[test]
     fn undelivered_events_are_bounded_and_the_loss_is_counted() {
-        let ledger = ledger();
+        let progress = no_progress();
         for seq in 1..=3 {
-            ledger.give_up(undelivered(seq, UNDELIVERED_BYTES_MAX / 2));
+            progress.give_up(undelivered(seq, UNDELIVERED_BYTES_MAX / 2));
         }
-        let kept: Vec<u64> = ledger.undelivered().iter().map(|one| one.seq).collect();
+        let kept: Vec<u64> = progress.undelivered().iter().map(|one| one.seq).collect();
         assert_eq!(kept, [2, 3]);
         for seq in 10..10 + UNDELIVERED_MAX as u64 {
-            ledger.give_up(undelivered(seq, 1));
+            progress.give_up(undelivered(seq, 1));
         }
-        assert_eq!(ledger.undelivered().len(), UNDELIVERED_MAX);
-        assert_eq!(ledger.info().counts.discarded, 3);
+        assert_eq!(progress.undelivered().len(), UNDELIVERED_MAX);
+        assert_eq!(progress.info().counts.discarded, 3);
     }
 }

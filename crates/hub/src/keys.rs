@@ -26,6 +26,7 @@ pub struct Grant {
     pub namespace: Option<Name>,
     /// The only worker id that its sessions may use, if set.
     pub worker: Option<Name>,
+    /// What the key allows.
     pub rights: Rights,
     /// How many namespaces its sessions may enter. `None`: the broker's limit per key.
     pub namespaces_max: Option<usize>,
@@ -68,10 +69,11 @@ impl Grant {
 /// No rights: the grant of a peer that presents no key where one is required.
 impl Default for Grant {
     fn default() -> Grant {
-        Grant { name: "nobody".into(), rights: Rights::NONE, ..Grant::everything() }
+        Grant { name: "none".into(), rights: Rights::NONE, ..Grant::everything() }
     }
 }
 
+/// All keys of the broker.
 #[derive(Clone, Debug, Default)]
 pub struct Keys {
     known: Vec<Known>,
@@ -101,6 +103,7 @@ impl Keys {
         self.known.push(Known { hash: hash(key), raw: from_hex(key).map(|bytes| hash(&bytes)), grant });
     }
 
+    /// Whether there is no key.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }

@@ -27,6 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use foldhash::fast::RandomState;
 use tenure_engine::Name;
 use tenure_keyspace::{Keyspace, WaiterId};
+use tenure_store::LeaderLease;
 
 use client::Sink;
 use pending::PendingWrites;
@@ -38,8 +39,8 @@ pub use tenure_keyspace::Settings as KeyLimits;
 pub use tenure_keyspace::{
     AddCondition, Blocking, Bound, Combine, Command, ExpireCondition, HashCommand, Insert, KeyAct,
     KeyCommand, KeyScan, KeyspaceRefusal, Limit, ListCommand, ListEnd, NewId, Only, Page, RangeBy, Reply,
-    Script, ScriptCall, SetCommand, SetCondition, SetExpiry, SortedCommand, StreamCommand, StreamId,
-    StringCommand, Timestamp as KeyTime, Trim, Weighing, glob, literal_prefix,
+    ScoreCondition, Script, ScriptCall, SetCommand, SetCondition, SetExpiry, SortedCommand, StreamCommand,
+    StreamId, StringCommand, Timestamp as KeyTime, Trim, glob, literal_prefix,
 };
 
 /// The maximum number of namespaces with keys.
@@ -54,8 +55,10 @@ pub struct Keyspaces {
 #[derive(Debug)]
 struct Shared {
     settings: KeyspaceSettings,
-    spaces: RwLock<HashMap<Name, Arc<Mutex<NamespaceKeys>>, RandomState>>,
+    namespaces: RwLock<HashMap<Name, Arc<Mutex<NamespaceKeys>>, RandomState>>,
     pending: PendingWrites,
+    /// The lease of the leader of a group.
+    lease: Option<LeaderLease>,
 }
 
 /// The key space of one namespace.
@@ -70,6 +73,7 @@ struct NamespaceKeys {
 }
 
 /// The number and size of keys, in a namespace or in all.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyFigures {
     pub keys: usize,
@@ -80,8 +84,9 @@ pub struct KeyFigures {
 }
 
 impl Keyspaces {
-    fn new(settings: KeyspaceSettings) -> Keyspaces {
-        let shared = Shared { settings, spaces: RwLock::default(), pending: PendingWrites::default() };
+    fn new(settings: KeyspaceSettings, lease: Option<LeaderLease>) -> Keyspaces {
+        let shared =
+            Shared { settings, namespaces: RwLock::default(), pending: PendingWrites::default(), lease };
         Keyspaces { shared: Arc::new(shared) }
     }
 
@@ -111,12 +116,12 @@ impl Keyspaces {
         if let Some(state) = self.spaces_read().get(namespace) {
             return Ok(Arc::clone(state));
         }
-        let mut spaces = self.shared.spaces.write().unwrap_or_else(PoisonError::into_inner);
-        if !spaces.contains_key(namespace) && spaces.len() >= NAMESPACES_MAX {
+        let mut namespaces = self.shared.namespaces.write().unwrap_or_else(PoisonError::into_inner);
+        if !namespaces.contains_key(namespace) && namespaces.len() >= NAMESPACES_MAX {
             return Err(KeyspaceFailure::TooManyNamespaces);
         }
         let limits = self.shared.settings.limits;
-        let state = spaces.entry(Arc::clone(namespace)).or_insert_with(|| {
+        let state = namespaces.entry(Arc::clone(namespace)).or_insert_with(|| {
             let space = Keyspace::new(limits);
             let state =
                 NamespaceKeys { name: Arc::clone(namespace), space, last: 0, sinks: HashMap::default() };
@@ -128,10 +133,10 @@ impl Keyspaces {
     fn spaces_read(
         &self,
     ) -> std::sync::RwLockReadGuard<'_, HashMap<Name, Arc<Mutex<NamespaceKeys>>, RandomState>> {
-        self.shared.spaces.read().unwrap_or_else(PoisonError::into_inner)
+        self.shared.namespaces.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn spaces(&self) -> Vec<Arc<Mutex<NamespaceKeys>>> {
+    fn namespaces(&self) -> Vec<Arc<Mutex<NamespaceKeys>>> {
         self.spaces_read().values().cloned().collect()
     }
 }

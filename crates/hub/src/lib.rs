@@ -10,6 +10,8 @@
 //! the inbox, `writing.rs` the path to the disk. Doors use a [`HubHandle`], a [`Session`] and its [`Mailbox`], and the
 //! engine's types, which are re-exported here because no door depends on the engine.
 
+#![warn(missing_docs)]
+
 mod audit;
 mod backup;
 mod calls;
@@ -24,11 +26,13 @@ mod histogram;
 mod hooks;
 mod keys;
 pub mod keyspace;
+mod leader_status;
 pub mod limits;
 mod listen;
 mod mailbox;
 mod metrics;
 mod outbox;
+mod placement;
 mod principal;
 mod queries;
 mod queue_flow;
@@ -52,14 +56,17 @@ pub use clock::{ClockReading, monotonic_clock, wall_clock};
 pub use counters::{Counters, DoorConnections, DoorCount};
 pub use handle::{HubHandle, Session, Stopped};
 pub use histogram::Histogram;
-pub use hooks::{HookAbout, HookCounts, HookInfo, HookKind, HookLedger, Hooks, Undelivered};
+pub use hooks::{HookAbout, HookCounts, HookCursor, HookInfo, HookKind, HookProgress, Hooks, Undelivered};
 pub use keys::{Grant, KeyId, Keys};
+pub use leader_status::{LeaderStatus, StandbyLag};
 pub use listen::{ListenError, listen};
 pub use mailbox::{Mailbox, UnreadBytes};
+pub use placement::{MemberDoors, PlacedNamespace, Placement};
 pub use principal::Principal;
 pub use queue_flow::QueueFlow;
 pub use reconcile::{
-    DECLARED_MAX, Declared, Difference, NameListing, Reconciled, ReconciledTask, Reconciliation, There,
+    DECLARED_MAX, Declared, DeclaredState, Difference, NameCursor, NameListing, Reconciled, ReconciledTask,
+    Reconciliation,
 };
 pub use refusal::HubRefusal;
 pub use request::{
@@ -104,7 +111,7 @@ pub mod words {
 /// What code that starts a hub needs of the store. Code that opens the files itself depends on `tenure-store`.
 pub mod store {
     pub use tenure_store::{
-        Disk, LeaderClaim, Member, MemoryDisk, MemoryJournal, OpenReport, Opened, RealDisk, Replica,
-        ReplicaSettings, StoreError, StoreSettings, Sync, TaskLogSettings,
+        Disk, DiskFile, DiskLock, MemoryDisk, OpenReport, Opened, RealDisk, StoreError, StoreSettings, Sync,
+        TaskLogSettings,
     };
 }

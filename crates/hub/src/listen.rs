@@ -5,6 +5,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 use tokio::net::TcpListener;
 
+/// Why a door cannot listen.
+#[allow(missing_docs, reason = "the message of each variant says what it is")]
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     #[error("{door}: {address} is not an address: write HOST:PORT, a port of 0 for any, or off")]

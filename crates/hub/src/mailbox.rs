@@ -12,6 +12,7 @@ use tokio::sync::{MutexGuard as Turn, Notify};
 use crate::limits::{MAILBOX_EVENT_BYTES_MAX, MAILBOX_EVENTS_MAX, TAKE_BYTES_MAX};
 use crate::request::Delivery;
 
+/// What a session has been sent and has not read yet.
 #[derive(Debug, Default)]
 pub struct Mailbox {
     content: Mutex<Content>,
@@ -41,6 +42,7 @@ impl UnreadBytes {
 }
 
 impl Mailbox {
+    /// An empty mailbox.
     pub fn new(unread: Arc<UnreadBytes>) -> Mailbox {
         Mailbox {
             content: Mutex::default(),
@@ -150,10 +152,10 @@ impl Mailbox {
     }
 
     /// Drops the content, adds a last delivery, and closes. Returns the number of dropped bytes.
-    pub(crate) fn close_with(&self, last_words: Delivery) -> usize {
+    pub(crate) fn close_with(&self, last: Delivery) -> usize {
         let thrown_away = std::mem::take(&mut *self.lock());
         self.unread.0.fetch_sub(thrown_away.bytes, Ordering::Relaxed);
-        self.put(last_words);
+        self.put(last);
         self.close();
         thrown_away.bytes
     }
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mailbox_that_is_thrown_away_holds_the_last_words_alone() {
+    fn a_mailbox_that_is_thrown_away_holds_the_last_alone() {
         let unread = Arc::new(UnreadBytes::default());
         let mailbox = Mailbox::new(Arc::clone(&unread));
         let bytes = mailbox.put(large(1_000));

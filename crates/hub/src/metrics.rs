@@ -5,8 +5,9 @@
 
 use std::fmt::Write as _;
 
-use tenure_engine::StateName;
+use tenure_engine::command::LimitInfo;
 use tenure_engine::event::LostReason;
+use tenure_engine::{Name, StateName};
 
 use crate::counters::DoorCount;
 use crate::histogram::Histogram;
@@ -15,6 +16,8 @@ use crate::stats::{AttemptOutcome, QueueFigures, Stats};
 
 /// The waits for which the slots of a queue are shown, in seconds.
 const WAITS: [u64; 3] = [10, 60, 600];
+/// How many tags with a limit are shown.
+const TAGS_SHOWN_MAX: usize = 500;
 
 impl Stats {
     /// The figures of the broker as a whole.
@@ -22,6 +25,7 @@ impl Stats {
         let mut out = MetricText::default();
         self.counters(&mut out);
         self.gauges(&mut out);
+        self.group(&mut out);
         out.text
     }
 
@@ -133,8 +137,9 @@ impl Stats {
         for (state, count) in StateName::ALL.iter().zip(self.gauges.by_state) {
             out.sample("tasks_by_state", &[("state", state.as_str())], count as f64);
         }
+        let tags = self.most_used_tags();
         out.family("tag_in_use", "gauge", "Tasks that count against the limit of a tag now.");
-        for (namespace, limit) in &self.gauges.limits {
+        for (namespace, limit) in &tags {
             out.sample(
                 "tag_in_use",
                 &[("namespace", namespace), ("tag", &limit.tag)],
@@ -142,9 +147,10 @@ impl Stats {
             );
         }
         out.family("tag_limit", "gauge", "The limit of a tag.");
-        for (namespace, limit) in &self.gauges.limits {
-            let value = f64::from(limit.limit.unwrap_or(u32::MAX));
-            out.sample("tag_limit", &[("namespace", namespace), ("tag", &limit.tag)], value);
+        for (namespace, limit) in &tags {
+            // A tag may have a rate only.
+            let Some(value) = limit.limit else { continue };
+            out.sample("tag_limit", &[("namespace", namespace), ("tag", &limit.tag)], f64::from(value));
         }
         out.family("door_connections", "gauge", "Open connections of a door.");
         for door in &self.connections {
@@ -167,11 +173,6 @@ impl Stats {
             ),
             ("last_event", "The number of the last event.", self.last_event as f64),
             ("journal_bytes", "Bytes of the journal on disk.", self.journal_bytes as f64),
-            (
-                "disk_free_bytes",
-                "Free bytes of the disk that holds the data directory.",
-                self.disk_free_bytes as f64,
-            ),
             ("topics", "Topics.", self.topics.topics as f64),
             ("topic_subscriptions", "Subscriptions, paused ones included.", self.topics.subscriptions as f64),
             ("topic_subscriptions_paused", "Subscriptions without a stream.", self.topics.paused as f64),
@@ -187,6 +188,30 @@ impl Stats {
             out.family(name, "gauge", help);
             out.sample(name, &[], value);
         }
+        if let Some(free) = self.disk_free_bytes {
+            let help = "Free bytes of the disk that holds the data directory.";
+            out.family("disk_free_bytes", "gauge", help);
+            out.sample("disk_free_bytes", &[], free as f64);
+        }
+    }
+
+    /// The tags with a limit, those with the most tasks first: at most as many as there are series for.
+    fn most_used_tags(&self) -> Vec<&(Name, LimitInfo)> {
+        let mut tags: Vec<&(Name, LimitInfo)> = self.gauges.limits.iter().collect();
+        tags.sort_by(|(namespace, one), (of_other, other)| {
+            other.in_use.cmp(&one.in_use).then_with(|| (namespace, &one.tag).cmp(&(of_other, &other.tag)))
+        });
+        tags.truncate(TAGS_SHOWN_MAX);
+        tags
+    }
+
+    /// Nothing for a broker without a group.
+    fn group(&self, out: &mut MetricText) {
+        let Some(leader) = &self.leader else { return };
+        leader.write(self.journal_away, out);
+        let name = "group_refilled_bytes_total";
+        out.family(name, "counter", "Acknowledged bytes that the group's journal had lost and got back.");
+        out.sample(name, &[], self.refilled_bytes_total as f64);
     }
 
     fn histograms(&self, out: &mut MetricText) {
@@ -273,16 +298,16 @@ pub(crate) fn waits() -> [std::time::Duration; WAITS.len()] {
 
 /// Text in Prometheus' format.
 #[derive(Default)]
-struct MetricText {
-    text: String,
+pub(crate) struct MetricText {
+    pub(crate) text: String,
 }
 
 impl MetricText {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
+    pub(crate) fn family(&mut self, name: &str, kind: &str, help: &str) {
         let _ = write!(self.text, "# HELP tenure_{name} {help}\n# TYPE tenure_{name} {kind}\n");
     }
 
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
+    pub(crate) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
         let _ = write!(self.text, "tenure_{name}");
         for (index, (label, text)) in labels.iter().enumerate() {
             self.text.push(if index == 0 { '{' } else { ',' });

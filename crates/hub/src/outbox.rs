@@ -24,7 +24,7 @@ pub(crate) enum OutboxItem {
         notice: Notice,
     },
     Event(Arc<Event>),
-    /// Events up to this one were decided while there was no watch.
+    /// No watch wanted the events up to this one when they were decided.
     Passed {
         seq: u64,
     },
@@ -85,7 +85,7 @@ impl Outbox {
         self.open.insert(mark, out);
     }
 
-    /// Events without a watch cost one entry per batch.
+    /// Events that no watch wants and that follow each other cost one entry.
     pub(crate) fn pass(&mut self, passed: u64) {
         match self.open.last_mut() {
             Some(OutboxItem::Passed { seq }) => *seq = passed,

@@ -6,18 +6,23 @@ use std::sync::Arc;
 use crate::keys::Grant;
 use crate::rights::Right;
 
+/// Who is behind a session.
 #[derive(Clone, Debug)]
 pub struct Principal {
+    /// What its key allows.
     pub grant: Arc<Grant>,
+    /// The door through which it came.
     pub door: &'static str,
     /// `None` for a Unix socket and for the broker itself.
     pub address: Option<IpAddr>,
+    /// It is the broker itself, which may look into every namespace of its journal.
+    pub is_broker: bool,
 }
 
 impl Principal {
-    /// The broker itself, or a peer of a broker without keys: everything is allowed.
+    /// The broker itself: everything is allowed.
     pub fn trusted(door: &'static str) -> Principal {
-        Principal { grant: Arc::new(Grant::everything()), door, address: None }
+        Principal { grant: Arc::new(Grant::everything()), door, address: None, is_broker: true }
     }
 
     /// The same principal with one right more than its peer has, for a session of the door itself, for

@@ -9,6 +9,8 @@ use tenure_engine::event::{EventData, EventSubject};
 use tenure_engine::record::StateChange;
 use tenure_engine::{Event, Name, StateName, TaskState, Timestamp};
 
+use crate::stats::{Stats, index_of};
+
 /// Arrivals are averaged over about this long.
 const RATE_WINDOW: Duration = Duration::from_secs(60);
 /// The weight of the latest run in the average run time.
@@ -24,6 +26,7 @@ pub(crate) struct QueueFlows {
 }
 
 /// What has flowed through one queue since the broker started.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueFlow {
     pub submitted_total: u64,
@@ -31,6 +34,8 @@ pub struct QueueFlow {
     pub completed_total: u64,
     pub failed_total: u64,
     pub cancelled_total: u64,
+    /// Attempts that crashed, by the index of their reason.
+    pub crashes_total: [u64; 6],
     /// The average time of the latest attempts, if any has ended.
     pub run_seconds: Option<f64>,
     /// Decays with time; divided by the window it is the rate.
@@ -45,6 +50,9 @@ impl QueueFlows {
         match event.kind {
             EventData::Submitted { .. } => self.submitted(event.at, &terms.namespace, &terms.queue),
             EventData::Started { .. } => self.started(&terms.namespace, &terms.queue),
+            EventData::Crashed { reason, .. } => {
+                self.flow(&terms.namespace, &terms.queue).crashes_total[index_of(reason)] += 1;
+            }
             _ => {}
         }
     }
@@ -98,13 +106,25 @@ impl QueueFlows {
 
     /// The counters of all queues together.
     pub(crate) fn total(&self) -> QueueFlow {
+        self.total_where(|_| true)
+    }
+
+    /// The counters of all queues of a namespace together.
+    pub(crate) fn total_of(&self, namespace: &Name) -> QueueFlow {
+        self.total_where(|other| other == namespace)
+    }
+
+    fn total_where(&self, is_meant: impl Fn(&Name) -> bool) -> QueueFlow {
         let mut total = QueueFlow::default();
-        for flow in self.flows.values() {
+        for (_, flow) in self.flows.iter().filter(|((namespace, _), _)| is_meant(namespace)) {
             total.submitted_total += flow.submitted_total;
             total.started_total += flow.started_total;
             total.completed_total += flow.completed_total;
             total.failed_total += flow.failed_total;
             total.cancelled_total += flow.cancelled_total;
+            for (sum, crashes) in total.crashes_total.iter_mut().zip(flow.crashes_total) {
+                *sum += crashes;
+            }
         }
         total
     }
@@ -118,11 +138,27 @@ impl QueueFlows {
 }
 
 impl QueueFlow {
+    /// The counters as statistics, for peers that see these queues only.
+    pub(crate) fn stats(&self) -> Stats {
+        Stats {
+            submitted_total: self.submitted_total,
+            started_total: self.started_total,
+            completed_total: self.completed_total,
+            failed_total: self.failed_total,
+            cancelled_total: self.cancelled_total,
+            crashes_total: self.crashes_total,
+            ..Stats::default()
+        }
+    }
+
     /// Takes the counters of a queue out of a sum.
     pub(crate) fn subtract(&mut self, part: &QueueFlow) {
         self.submitted_total = self.submitted_total.saturating_sub(part.submitted_total);
         self.started_total = self.started_total.saturating_sub(part.started_total);
         self.completed_total = self.completed_total.saturating_sub(part.completed_total);
+        for (sum, crashes) in self.crashes_total.iter_mut().zip(part.crashes_total) {
+            *sum = sum.saturating_sub(crashes);
+        }
         self.failed_total = self.failed_total.saturating_sub(part.failed_total);
         self.cancelled_total = self.cancelled_total.saturating_sub(part.cancelled_total);
     }

@@ -1,8 +1,8 @@
 //! Reconciliation: a client whose own store says which tasks should exist declares them page by page, and the broker
 //! says, or mends, where the two differ. A page is complete in itself and may be sent again.
 
-use tenure_engine::command::Cursor;
-use tenure_engine::{Name, StateName, TaskId, Timestamp};
+use tenure_engine::command::{ArrayCursor, Cursor};
+use tenure_engine::{Name, Refusal, StateName, TaskId, Timestamp};
 
 use crate::refusal::HubRefusal;
 use crate::request::Submission;
@@ -11,9 +11,10 @@ use crate::request::Submission;
 pub const DECLARED_MAX: usize = 1_000;
 
 /// One page.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, Default)]
 pub struct Reconciliation {
-    /// The tasks in question are those whose names begin so.
+    /// The tasks in question are those whose names begin with this.
     pub prefix: Box<str>,
     /// Submit what is missing and cancel what should not be; otherwise only say it.
     pub apply: bool,
@@ -25,50 +26,92 @@ pub struct Reconciliation {
 }
 
 /// A page of names.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, Default)]
 pub struct NameListing {
-    pub cursor: Option<Cursor>,
+    pub cursor: Option<NameCursor>,
 }
 
-/// One task, as the other store knows it.
+/// Where the list of names continues: those of tasks come first, then those of arrays. Opaque to callers: it only prints
+/// and parses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameCursor {
+    /// Among the tasks.
+    Tasks(Cursor),
+    /// Among the arrays; `None` before the first.
+    Arrays(Option<ArrayCursor>),
+}
+
+/// How a cursor among the arrays begins.
+const ARRAYS: &str = "arrays";
+
+impl std::fmt::Display for NameCursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NameCursor::Tasks(cursor) => cursor.fmt(f),
+            NameCursor::Arrays(None) => f.write_str(ARRAYS),
+            NameCursor::Arrays(Some(cursor)) => write!(f, "{ARRAYS}:{cursor}"),
+        }
+    }
+}
+
+impl std::str::FromStr for NameCursor {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<NameCursor, Refusal> {
+        match text.split_once(':') {
+            _ if text == ARRAYS => Ok(NameCursor::Arrays(None)),
+            Some((ARRAYS, cursor)) => Ok(NameCursor::Arrays(Some(cursor.parse()?))),
+            _ => Ok(NameCursor::Tasks(text.parse()?)),
+        }
+    }
+}
+
+/// One task or array, as the other store knows it.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug)]
 pub struct Declared {
     pub name: Name,
-    pub there: There,
+    pub there: DeclaredState,
     /// How to submit it, if it is missing here.
     pub submission: Option<Submission>,
 }
 
 /// What the other store says about a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum There {
+pub enum DeclaredState {
     /// It should be here, and run.
     #[default]
     Exists,
+    /// It has ended there.
     Ended,
     /// The other store does not know it.
     Unknown,
 }
 
-impl There {
-    pub const ALL: [There; 3] = [There::Exists, There::Ended, There::Unknown];
+impl DeclaredState {
+    /// All of them.
+    pub const ALL: [DeclaredState; 3] = [DeclaredState::Exists, DeclaredState::Ended, DeclaredState::Unknown];
 
+    /// Its word in every protocol.
     pub fn as_str(self) -> &'static str {
         match self {
-            There::Exists => "exists",
-            There::Ended => "ended",
-            There::Unknown => "unknown",
+            DeclaredState::Exists => "exists",
+            DeclaredState::Ended => "ended",
+            DeclaredState::Unknown => "unknown",
         }
     }
 
-    pub fn parse(text: &str) -> Option<There> {
-        There::ALL.into_iter().find(|there| there.as_str() == text)
+    /// The value with this word.
+    pub fn parse(text: &str) -> Option<DeclaredState> {
+        DeclaredState::ALL.into_iter().find(|there| there.as_str() == text)
     }
 }
 
 /// How a task differs between the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Difference {
+    /// Both stores agree.
     Same,
     /// It exists there, but not here.
     Missing,
@@ -81,6 +124,7 @@ pub enum Difference {
 }
 
 impl Difference {
+    /// Its word in every protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             Difference::Same => "same",
@@ -102,6 +146,7 @@ impl Difference {
 }
 
 /// One task of the answer, in the order of the page.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug)]
 pub struct ReconciledTask {
     pub name: Name,
@@ -115,6 +160,7 @@ pub struct ReconciledTask {
 }
 
 /// The answer to a page.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug)]
 pub struct Reconciled {
     /// The broker's clock: `as_of` for all pages, if this was the first.
@@ -122,5 +168,22 @@ pub struct Reconciled {
     pub tasks: Vec<ReconciledTask>,
     pub names: Vec<Name>,
     /// Where the list of names continues.
-    pub next: Option<Cursor>,
+    pub next: Option<NameCursor>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_as_it_was_printed() {
+        let array = "arrays:7:0190b5a2-77f0-7cc3-98b4-dc0c0c07398f";
+        for text in ["any:1:-2:3", "arrays", array] {
+            let cursor: NameCursor = text.parse().expect("a cursor");
+            assert_eq!(cursor.to_string(), text);
+        }
+        for text in ["", "arrays:", "arrays:any:1:2:3", "array", "any"] {
+            assert!(text.parse::<NameCursor>().is_err(), "{text}");
+        }
+    }
 }

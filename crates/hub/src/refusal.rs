@@ -13,6 +13,22 @@ pub enum HubRefusal {
     DiskFull,
     /// The broker is stopping and accepts nothing new.
     Draining,
+    /// The replicated journal does not answer, so nothing new can be stored.
+    JournalAway,
+    /// Another broker of the group leads.
+    Deposed {
+        /// Its name.
+        holder: Name,
+    },
+    /// The namespace belongs to another group of the cluster.
+    Elsewhere {
+        /// The namespace.
+        namespace: Name,
+        /// The group that serves it.
+        group: Name,
+        /// Where members of that group have the door through which the peer came, the leader's first.
+        addresses: Vec<Name>,
+    },
     /// Events before this one have been trimmed.
     Trimmed {
         /// The oldest event that the broker keeps.
@@ -42,6 +58,9 @@ impl HubRefusal {
             HubRefusal::Engine(refusal) => refusal.code(),
             HubRefusal::DiskFull => "disk-full",
             HubRefusal::Draining => "draining",
+            HubRefusal::JournalAway => "journal-away",
+            HubRefusal::Deposed { .. } => "deposed",
+            HubRefusal::Elsewhere { .. } => "elsewhere",
             HubRefusal::Trimmed { .. } => "trimmed",
             HubRefusal::Unreadable { .. } => "unreadable",
             HubRefusal::UnknownHook { .. } => "unknown-hook",
@@ -62,8 +81,24 @@ impl fmt::Display for HubRefusal {
             HubRefusal::Engine(refusal) => refusal.fmt(f),
             HubRefusal::DiskFull => f.write_str("the broker's disk is full: make room, then try again"),
             HubRefusal::Draining => f.write_str("the broker is stopping: try again when it is back"),
+            HubRefusal::JournalAway => {
+                f.write_str("the replicated journal does not answer: the task was not taken, try again later")
+            }
+            HubRefusal::Deposed { holder } => write!(f, "{holder} leads the group now: connect again"),
+            HubRefusal::Elsewhere { namespace, group, addresses } => {
+                write!(f, "the namespace {namespace} belongs to the group {group}: ")?;
+                match &addresses[..] {
+                    [] => f.write_str("no member of it offers this protocol now, try again later"),
+                    addresses => write!(f, "connect to {}", addresses.join(" or ")),
+                }
+            }
             HubRefusal::Trimmed { oldest } => write!(f, "events before {oldest} are no longer kept"),
-            HubRefusal::Unreadable { what } => write!(f, "the {what} cannot be read from disk"),
+            HubRefusal::Unreadable { what } => {
+                write!(
+                    f,
+                    "the {what} cannot be read from disk: stop the broker and run `tenure journal verify`"
+                )
+            }
             HubRefusal::UnknownHook { hook } => write!(f, "there is no hook {hook}"),
             HubRefusal::NoListener { address } => write!(f, "no client listens at {address}"),
         }

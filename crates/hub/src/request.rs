@@ -22,7 +22,9 @@ use crate::task_logs::{LogPiece, PrintedPage};
 /// One request of a session. The reply carries the same token; the hub does not interpret it.
 #[derive(Debug)]
 pub struct Ask {
+    /// Chosen by the session.
     pub token: u64,
+    /// What is asked.
     pub request: Request,
 }
 
@@ -33,91 +35,130 @@ impl Ask {
     }
 }
 
+/// What a session can ask of the hub.
 #[derive(Debug)]
 pub enum Request {
+    /// Submit tasks with their bodies.
     Submit(Vec<Submission>),
+    /// Submit an array with its bodies.
     SubmitArray(Box<ArraySubmission>),
     /// A page of a reconciliation with another store.
     Reconcile(Box<Reconciliation>),
+    /// A worker has completed attempts.
     Complete(Vec<Done>),
+    /// An attempt has failed.
     Fail {
+        /// Which attempt, and why.
         failure: AttemptFailure,
+        /// The result; may be empty.
         result: Bytes,
     },
     /// A worker saves a checkpoint; an empty one removes the last checkpoint.
     Checkpoint {
+        /// The attempt.
         held: Held,
+        /// The bytes; empty removes the last checkpoint.
         checkpoint: Bytes,
     },
+    /// The worker has carried out an intent.
     Confirm {
+        /// The attempt.
         held: Held,
+        /// The intent.
         wanted: Wanted,
+        /// The result so far; may be empty.
         result: Bytes,
     },
     /// A worker sends what its command printed.
     AppendLog {
+        /// The attempt.
         held: Held,
+        /// The piece of output.
         piece: LogPiece,
     },
     /// What a task printed after a place in its log; 0 for everything.
     Logs {
+        /// The task.
         task: TaskId,
+        /// The place in its log.
         after: u64,
     },
     /// Any other command. Those above are refused here, because their bytes would be missing.
     Command(Command),
+    /// A question to the engine.
     Query(Query),
+    /// The counters and gauges of the broker.
     Stats,
     /// Adds a door's counters to the statistics.
     ShowCounters(Arc<Counters>),
+    /// Deliver events to this session.
     Watch(Watch),
+    /// End a watch.
     Unwatch {
+        /// The number that the session chose for the watch.
         watch: u64,
     },
     /// Deliver calls to this address to this session from now on.
     Listen {
+        /// The address.
         address: Name,
     },
+    /// Deliver no more calls to this address.
     Unlisten {
+        /// The address.
         address: Name,
     },
+    /// Call the session that listens at an address.
     Call {
+        /// The address.
         address: Name,
+        /// The body of the call.
         body: Bytes,
     },
     /// The caller stops waiting for the answer to its call with this token. There will be no answer after
     /// this.
     GiveUpCall {
+        /// The token of the call.
         token: u64,
     },
     /// The answer to a call that was delivered.
     CallAnswer {
+        /// The number of the call, from its delivery.
         call: u64,
+        /// The answer.
         answer: CallAnswer,
     },
     /// Deliver broadcasts of the namespace to this session from now on.
     ReceiveBroadcasts {
+        /// Whether to deliver them.
         hear: bool,
     },
+    /// Send a broadcast to the receivers in the namespace.
     Broadcast(Broadcast),
     /// The door itself refused something that this session's key does not allow: for the audit log. No reply.
     Refused {
+        /// What was refused.
         act: &'static str,
+        /// The refusal.
         no: HubRefusal,
     },
     /// The hooks of the namespace.
     Hooks,
     /// The events that a hook could not deliver.
     Undelivered {
+        /// The name of the hook.
         hook: Name,
     },
     /// Send an event that a hook could not deliver again, or all such events.
     Redeliver {
+        /// The name of the hook.
         hook: Name,
+        /// The number of the event; `None` for all.
         seq: Option<u64>,
     },
     /// Copy the store to a new directory below the broker's `backup_dir` while the broker runs.
     Backup {
+        /// The directory.
         directory: std::path::PathBuf,
     },
 }
@@ -140,23 +181,29 @@ impl Request {
 /// A task to submit, with its body.
 #[derive(Clone, Debug)]
 pub struct Submission {
+    /// The task.
     pub task: NewTask,
+    /// Its body.
     pub body: Bytes,
 }
 
 /// An array to submit, with its bodies.
 #[derive(Clone, Debug)]
 pub struct ArraySubmission {
+    /// The array.
     pub array: NewArray,
     /// The body that all elements share, unless each has its own.
     pub body: Bytes,
+    /// A body for each element, or none.
     pub bodies: Vec<Bytes>,
 }
 
 /// A completed attempt, with its result.
 #[derive(Clone, Debug)]
 pub struct Done {
+    /// The attempt.
     pub held: Held,
+    /// The result.
     pub result: Bytes,
 }
 
@@ -171,6 +218,7 @@ impl Done {
 pub struct Watch {
     /// Chosen by the session; every delivery carries it.
     pub watch: u64,
+    /// Which events.
     pub filter: EventFilter,
     /// The first event wanted. `None`: from now on.
     pub from: Option<u64>,
@@ -179,17 +227,24 @@ pub struct Watch {
 /// A message to all sessions of the namespace that receive broadcasts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broadcast {
+    /// The sender, in its own words.
     pub sender: Option<Name>,
+    /// What receivers select by.
     pub subject: Option<Name>,
+    /// A correlation id for the receivers.
     pub correlation: Option<Name>,
+    /// The bytes.
     pub body: Bytes,
 }
 
 /// How a call ends for its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallAnswer {
+    /// The receiver succeeded.
     Result(Bytes),
+    /// The receiver failed, with its own description.
     Error(Bytes),
+    /// The receiver gave the call up.
     Cancelled,
     /// The receiver has the call and will answer later; not the end.
     Pending,
@@ -198,40 +253,62 @@ pub enum CallAnswer {
 /// A delivery to a session's mailbox.
 #[derive(Debug)]
 pub enum Delivery {
+    /// The reply to a request.
     Reply {
+        /// The token of the request.
         token: u64,
+        /// The response, or why it was refused.
         reply: Result<Response, HubRefusal>,
     },
+    /// A notice of the engine to this peer.
     Notice(Notice),
+    /// An event of a watch.
     Event {
+        /// The number of the watch.
         watch: u64,
+        /// The event.
         event: Arc<Event>,
     },
     /// Events before `oldest` are gone; the watch continues with `oldest`.
     Gap {
+        /// The number of the watch.
         watch: u64,
+        /// The first missing event.
         from: u64,
+        /// The oldest event that is kept.
         oldest: u64,
     },
     /// All past events have been delivered; live events follow.
     Live {
+        /// The number of the watch.
         watch: u64,
+        /// The number of the next event.
         next: u64,
     },
+    /// A call to an address of this session.
     Call {
+        /// The number of the call, for its answer.
         call: u64,
+        /// The identity of the caller.
         from: Name,
+        /// The address that was called.
         address: Name,
+        /// The body of the call.
         body: Bytes,
     },
     /// The caller no longer waits for the answer to this call.
     CallGivenUp {
+        /// The number of the call.
         call: u64,
     },
+    /// The answer to a call of this session.
     CallAnswered {
+        /// The token of the call.
         token: u64,
+        /// The answer.
         answer: CallAnswer,
     },
+    /// A broadcast.
     Broadcast(Broadcast),
     /// The broker stops; the peer should reconnect later.
     Goodbye,
@@ -239,22 +316,33 @@ pub enum Delivery {
     Ended(HubRefusal),
 }
 
+/// What the hub answers.
 #[derive(Debug)]
 pub enum Response {
+    /// The reply of the engine to a command.
     Command(Reply),
+    /// The answer of the engine to a query.
     Answer(Answer),
+    /// The counters and gauges.
     Stats(Box<Stats>),
+    /// Done; there is nothing to add.
     Done,
     /// How many sessions received a broadcast.
     Heard(usize),
+    /// The backup is complete.
     BackedUp {
+        /// Its size.
         bytes: u64,
     },
+    /// A page of what a task printed.
     Logs(PrintedPage),
+    /// The hooks of the namespace.
     Hooks(Vec<HookInfo>),
+    /// The events that a hook could not deliver.
     Undelivered(Vec<Undelivered>),
     /// How many events a hook sends again.
     Redelivered(usize),
+    /// A page of a reconciliation.
     Reconciled(Box<Reconciled>),
 }
 

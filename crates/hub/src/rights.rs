@@ -24,6 +24,7 @@ pub enum Right {
 }
 
 impl Right {
+    /// All rights.
     pub const ALL: [Right; 5] = [Right::Submit, Right::Read, Right::Work, Right::Manage, Right::Backup];
 
     /// The name in configuration files.
@@ -37,6 +38,7 @@ impl Right {
         }
     }
 
+    /// The right with this word.
     pub fn find(word: &str) -> Option<Right> {
         Right::ALL.into_iter().find(|right| right.as_str() == word)
     }
@@ -47,9 +49,12 @@ impl Right {
 pub struct Rights(u8);
 
 impl Rights {
+    /// No right.
     pub const NONE: Rights = Rights(0);
+    /// All rights.
     pub const ALL: Rights = Rights(0b1_1111);
 
+    /// These rights.
     pub const fn of(rights: &[Right]) -> Rights {
         let mut set = Rights::NONE;
         let mut index = 0;
@@ -60,20 +65,24 @@ impl Rights {
         set
     }
 
+    /// With one more right.
     #[must_use]
     pub const fn with(self, right: Right) -> Rights {
         Rights(self.0 | 1 << right as u8)
     }
 
+    /// Without this right.
     #[must_use]
     pub const fn without(self, right: Right) -> Rights {
         Rights(self.0 & !(1 << right as u8))
     }
 
+    /// Whether the right is among them.
     pub const fn contains(self, right: Right) -> bool {
         self.0 & (1 << right as u8) != 0
     }
 
+    /// The rights one by one.
     pub fn iter(self) -> impl Iterator<Item = Right> {
         Right::ALL.into_iter().filter(move |right| self.contains(*right))
     }
@@ -111,6 +120,7 @@ impl std::fmt::Debug for Rights {
 pub enum Needs {
     /// Every admitted peer may do it.
     Nothing,
+    /// This right.
     Right(Right),
     /// Talk to other peers: either of the two rights.
     SubmitOrWork,
@@ -216,6 +226,7 @@ fn command_needs(command: &Command) -> Needs {
 /// An act of a peer on topics. Topics are shared memory beside the hub, so doors check the right themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TopicAct {
+    /// Publish a message.
     Publish,
     /// Subscribe to topics, or answer requests on them.
     Subscribe,
@@ -223,12 +234,14 @@ pub enum TopicAct {
     SubscribeToEvents,
     /// Pause, resume or end a subscription.
     ChangeSubscription,
+    /// Publish a message and wait for answers.
     Request,
     /// List topics and subscriptions.
     List,
 }
 
 impl TopicAct {
+    /// All acts.
     pub const ALL: [TopicAct; 6] = [
         TopicAct::Publish,
         TopicAct::Subscribe,
@@ -273,11 +286,14 @@ impl TopicAct {
 /// themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyspaceAct {
+    /// Read a stored key.
     Read,
+    /// Change a stored key.
     Write,
 }
 
 impl KeyspaceAct {
+    /// Both acts.
     pub const ALL: [KeyspaceAct; 2] = [KeyspaceAct::Read, KeyspaceAct::Write];
 
     /// The right that this act needs. A program that may write can read anything by moving it, so write

@@ -5,6 +5,7 @@
 //! collect there, and the next sync covers all of them: that is the group commit. For a single client the
 //! turn syncs itself.
 
+mod finish;
 mod leading;
 
 use std::collections::VecDeque;
@@ -32,7 +33,7 @@ use crate::keyspace::Keyspaces;
 use crate::limits::{DISK_RESERVE_BYTES, INBOX_REQUESTS_MAX};
 use crate::queries::{Admission, Queries};
 use crate::refusal::HubRefusal;
-use crate::request::{Ask, Request, Response};
+use crate::request::{Ask, Delivery, Request, Response};
 use crate::settings::HubSettings;
 use crate::single_client::SingleClientDetector;
 use crate::stats::Stats;
@@ -119,26 +120,11 @@ impl Hub {
         let (stopping, stopped) = watch::channel(false);
         let (topics, saver) = Topics::open(&reader, settings.topics)?;
         topics.start_reaper();
-        let failures = inbox.clone();
-        start_thread("tenure-topics", move || {
-            if let Err(error) = saver.run() {
-                let _ = failures.send(Inbound::LogFailed(error));
-            }
-        });
+        start_saver("tenure-topics", &inbox, move || saver.run());
         let (keyspaces, saver) = Keyspaces::open(&reader, settings.keyspace)?;
-        let failures = inbox.clone();
-        start_thread("tenure-keys", move || {
-            if let Err(error) = saver.run() {
-                let _ = failures.send(Inbound::LogFailed(error));
-            }
-        });
+        start_saver("tenure-keys", &inbox, move || saver.run());
         let (task_logs, saver) = TaskLogs::open(&reader, settings.task_log)?;
-        let failures = inbox.clone();
-        start_thread("tenure-logs", move || {
-            if let Err(error) = saver.run() {
-                let _ = failures.send(Inbound::LogFailed(error));
-            }
-        });
+        start_saver("tenure-logs", &inbox, move || saver.run());
         let entered = EnteredNamespaces::new(settings.namespaces_per_key_max);
         let hooks = Hooks::default();
         let services =
@@ -184,6 +170,7 @@ impl Hub {
         cores.saturating_sub(1).max(1)
     }
 
+    /// The handle that doors use.
     pub fn handle(&self) -> &HubHandle {
         &self.handle
     }
@@ -200,6 +187,21 @@ impl Hub {
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
     }
+}
+
+/// Starts the thread of a log. If it fails or panics, the hub ends.
+fn start_saver(
+    name: &str,
+    inbox: &mpsc::UnboundedSender<Inbound>,
+    run: impl FnOnce() -> Result<(), StoreError> + Send + 'static,
+) {
+    let failures = inbox.clone();
+    start_thread(name, move || {
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+        if let Err(error) = ended.unwrap_or(Err(StoreError::Failed)) {
+            let _ = failures.send(Inbound::LogFailed(error));
+        }
+    });
 }
 
 /// Reads what a task printed on a thread for that, and replies.
@@ -273,7 +275,11 @@ impl EventLoop {
             let mut reported = None;
             tokio::select! {
                 biased;
-                Some(written) = self.writing.report() => reported = Some(written),
+                written = self.writing.report() => reported = Some(written),
+                // The queue may stay full as long as the journal is away, and the request to stop lies in the inbox.
+                () = self.handle.asked_to_stop(), if !may_take && self.journal_away => {
+                    return self.finish().await;
+                }
                 count = self.inbound.recv_many(&mut messages, TURN_MESSAGES_MAX), if may_take => {
                     if count == 0 {
                         return self.finish().await;
@@ -441,7 +447,9 @@ impl EventLoop {
 
     fn take_ask(&mut self, now: Timestamp, session: SessionId, ask: Ask) -> Result<(), StoreError> {
         if matches!(ask.request, Request::Stats) {
-            self.core.stats_mut().topics = self.handle.topics().figures();
+            let (topics, leader) = (self.handle.topics().figures(), self.handle.leader_status());
+            let stats = self.core.stats_mut();
+            (stats.topics, stats.leader) = (topics, leader);
         }
         if let Request::Logs { task, after } = ask.request
             && self.core.check(session, &ask.request).is_ok()
@@ -481,9 +489,7 @@ impl EventLoop {
                     let seconds = stall.as_secs_f64();
                     tracing::warn!(seconds, "the disk stalled; worker timeouts are extended");
                 }
-                if std::mem::take(&mut self.journal_away) {
-                    tracing::info!("the replicated journal answers again; pending records are committed");
-                }
+                self.journal_is_back(now);
                 if std::mem::take(&mut self.disk_full) {
                     tracing::info!("the disk has room again; pending records are written");
                     self.look_at_disk();
@@ -499,12 +505,19 @@ impl EventLoop {
                 Ok(())
             }
             Written::Away { why } => {
-                if !std::mem::replace(&mut self.journal_away, true) {
-                    tracing::warn!(
-                        why,
-                        "the replicated journal does not answer; nothing is acknowledged until it does"
-                    );
-                }
+                self.journal_is_away(now, &why);
+                Ok(())
+            }
+            Written::Back => {
+                self.journal_is_back(now);
+                Ok(())
+            }
+            Written::Refilled { bytes } => {
+                tracing::error!(
+                    refilled_bytes = bytes,
+                    "the replicated journal had lost acknowledged records; this broker restored them from its files"
+                );
+                self.core.stats_mut().refilled_bytes_total += bytes;
                 Ok(())
             }
             Written::Deposed { holder, epoch } => {
@@ -512,13 +525,23 @@ impl EventLoop {
                 self.deposed = Some(HubEnd::Deposed { holder, epoch });
                 Ok(())
             }
+            // A writer that was replaced accepts nothing more, and says so if it is asked.
+            Written::Failed(StoreError::Failed) if self.deposed.is_some() => Ok(()),
             Written::Failed(error) => Err(error),
         }
     }
 
     /// Starts followers for watches that have just begun or fallen behind.
     fn start_reading(&mut self) {
-        for (watch, from) in self.core.take_to_read() {
+        for (watch, mut from) in self.core.take_to_read() {
+            // What happened in the group that the namespace has left is not in this journal.
+            if let Some((mailbox, namespace)) = self.core.begins(watch)
+                && let oldest = self.handle.first_event(&namespace)
+                && from < oldest
+            {
+                mailbox.put(Delivery::Gap { watch: watch.1, from, oldest });
+                from = oldest;
+            }
             if let Some((from, until)) = self.core.has_read(watch, from) {
                 follow(&self.handle, &mut self.core, watch, from, until);
             }
@@ -549,7 +572,7 @@ impl EventLoop {
         let Ok(free) = self.handle.reader().free_bytes() else { return };
         let usage = self.handle.reader().usage();
         let stats = self.core.stats_mut();
-        stats.disk_free_bytes = free;
+        stats.disk_free_bytes = Some(free);
         let (was_short, is_short) = (stats.disk_full, free < DISK_RESERVE_BYTES);
         stats.journal_bytes = usage.journal_bytes + usage.snapshot_bytes + usage.event_bytes;
         self.core.set_disk_full(self.disk_full || is_short);
@@ -560,38 +583,5 @@ impl EventLoop {
                 "the disk is almost full; new tasks are refused until space is free, running tasks continue"
             );
         }
-    }
-
-    /// Stops cleanly: notifies sessions, writes what is decided, takes a last snapshot.
-    async fn finish(mut self) -> Result<HubEnd, StoreError> {
-        let _ = self.stopping.send(true);
-        self.handle.topics().stop().await;
-        self.handle.keyspaces().stop().await;
-        self.handle.task_logs().stop();
-        self.permits.close();
-        self.core.drain();
-        self.core.begin_last_snapshot();
-        loop {
-            let now = self.read_clock();
-            self.pace = self.core.tick(now);
-            self.write()?;
-            self.check_lease();
-            self.core.flush_outbox();
-            if let Some(end) = self.deposed.take() {
-                return Ok(self.step_down(end));
-            }
-            if !self.writing.is_busy() && self.core.is_idle() && self.pace == Pace::Idle {
-                break;
-            }
-            tokio::select! {
-                Some(written) = self.writing.report() => {
-                    let now = self.read_clock();
-                    self.written(now, written)?;
-                }
-                () = tokio::time::sleep(Duration::from_millis(1)) => {}
-            }
-        }
-        self.core.flush_outbox();
-        self.writing.close().map(|()| HubEnd::Stopped)
     }
 }

@@ -1,7 +1,7 @@
 //! Spans: how long a task of a trace waited, and how long each attempt ran. The hub describes them once they are on disk,
 //! and a part outside exports them.
 //!
-//! The id of a span follows from the task and the attempt, so the broker stores none, and a worker can be told the span of its
+//! The id of a span follows from the task and the attempt, so the broker stores none, and the broker can send a worker the span of its
 //! attempt before that has ended.
 
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -20,6 +20,7 @@ use crate::stats::AttemptOutcome;
 const SPANS_WAITING_MAX: usize = 16_384;
 
 /// One span.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanRecord {
     pub kind: TaskSpan,
@@ -51,6 +52,7 @@ pub enum TaskSpan {
 }
 
 impl TaskSpan {
+    /// The name of the span.
     pub fn as_str(self) -> &'static str {
         match self {
             TaskSpan::Submit => "submit",

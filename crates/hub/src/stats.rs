@@ -10,12 +10,15 @@ use tenure_topics::ShardStats;
 use crate::counters::{DoorConnections, DoorCount};
 use crate::histogram::{BATCH_BYTES, Histogram, SYNC_SECONDS, TASK_SECONDS};
 use crate::hooks::HookInfo;
+use crate::leader_status::LeaderStatus;
 use crate::metrics::waits;
 use crate::queue_flow::{QueueFlow, QueueFlows};
 
 /// The queue that stands for all that are not shown one by one, and its namespace.
 const OTHERS: &str = "(others)";
 
+/// The figures of the broker, as metrics show them.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stats {
     pub started_at_millis: u64,
@@ -48,8 +51,15 @@ pub struct Stats {
     pub broadcasts_total: u64,
     pub turns_total: u64,
     pub journal_bytes: u64,
-    pub disk_free_bytes: u64,
+    /// `None` if it is not known, or not for the key of the session.
+    pub disk_free_bytes: Option<u64>,
     pub disk_full: bool,
+    /// The replicated journal does not answer.
+    pub journal_away: bool,
+    /// Acknowledged bytes that the replicated journal had lost and got back.
+    pub refilled_bytes_total: u64,
+    /// The leader of a group.
+    pub leader: Option<LeaderStatus>,
     pub recovery_seconds: f64,
     pub tasks: u64,
     /// Tasks by state, the oldest waiting task, limits in use.
@@ -159,8 +169,11 @@ impl Default for Stats {
             broadcasts_total: 0,
             turns_total: 0,
             journal_bytes: 0,
-            disk_free_bytes: 0,
+            disk_free_bytes: None,
             disk_full: false,
+            journal_away: false,
+            refilled_bytes_total: 0,
+            leader: None,
             recovery_seconds: 0.0,
             tasks: 0,
             gauges: Gauges::default(),
@@ -181,11 +194,12 @@ impl Default for Stats {
     }
 }
 
-fn index_of(reason: LostReason) -> usize {
+pub(crate) fn index_of(reason: LostReason) -> usize {
     LostReason::ALL.iter().position(|known| *known == reason).expect("every reason is listed")
 }
 
 /// How an attempt ended.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptOutcome {
     Completed,
@@ -199,6 +213,7 @@ pub enum AttemptOutcome {
 }
 
 impl AttemptOutcome {
+    /// All outcomes.
     pub const ALL: [AttemptOutcome; 8] = [
         AttemptOutcome::Completed,
         AttemptOutcome::Failed,
@@ -210,6 +225,7 @@ impl AttemptOutcome {
         AttemptOutcome::Expired,
     ];
 
+    /// Its word in every protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             AttemptOutcome::Completed => "completed",
@@ -240,6 +256,7 @@ impl AttemptOutcome {
 }
 
 /// Figures of one queue, or of all that are not shown one by one.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueFigures {
     pub namespace: Name,
@@ -303,6 +320,7 @@ impl QueueFigures {
         shown
     }
 
+    /// How many tasks are ready.
     pub fn ready(&self) -> u64 {
         self.by_state[StateName::Ready as usize]
     }

@@ -37,6 +37,7 @@ const PAGE_BYTES_MAX: usize = 256 << 10;
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// A piece of output, as a worker sends it.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogPiece {
     pub stream: OutputStream,
@@ -48,11 +49,14 @@ pub struct LogPiece {
 /// Where a command writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OutputStream {
+    /// The standard output.
     Stdout,
+    /// The standard error.
     Stderr,
 }
 
 impl OutputStream {
+    /// The number on disk.
     pub const fn number(self) -> u8 {
         match self {
             OutputStream::Stdout => 1,
@@ -60,6 +64,7 @@ impl OutputStream {
         }
     }
 
+    /// The stream with this number.
     pub const fn of(number: u8) -> Option<OutputStream> {
         match number {
             1 => Some(OutputStream::Stdout),
@@ -70,14 +75,18 @@ impl OutputStream {
 }
 
 /// A piece that is kept.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptPiece {
+    /// Its place in the log. A reader that has this piece goes on after it.
+    pub number: u64,
     pub attempt: u32,
     pub at: Timestamp,
     pub piece: LogPiece,
 }
 
 /// Some of what a task printed.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PrintedPage {
     pub pieces: Vec<KeptPiece>,
@@ -191,14 +200,19 @@ impl TaskLogs {
             }
             page.next = kept.number();
             let read = self.shared.reader.read(kept.place).map_err(|error| {
-                tracing::warn!(%error, "what a task printed cannot be read back");
+                tracing::warn!(%error, "the output of a task cannot be read");
                 HubRefusal::Unreadable { what: "log" }
             })?;
             // Its file may have been deleted a moment ago.
             if let (Some(piece), Some(stream)) = (read, OutputStream::of(kept.stream)) {
                 bytes += piece.len();
                 let piece = LogPiece { stream, offset: kept.offset, bytes: piece };
-                page.pieces.push(KeptPiece { attempt: kept.attempt, at: kept.at, piece });
+                page.pieces.push(KeptPiece {
+                    number: kept.number(),
+                    attempt: kept.attempt,
+                    at: kept.at,
+                    piece,
+                });
             }
         }
         Ok(page)
@@ -254,7 +268,7 @@ impl TaskLogSaver {
             Ok(places) => places,
             Err(WriteError::Full { .. }) => {
                 if !std::mem::replace(&mut self.is_full, true) {
-                    tracing::warn!("the disk is full: what tasks print is not kept until there is room");
+                    tracing::warn!("the disk is full; output of tasks is dropped until space is free");
                 }
                 return Ok(());
             }

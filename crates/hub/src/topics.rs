@@ -47,12 +47,13 @@ use tokio::sync::Notify;
 use crate::handle::WeakHub;
 use namespace::NamespaceTopics;
 use request::OpenRequests;
-use saver::SaverLine;
+use saver::SaverChannels;
 
 pub use events::EVENT_PREFIXES;
 pub(crate) use events::event_prefix;
 pub use publish::{PublishReceipt, PublishResult};
 pub use request::RequestAnswer;
+pub use rows::count_topic_rows;
 pub use settings::{DURABLE_MESSAGES, TopicSettings};
 pub use stepped::SteppedTopics;
 pub use subscription::{Ended, SubscriptionHandle};
@@ -76,7 +77,7 @@ pub struct Topics {
 #[derive(Debug)]
 struct Shared {
     settings: TopicSettings,
-    spaces: RwLock<HashMap<Name, Arc<NamespaceTopics>, RandomState>>,
+    namespaces: RwLock<HashMap<Name, Arc<NamespaceTopics>, RandomState>>,
     requests: Mutex<OpenRequests>,
     figures: Mutex<ShardStats>,
     stopping: AtomicBool,
@@ -86,20 +87,27 @@ struct Shared {
     floor: AtomicU64,
     /// Durable topics whose numbers are all on disk.
     exact: OnceLock<Vec<TopicFilter>>,
-    saver: SaverLine,
+    saver: SaverChannels,
     /// Notified after each save.
     saved: Notify,
 }
 
+/// The saver waits for messages, and what it has yet to write can send some: it would wait for itself.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.saver.flush_soon();
+    }
+}
+
 impl Topics {
-    fn new(settings: TopicSettings, saver: SaverLine) -> Topics {
+    fn new(settings: TopicSettings, saver: SaverChannels) -> Topics {
         let shared = Shared {
             settings,
             floor: AtomicU64::new(0),
             exact: OnceLock::new(),
             saver,
             saved: Notify::new(),
-            spaces: RwLock::default(),
+            namespaces: RwLock::default(),
             requests: Mutex::default(),
             figures: Mutex::default(),
             stopping: AtomicBool::new(false),
@@ -122,7 +130,7 @@ impl Topics {
 
     fn end_streams(&self) {
         self.shared.stopping.store(true, Ordering::Release);
-        for space in self.spaces() {
+        for space in self.namespaces() {
             space.stop();
         }
         self.requests().drop_all();
@@ -144,17 +152,17 @@ impl Topics {
         if let Some(space) = self.known_space(namespace) {
             return Ok(space);
         }
-        let mut spaces = self.shared.spaces.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(space) = spaces.get(namespace) {
+        let mut namespaces = self.shared.namespaces.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(space) = namespaces.get(namespace) {
             return Ok(Arc::clone(space));
         }
-        if spaces.len() >= NAMESPACES_MAX {
+        if namespaces.len() >= NAMESPACES_MAX {
             return Err(TopicRefusal::TooManyNamespaces { limit: NAMESPACES_MAX });
         }
         let mut shard = Shard::new(self.shared.settings.shard());
         shard.raise_restart_floor(Sequence(self.shared.floor.load(Ordering::Acquire)), self.exact());
         let space = Arc::new(NamespaceTopics::new(Arc::clone(namespace), shard, self.shared.saver.clone()));
-        spaces.insert(Arc::clone(namespace), Arc::clone(&space));
+        namespaces.insert(Arc::clone(namespace), Arc::clone(&space));
         Ok(space)
     }
 
@@ -163,11 +171,11 @@ impl Topics {
     }
 
     fn known_space(&self, namespace: &str) -> Option<Arc<NamespaceTopics>> {
-        self.shared.spaces.read().unwrap_or_else(PoisonError::into_inner).get(namespace).cloned()
+        self.shared.namespaces.read().unwrap_or_else(PoisonError::into_inner).get(namespace).cloned()
     }
 
-    fn spaces(&self) -> Vec<Arc<NamespaceTopics>> {
-        self.shared.spaces.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    fn namespaces(&self) -> Vec<Arc<NamespaceTopics>> {
+        self.shared.namespaces.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     fn requests(&self) -> MutexGuard<'_, OpenRequests> {

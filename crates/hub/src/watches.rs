@@ -1,12 +1,15 @@
-//! Watches: which sessions follow which events. An event finds its watches by task, by submitter, or among
-//! the few that follow everything. A watch that cannot keep up falls back to reading the log, so it misses
+//! Watches: which sessions follow which events. An event finds its watches by what they follow and by its kind. A watch that cannot keep up falls back to reading the log, so it misses
 //! nothing and delays no other.
+
+mod index;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 use foldhash::fast::FixedState;
-use tenure_engine::{Event, EventFilter, Name, SessionId, TaskId};
+use tenure_engine::{Event, EventFilter, Name, SessionId};
+
+use index::WatchIndex;
 
 /// How many deliveries may wait in a mailbox before a watch stops adding to it and reads the log later.
 pub const MAILBOX_EVENTS_MAX: usize = 4_096;
@@ -24,14 +27,13 @@ type Map<K, V> = HashMap<K, V, FixedState>;
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     all: Map<WatchKey, Entry>,
-    by_task: Map<TaskId, BTreeSet<WatchKey>>,
-    by_submitter: Map<Name, BTreeSet<WatchKey>>,
-    others: BTreeSet<WatchKey>,
+    index: WatchIndex,
+    /// The last events that a watch wanted when they were decided, in order.
     recent: VecDeque<Arc<Event>>,
+    /// Older ones are no longer in `recent`.
+    recent_from: u64,
     /// The first event that has not been published.
     next: u64,
-    /// Events before this one were decided while there was no watch: only the log has them.
-    kept_from: u64,
 }
 
 #[derive(Debug)]
@@ -40,6 +42,8 @@ struct Entry {
     filter: EventFilter,
     /// The first event it wants.
     from: u64,
+    /// Events before this one were decided when this watch did not exist: for this watch, only the log has them.
+    kept_from: u64,
     live: bool,
     /// Lets a follower that reads the log see that the watch has ended.
     life: Arc<()>,
@@ -54,8 +58,13 @@ impl Watches {
         self.next
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.all.is_empty()
+    /// Whether any watch wants an event that has just been decided. An event that none wants costs only this question.
+    pub(crate) fn want(&self, event: &Event) -> bool {
+        !self.all.is_empty()
+            && self
+                .index
+                .candidates(event)
+                .any(|key| self.all.get(&key).is_some_and(|entry| wants(entry, event)))
     }
 
     /// Adds a watch. It is not live yet: [`Watches::catch_up`] makes it live.
@@ -67,36 +76,20 @@ impl Watches {
         from: u64,
         decided: u64,
     ) {
-        if self.all.is_empty() {
-            self.kept_from = decided + 1;
-        }
         self.remove(key);
-        self.index(&filter).insert(key);
-        self.all.insert(key, Entry { namespace, filter, from, live: false, life: Arc::new(()) });
+        self.index.insert(key, &filter);
+        let (kept_from, life) = (decided + 1, Arc::new(()));
+        self.all.insert(key, Entry { namespace, filter, from, kept_from, live: false, life });
     }
 
     /// How many watches of the session already follow the same thing.
     pub(crate) fn same(&self, session: SessionId, filter: &EventFilter) -> usize {
-        let index = match (filter.task, &filter.submitter) {
-            (Some(task), _) => self.by_task.get(&task),
-            (None, Some(submitter)) => self.by_submitter.get(submitter),
-            (None, None) => Some(&self.others),
-        };
-        index.map_or(0, |index| index.range((session, 0)..=(session, u64::MAX)).count())
+        self.index.same(session, filter)
     }
 
     pub(crate) fn remove(&mut self, key: WatchKey) -> bool {
         let Some(entry) = self.all.remove(&key) else { return false };
-        self.index(&entry.filter).remove(&key);
-        if let Some(task) = entry.filter.task
-            && self.by_task.get(&task).is_some_and(BTreeSet::is_empty)
-        {
-            self.by_task.remove(&task);
-        } else if let Some(submitter) = &entry.filter.submitter
-            && self.by_submitter.get(submitter).is_some_and(BTreeSet::is_empty)
-        {
-            self.by_submitter.remove(submitter);
-        }
+        self.index.remove(key, &entry.filter);
         true
     }
 
@@ -104,14 +97,6 @@ impl Watches {
     pub(crate) fn remove_all(&mut self, session: SessionId, watches: &BTreeSet<u64>) {
         for watch in watches {
             self.remove((session, *watch));
-        }
-    }
-
-    fn index(&mut self, filter: &EventFilter) -> &mut BTreeSet<WatchKey> {
-        match (filter.task, &filter.submitter) {
-            (Some(task), _) => self.by_task.entry(task).or_default(),
-            (None, Some(submitter)) => self.by_submitter.entry(submitter.clone()).or_default(),
-            (None, None) => &mut self.others,
         }
     }
 
@@ -124,27 +109,27 @@ impl Watches {
         mut lagging: impl FnMut(WatchKey, u64),
     ) {
         self.next = event.seq + 1;
-        if self.recent.len() == RECENT_MAX {
-            self.recent.pop_front();
+        if self.recent.len() == RECENT_MAX
+            && let Some(gone) = self.recent.pop_front()
+        {
+            self.recent_from = gone.seq + 1;
         }
         self.recent.push_back(Arc::clone(event));
-        let none = BTreeSet::new();
-        let of_task = event.task().and_then(|task| self.by_task.get(&task)).unwrap_or(&none);
-        let of_submitter = event.submitter().and_then(|name| self.by_submitter.get(name)).unwrap_or(&none);
-        let of_array = event.array().and_then(|array| self.by_task.get(&array)).unwrap_or(&none);
-        for key in of_task.iter().chain(of_array).chain(of_submitter).chain(&self.others) {
-            let entry = self.all.get_mut(key).expect("an indexed watch exists");
-            if entry.live && wants(entry, event) && !deliver(*key) {
+        for key in self.index.candidates(event) {
+            let entry = self.all.get_mut(&key).expect("an indexed watch exists");
+            if entry.live && wants(entry, event) && !deliver(key) {
                 entry.live = false;
-                lagging(*key, event.seq);
+                lagging(key, event.seq);
             }
         }
     }
 
-    /// Events up to `seq` are on disk, and there was no watch when they were decided.
+    /// Events up to `seq` are on disk, and no watch wanted them when they were decided.
     pub(crate) fn pass(&mut self, seq: u64) {
         self.next = seq + 1;
-        self.recent.clear();
+        if self.all.is_empty() {
+            self.recent.clear();
+        }
     }
 
     /// The watch has seen everything before `from`. If memory reaches back that far, it gets the rest and is
@@ -156,15 +141,12 @@ impl Watches {
         from: u64,
         mut deliver: impl FnMut(&Arc<Event>) -> bool,
     ) -> WatchCatchUp {
-        let oldest = self.recent.front().map_or(self.next, |event| event.seq);
         let Some(entry) = self.all.get_mut(&key) else { return WatchCatchUp::Gone };
-        if from < oldest {
-            return WatchCatchUp::Read { from, until: self.next };
+        if from < entry.kept_from || from < self.recent_from {
+            return WatchCatchUp::Read { from, until: self.next.max(entry.kept_from) };
         }
-        if from < self.kept_from && self.next < self.kept_from {
-            return WatchCatchUp::Read { from, until: self.kept_from };
-        }
-        for event in self.recent.iter().skip((from - oldest) as usize) {
+        let known = self.recent.partition_point(|event| event.seq < from);
+        for event in self.recent.range(known..) {
             if wants(entry, event) && !deliver(event) {
                 return WatchCatchUp::Read { from: event.seq, until: self.next };
             }
@@ -216,4 +198,89 @@ pub(crate) enum WatchCatchUp {
 
 fn wants(entry: &Entry, event: &Event) -> bool {
     event.seq >= entry.from && *event.namespace() == entry.namespace && entry.filter.matches(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_engine::Timestamp;
+    use tenure_engine::event::{EventData, EventSubject};
+
+    use super::*;
+
+    fn event(seq: u64, queue: &str) -> Arc<Event> {
+        let about = EventSubject::Queue { namespace: "default".into(), queue: queue.into() };
+        Arc::new(Event { seq, at: Timestamp(0), about, kind: EventData::QueuePaused })
+    }
+
+    fn of_queue(queue: &str) -> EventFilter {
+        EventFilter { queue: Some(queue.into()), ..EventFilter::default() }
+    }
+
+    /// Decides and publishes an event. Returns the watches that got it.
+    fn happens(watches: &mut Watches, event: &Arc<Event>) -> Vec<u64> {
+        let mut got = Vec::new();
+        if watches.want(event) {
+            watches.publish(
+                event,
+                |(_, watch)| {
+                    got.push(watch);
+                    true
+                },
+                |_, _| {},
+            );
+        } else {
+            watches.pass(event.seq);
+        }
+        got
+    }
+
+    fn caught_up(watches: &mut Watches, watch: u64, from: u64) -> (WatchCatchUp, Vec<u64>) {
+        let mut got = Vec::new();
+        let caught = watches.catch_up((SessionId(1), watch), from, |event| {
+            got.push(event.seq);
+            true
+        });
+        (caught, got)
+    }
+
+    #[test]
+    fn an_event_that_no_watch_wants_is_not_kept_and_breaks_no_other_watch() {
+        let mut watches = Watches::new(1);
+        watches.add((SessionId(1), 1), "default".into(), of_queue("a"), 1, 0);
+        for seq in 1..=5 {
+            assert!(happens(&mut watches, &event(seq, "b")).is_empty());
+        }
+        assert!(watches.recent.is_empty());
+        happens(&mut watches, &event(6, "a"));
+        happens(&mut watches, &event(7, "b"));
+        assert_eq!(caught_up(&mut watches, 1, 1), (WatchCatchUp::Live, vec![6]));
+        assert_eq!(happens(&mut watches, &event(8, "a")), [1]);
+        assert_eq!(watches.next(), 9);
+    }
+
+    #[test]
+    fn a_watch_reads_from_the_log_what_was_decided_before_it_began() {
+        let mut watches = Watches::new(1);
+        watches.add((SessionId(1), 1), "default".into(), of_queue("a"), 1, 0);
+        happens(&mut watches, &event(1, "a"));
+        // Event 2 is decided and not yet published when the second watch begins. The first one does not want it.
+        watches.add((SessionId(1), 2), "default".into(), of_queue("b"), 1, 2);
+        assert_eq!(caught_up(&mut watches, 2, 1).0, WatchCatchUp::Read { from: 1, until: 3 });
+        watches.pass(2);
+        happens(&mut watches, &event(3, "b"));
+        assert_eq!(caught_up(&mut watches, 2, 2).0, WatchCatchUp::Read { from: 2, until: 4 });
+        assert_eq!(caught_up(&mut watches, 2, 3), (WatchCatchUp::Live, vec![3]));
+    }
+
+    #[test]
+    fn a_watch_that_needs_more_than_memory_has_reads_the_log() {
+        let mut watches = Watches::new(1);
+        watches.add((SessionId(1), 1), "default".into(), of_queue("a"), 1, 0);
+        let count = RECENT_MAX as u64 + 2;
+        for seq in 1..=count {
+            happens(&mut watches, &event(seq, "a"));
+        }
+        assert_eq!(caught_up(&mut watches, 1, 2).0, WatchCatchUp::Read { from: 2, until: count + 1 });
+        assert_eq!(caught_up(&mut watches, 1, 3).1.len(), RECENT_MAX);
+    }
 }

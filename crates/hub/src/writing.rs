@@ -39,6 +39,12 @@ pub(crate) enum Written {
     Away {
         why: String,
     },
+    /// It answers again, and nothing waited to be written.
+    Back,
+    /// The replicated journal had lost these acknowledged bytes, and got them back.
+    Refilled {
+        bytes: u64,
+    },
     /// Another broker leads: nothing more can be written.
     Deposed {
         holder: String,
@@ -72,6 +78,7 @@ impl Writing {
         start_thread("tenure-writer", move || {
             let mut batch: Vec<JournalFrame> = Vec::new();
             let mut idle = first_pause;
+            let mut is_away = false;
             loop {
                 match sealed.recv_timeout(idle) {
                     Ok(frame) => batch.push(frame),
@@ -79,7 +86,17 @@ impl Writing {
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
                 batch.extend(sealed.try_iter());
-                match append(&mut lock(&of_thread), &mut batch, &report) {
+                let appended = {
+                    let mut writer = lock(&of_thread);
+                    let refilled_before = writer.refilled_bytes();
+                    let appended = append(&mut writer, &mut batch, &report, &mut is_away);
+                    let bytes = writer.refilled_bytes() - refilled_before;
+                    if bytes > 0 {
+                        let _ = report.send(Written::Refilled { bytes });
+                    }
+                    appended
+                };
+                match appended {
                     Ok(next) => idle = next.unwrap_or(FOR_EVER),
                     Err(last) => {
                         let _ = report.send(last);
@@ -144,10 +161,12 @@ impl Writing {
         }
     }
 
-    /// The next report of the thread.
-    pub(crate) async fn report(&mut self) -> Option<Written> {
-        let written = self.reports.recv().await?;
-        Some(self.note(written))
+    /// The next report of the thread. If the thread has ended without a last one, it has panicked.
+    pub(crate) async fn report(&mut self) -> Written {
+        match self.reports.recv().await {
+            Some(written) => self.note(written),
+            None => Written::Failed(StoreError::Failed),
+        }
     }
 
     pub(crate) fn try_report(&mut self) -> Option<Written> {
@@ -170,28 +189,31 @@ impl Writing {
     }
 }
 
-/// Appends all frames, however long the disk is full or the replicated journal away; then syncs if the interval
-/// has passed. An error is the last report.
+/// Appends all frames, however long the disk is full or the replicated journal away, as long as the hub listens; then
+/// syncs if the interval has passed. An error is the last report.
 fn append(
     writer: &mut Writer,
     batch: &mut Vec<JournalFrame>,
     report: &mpsc::UnboundedSender<Written>,
+    is_away: &mut bool,
 ) -> Result<Option<Duration>, Written> {
     while !batch.is_empty() {
         let frames = batch.len();
         let bytes = batch.iter().map(bytes_of).sum();
         let begun = Instant::now();
-        match writer.append(batch, monotonic_clock()) {
+        let appended = writer.append(batch, monotonic_clock());
+        match appended {
             Ok(position) => {
                 let _ = report.send(Written::Synced { position, frames, bytes, took: begun.elapsed() });
             }
             // Nothing is lost: the frames are still here and not acknowledged.
             Err(AppendError::Full { .. }) => {
-                let _ = report.send(Written::Full);
+                report.send(Written::Full).map_err(|unheard| unheard.0)?;
                 thread::sleep(FULL_PAUSE);
             }
             Err(AppendError::Away { why }) => {
-                let _ = report.send(Written::Away { why });
+                *is_away = true;
+                report.send(Written::Away { why }).map_err(|unheard| unheard.0)?;
                 thread::sleep(AWAY_PAUSE);
             }
             Err(AppendError::Deposed { holder, epoch }) => return Err(Written::Deposed { holder, epoch }),
@@ -199,8 +221,18 @@ fn append(
         }
     }
     match writer.tick(monotonic_clock()) {
-        Ok(next) => Ok(next),
-        Err(AppendError::Full { .. } | AppendError::Away { .. }) => Ok(Some(AWAY_PAUSE)),
+        Ok(next) => {
+            if std::mem::take(is_away) {
+                let _ = report.send(Written::Back);
+            }
+            Ok(next)
+        }
+        Err(AppendError::Full { .. }) => Ok(Some(AWAY_PAUSE)),
+        Err(AppendError::Away { why }) => {
+            *is_away = true;
+            let _ = report.send(Written::Away { why });
+            Ok(Some(AWAY_PAUSE))
+        }
         Err(AppendError::Deposed { holder, epoch }) => Err(Written::Deposed { holder, epoch }),
         Err(AppendError::Fatal(error)) => Err(Written::Failed(error)),
     }

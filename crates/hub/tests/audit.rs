@@ -107,8 +107,9 @@ impl Bench {
 
     fn open(&mut self, number: u64, grant: Arc<Grant>) -> Arc<Mailbox> {
         let mailbox = Arc::new(Mailbox::default());
-        let peer = Peer { session: SessionId(number), namespace: "lab".into(), identity: "somebody".into() };
-        let principal = Principal { grant, door: "test", address: Some([10, 0, 0, 7].into()) };
+        let peer = Peer { session: SessionId(number), namespace: "lab".into(), identity: "someone".into() };
+        let principal =
+            Principal { grant, door: "test", address: Some([10, 0, 0, 7].into()), is_broker: false };
         self.core.open(Arc::new(peer), principal, Arc::clone(&mailbox));
         mailbox
     }
@@ -147,7 +148,7 @@ fn last_reply(mailbox: &Mailbox) -> Result<Response, HubRefusal> {
 }
 
 #[test]
-fn an_act_is_told_with_who_did_it_once_it_is_on_disk() {
+fn an_act_is_audited_with_who_did_it_once_it_is_on_disk() {
     let log = Log::default();
     let mut bench = Bench::new(Audit::with(Box::new(log.clone()), AuditLevel::Acts));
     bench.session(1, "ada", Rights::ALL);
@@ -156,17 +157,17 @@ fn an_act_is_told_with_who_did_it_once_it_is_on_disk() {
     // Everything the log was given is in it now, and the task is not.
     let is_logged = || log.text().contains("submit");
     bench.audit.started("1.2.3");
-    until("the start is told", || log.text().contains("start"));
+    until("the log has the start", || log.text().contains("start"));
     assert!(!is_logged(), "{}", log.text());
     let position = bench.writer.append(&mut vec![frame], bench.now).expect("the disk is fine");
     bench.core.synced(bench.now, position);
     bench.core.flush_outbox();
     bench.audit.stopped();
     let lines = log.lines();
-    let line = lines.iter().find(|line| line["act"] == "submit").expect("it is told");
+    let line = lines.iter().find(|line| line["act"] == "submit").expect("the log has the submission");
     let expected = serde_json::json!({
         "at": "2026-01-31T12:00:00.000Z", "act": "submit", "outcome": "done", "door": "test",
-        "from": "10.0.0.7", "key": "ada", "namespace": "lab", "identity": "somebody",
+        "from": "10.0.0.7", "key": "ada", "namespace": "lab", "identity": "someone",
         "queue": "q", "task": TaskId::from_u128(7).to_string(),
     });
     assert_eq!(*line, expected);
@@ -174,14 +175,14 @@ fn an_act_is_told_with_who_did_it_once_it_is_on_disk() {
 }
 
 #[test]
-fn every_command_that_changes_something_is_told_and_questions_are_not() {
+fn every_command_that_changes_something_is_audited_and_questions_are_not() {
     let log = Log::default();
     let mut bench = Bench::new(Audit::with(Box::new(log.clone()), AuditLevel::Acts));
     bench.session(1, "ada", Rights::ALL);
     let task = TaskId::from_u128(7);
     bench.ask(1, Request::Submit(vec![submission(7, "q"), submission(8, "r"), submission(7, "other")]));
     for command in [
-        Command::Pause { task, reason: Some("a secret reason".into()) },
+        Command::Pause { task, reason: Some("a secret reason".into()), terminate: false },
         Command::Resume { task },
         Command::Move { task, to: Move { queue: Some("r".into()), ..Move::default() } },
         Command::Release { task },
@@ -239,7 +240,7 @@ fn every_command_that_changes_something_is_told_and_questions_are_not() {
 }
 
 #[test]
-fn reports_of_workers_are_told_at_the_level_that_asks_for_them() {
+fn reports_of_workers_are_audited_at_the_level_that_asks_for_them() {
     for (level, told) in
         [(AuditLevel::Acts, vec!["register"]), (AuditLevel::All, vec!["register", "start", "complete"])]
     {
@@ -268,7 +269,7 @@ fn reports_of_workers_are_told_at_the_level_that_asks_for_them() {
 }
 
 #[test]
-fn a_missing_right_is_told_whatever_was_asked_for() {
+fn a_missing_right_is_audited_whatever_was_asked_for() {
     let log = Log::default();
     let mut bench = Bench::new(Audit::with(Box::new(log.clone()), AuditLevel::Acts));
     bench.session(1, "nothing", Rights::NONE);

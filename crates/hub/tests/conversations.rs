@@ -2,15 +2,16 @@
 
 mod support;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::store::MemoryDisk;
-use tenure_hub::words::{EventData, EventFilter, Name, NewTask, Refusal};
+use tenure_hub::words::{DEFAULT_NAMESPACE, EventData, EventFilter, Name, NewTask, Refusal};
 use tenure_hub::{
-    Broadcast, CallAnswer, Counters, Delivery, HubRefusal, Request, Response, Submission, Watch, fresh_id,
-    limits,
+    Broadcast, CallAnswer, Counters, Delivery, HubRefusal, PlacedNamespace, Placement, Request, Response,
+    Submission, Watch, fresh_id, limits,
 };
 
 use support::test_client::{TestClient, start_hub};
@@ -245,4 +246,31 @@ async fn a_hub_that_is_stopped_says_goodbye_and_comes_back_with_everything() {
             break;
         }
     }
+}
+
+#[tokio::test]
+async fn a_watch_that_begins_before_its_namespace_came_here_hears_of_a_gap() {
+    let hub = start_hub(&MemoryDisk::new());
+    let mut client = TestClient::new(hub.handle(), "client");
+    client.submit(10).await;
+    let placed = PlacedNamespace { group: "g1".into(), first_event: 8 };
+    hub.handle().set_placement(Some(Placement {
+        group: "g1".into(),
+        default_group: "g1".into(),
+        namespaces: HashMap::from([(DEFAULT_NAMESPACE.into(), placed)]),
+        ..Placement::default()
+    }));
+    let mut watcher = TestClient::new(hub.handle(), "watcher");
+    watcher.ask(1, watch(Some(4))).await;
+    loop {
+        match watcher.next().await {
+            Delivery::Gap { from, oldest, .. } => {
+                assert_eq!((from, oldest), (4, 8));
+                break;
+            }
+            Delivery::Event { event, .. } => panic!("event {} comes before the gap", event.seq),
+            _ => {}
+        }
+    }
+    assert_eq!(watcher.events(3).await, [8, 9, 10]);
 }

@@ -1,4 +1,4 @@
-//! The running hub and its disk: nobody is told "yes" before the sync, a full disk holds up and loses nothing, a failed
+//! The running hub and its disk: no peer hears "yes" before the sync, a full disk holds up and loses nothing, a failed
 //! one ends the hub. A lone asker's batches are written on the spot, a crowd's by the writer's thread; all this is true
 //! of both.
 
@@ -95,13 +95,13 @@ async fn a_full_disk_holds_up_and_loses_nothing() {
     disk.limit_capacity(Some(0));
     client.ask(2, submission(8 << 10)).await;
     let early = tokio::time::timeout(Duration::from_millis(300), client.session.mailbox().arrived()).await;
-    assert!(early.is_err(), "nobody is told anything before it is written");
+    assert!(early.is_err(), "no peer hears anything before it is written");
     disk.limit_capacity(None);
     let Delivery::Reply { token: 2, reply: Ok(_) } = client.next().await else { panic!("it is accepted") };
     assert_eq!(tasks_after_power_failure(&disk).await, ONE_BY_ONE as u64 + 1);
 }
 
-/// Asks as somebody new.
+/// Asks as a new peer.
 async fn answer(hub: &Hub, request: Request) -> Result<Response, HubRefusal> {
     let mut client = TestClient::new(hub.handle(), "newcomer");
     client.ask(1, request).await;
@@ -123,7 +123,7 @@ async fn answer_of_a_full_disk(hub: &Hub, request: impl Fn() -> Request) -> Resu
             return reply;
         }
     }
-    panic!("whoever needs no record waits for a full disk");
+    panic!("a request that needs no record waits for a full disk");
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn a_full_disk_delays_no_request_that_needs_no_record() {
     disk.limit_capacity(Some(0));
     client.ask(2, submission(8 << 10)).await;
     for _ in 0..2 {
-        // What is in memory may not be on disk: nobody is told of it, whether it is known already that there is no room
+        // What is in memory may not be on disk: no peer hears of it, whether it is known already that there is no room
         // or not.
         let counts = answer(&hub, Request::Query(Query::Counts)).await;
         assert!(matches!(counts, Err(HubRefusal::DiskFull)), "{counts:?}");

@@ -1,57 +1,14 @@
 //! Decide, journal, then speak: nothing is heard before its records are on disk. On the core alone, step by step.
 
-use std::sync::Arc;
+mod support;
+
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_hub::core::Core;
-use tenure_hub::words::{
-    Answer, Command, NewTask, Peer, Query, SessionId, Settings, TaskId, Timestamp, WorkerSpec,
-};
-use tenure_hub::{Ask, Delivery, HubRefusal, Mailbox, Principal, Request, Response, Stats, Submission};
-use tenure_store::{JournalFrame, MemoryDisk, Opened, Parts, Store, StoreSettings, Writer};
+use tenure_hub::words::{Answer, Command, NewTask, Peer, Query, SessionId, TaskId, WorkerSpec};
+use tenure_hub::{Delivery, HubRefusal, Mailbox, Request, Response, Submission};
 
-struct Bench {
-    core: Core,
-    writer: Writer,
-    now: Timestamp,
-}
-
-impl Bench {
-    fn new() -> Bench {
-        let disk = Arc::new(MemoryDisk::new());
-        let now = Timestamp(1_000);
-        let opened = Store::open(disk, StoreSettings::default(), Settings::default(), now)
-            .expect("an empty disk opens");
-        let Opened { engine, store, .. } = opened;
-        let Parts { batches, writer, maintenance, .. } = store.split();
-        Bench { core: Core::new(engine, batches, maintenance, Stats::default()), writer, now }
-    }
-
-    fn session(&mut self, number: u64) -> Arc<Mailbox> {
-        let mailbox = Arc::new(Mailbox::default());
-        let peer =
-            Peer { session: SessionId(number), namespace: "default".into(), identity: "somebody".into() };
-        self.core.open(Arc::new(peer), Principal::trusted("test"), Arc::clone(&mailbox));
-        mailbox
-    }
-
-    fn ask(&mut self, session: u64, token: u64, request: Request) {
-        self.core.take(self.now, SessionId(session), Ask { token, request });
-    }
-
-    fn seal(&mut self) -> Option<JournalFrame> {
-        let frame = self.core.seal();
-        self.core.flush_outbox();
-        frame
-    }
-
-    fn sync(&mut self, frame: JournalFrame) {
-        let position = self.writer.append(&mut vec![frame], self.now).expect("the disk is fine");
-        self.core.synced(self.now, position);
-        self.core.flush_outbox();
-    }
-}
+use support::bench::Bench;
 
 fn submission(id: u128) -> Request {
     let task = NewTask::new(TaskId::from_u128(id), "q");
@@ -141,7 +98,7 @@ fn worker(name: &str) -> Request {
 }
 
 fn live_workers(bench: &Bench) -> u64 {
-    let peer = Peer { session: SessionId(0), namespace: "default".into(), identity: "somebody".into() };
+    let peer = Peer { session: SessionId(0), namespace: "default".into(), identity: "someone".into() };
     match bench.core.engine().ask(&peer, &Query::Counts) {
         Ok(Answer::Counts(counts)) => counts.live_workers,
         other => panic!("{other:?}"),

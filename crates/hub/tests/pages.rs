@@ -14,6 +14,9 @@ fn refusals() -> Vec<HubRefusal> {
         HubRefusal::Unreadable { what: "body" },
         HubRefusal::NoListener { address: "a".into() },
         HubRefusal::UnknownHook { hook: "h".into() },
+        HubRefusal::JournalAway,
+        HubRefusal::Deposed { holder: "b2".into() },
+        HubRefusal::Elsewhere { namespace: "lab".into(), group: "g2".into(), addresses: Vec::new() },
     ]
 }
 
@@ -26,6 +29,9 @@ fn number_of_refusal(refusal: &HubRefusal) -> Option<usize> {
         HubRefusal::Unreadable { .. } => Some(3),
         HubRefusal::NoListener { .. } => Some(4),
         HubRefusal::UnknownHook { .. } => Some(5),
+        HubRefusal::JournalAway => Some(6),
+        HubRefusal::Deposed { .. } => Some(7),
+        HubRefusal::Elsewhere { .. } => Some(8),
     }
 }
 

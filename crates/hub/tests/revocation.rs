@@ -28,13 +28,13 @@ fn start(keys: Keys) -> Hub {
 
 fn principal(hub: &HubHandle, key: &str) -> Principal {
     let grant = hub.admit(Some(key.as_bytes())).expect("it is known");
-    Principal { grant, door: "test", address: None }
+    Principal { grant, door: "test", address: None, is_broker: false }
 }
 
 fn open(hub: &HubHandle, key: &str) -> Session {
     let principal = principal(hub, key);
     let namespace = principal.grant.namespace.clone().expect("it has one");
-    hub.open(principal, namespace, "somebody".into()).expect("there is room")
+    hub.open(principal, namespace, "someone".into()).expect("there is room")
 }
 
 /// The last of what arrives, as soon as something has.
@@ -68,7 +68,7 @@ async fn sessions_of_revoked_and_changed_keys_end_and_others_go_on() {
         assert!(what.contains("revoked"), "{what}");
         assert!(session.mailbox().is_closed());
     }
-    let again = hub.handle().open(stale, "lab".into(), "somebody".into());
+    let again = hub.handle().open(stale, "lab".into(), "someone".into());
     assert!(
         matches!(again, Err(HubRefusal::Engine(Refusal::NotAllowed { .. }))),
         "a door that was about to open a session"
@@ -94,7 +94,7 @@ async fn a_connection_without_a_session_hears_of_it_too() {
         }
     };
     let revokes = async { hub.handle().set_keys(keys(&[("kept", "lab")])) };
-    tokio::time::timeout(TIMEOUT, async { tokio::join!(waits, revokes) }).await.expect("it is told");
+    tokio::time::timeout(TIMEOUT, async { tokio::join!(waits, revokes) }).await.expect("the session ends");
     // Also a door that asks too late.
     tokio::time::timeout(TIMEOUT, handle.revoked(&gone)).await.expect("it is gone");
 }
@@ -114,7 +114,7 @@ async fn a_key_with_a_namespace_sees_the_figures_of_that_namespace_alone() {
     next(&office).await;
     next(&lab).await;
     let root = principal(hub.handle(), "root");
-    let root = hub.handle().open(root, "lab".into(), "somebody".into()).expect("there is room");
+    let root = hub.handle().open(root, "lab".into(), "someone".into()).expect("there is room");
     for (session, tags, requests) in [(&lab, vec!["ours"], false), (&root, vec!["ours", "theirs"], true)] {
         session.send(vec![Ask { token: 2, request: Request::Stats }]).await.expect("the hub is there");
         let Delivery::Reply { reply: Ok(Response::Stats(stats)), .. } = next(session).await else {

@@ -74,7 +74,7 @@ async fn a_subscription_that_was_there_hears_what_it_had_not_taken_of_a_durable_
     publish(topics, "audit.log", "not taken").await.unwrap();
     let hub = start(&disk.crash(1), durable());
     let (mut again, resumed) = come_back(hub.handle().topics(), "reader");
-    assert_eq!(resumed.missed, None, "nobody knows what it took last");
+    assert_eq!(resumed.missed, None, "it is not known what it took last");
     let heard = numbers(&replay_of(&mut again, "audit.log").await);
     assert_eq!(heard.last(), Some(&402));
     assert!(heard[0] <= 401, "{heard:?}");

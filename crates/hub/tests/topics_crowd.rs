@@ -1,4 +1,4 @@
-//! Topics in a crowd: one that stopped reading is nobody's trouble but its own, and an idle one costs little.
+//! Topics in a crowd: one that stopped reading troubles no other, and an idle one costs little.
 
 mod support;
 
@@ -47,7 +47,7 @@ async fn one_subscriber_of_a_hundred_that_stops_reading_delays_no_other_and_uses
     let begun = Instant::now();
     for _ in 0..MESSAGES {
         let publishing = publish(topics, "news", "something new every time");
-        tokio::time::timeout(TIMEOUT, publishing).await.expect("nobody holds it up").unwrap();
+        tokio::time::timeout(TIMEOUT, publishing).await.expect("no subscriber holds it up").unwrap();
     }
     for reader in readers {
         let heard = tokio::time::timeout(TIMEOUT, reader).await.expect("it hears all").unwrap();

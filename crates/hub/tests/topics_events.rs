@@ -76,7 +76,7 @@ impl TestSubscriber {
     }
 }
 
-/// Somebody who submits or works.
+/// A peer that submits or works.
 struct Peer {
     session: Session,
 }
@@ -283,7 +283,7 @@ async fn a_returning_subscriber_gets_the_events_since_its_position() {
 }
 
 #[tokio::test]
-async fn a_client_that_knows_its_last_number_goes_on_after_it_and_is_told_what_is_gone() {
+async fn a_client_that_knows_its_last_number_goes_on_after_it_and_learns_what_is_gone() {
     let disk = MemoryDisk::new();
     let store = StoreSettings {
         segment_bytes: 2_000,

@@ -204,7 +204,7 @@ async fn what_was_acknowledged_of_a_durable_topic_survives_every_moment_of_failu
         assert!(found.len() as u64 >= acknowledged, "after {cut}: {found:?}, acknowledged {acknowledged}");
         assert_eq!(found, (1..=found.len() as u64).collect::<Vec<_>>(), "after {cut}");
         let next = publish(topics, "a", "x").await.unwrap().sequence.0;
-        // A topic that nobody wrote down is new, and new ones begin above the floor after a crash.
+        // A topic that is not on disk is new, and new ones begin above the floor after a crash.
         assert!(next == found.len() as u64 + 1 || found.is_empty(), "after {cut}: {next}");
     }
 }
@@ -271,7 +271,7 @@ async fn publishing_stops_before_numbers_run_ahead_of_the_disk_and_goes_on_with_
 }
 
 #[tokio::test]
-async fn a_damaged_log_of_topics_is_told_by_name() {
+async fn a_damaged_log_of_topics_is_reported_by_name() {
     let disk = MemoryDisk::new();
     stop(start(&disk, TopicSettings::default())).await;
     let names = tenure_hub::store::Disk::list(&disk).unwrap();

@@ -1,4 +1,4 @@
-//! Connections that took messages which nobody read from them: they come again, or the subscriber is told.
+//! Messages that a connection took and its client never read: they come again, or the subscriber hears of the loss.
 
 mod support;
 

@@ -9,7 +9,7 @@ use crate::effect::{Effect, Record, Whole};
 use crate::hashed::Hashed;
 use crate::keyspace::{KeyEntry, Keyspace};
 use crate::time::Timestamp;
-use crate::value::{ListEnd, SortedSet, Stream, Value};
+use crate::value::{KeyStream, ListEnd, SortedSet, Value};
 
 impl Keyspace {
     /// Replays a record of the log. Skips an effect on an unknown key, unless it is a whole value: the log
@@ -103,7 +103,7 @@ fn build(whole: &Whole) -> Value {
             Value::Sorted(Box::new(sorted))
         }
         Whole::Stream { last, entries } => {
-            Value::Stream(Box::new(Stream { last: *last, entries: entries.iter().cloned().collect() }))
+            Value::Stream(Box::new(KeyStream { last: *last, entries: entries.iter().cloned().collect() }))
         }
     }
 }

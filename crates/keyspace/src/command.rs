@@ -14,6 +14,8 @@ use crate::keyspace::Keyspace;
 use crate::time::Timestamp;
 use crate::waiting::Blocking;
 
+/// A command on stored keys, by the type of the value.
+#[allow(missing_docs, reason = "the fields are the commands of one type of value")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     Key(KeyCommand),
@@ -37,7 +39,9 @@ pub enum Command {
 /// What a command does with keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyAct {
+    /// The command reads.
     Read,
+    /// The command may change a key.
     Write,
 }
 
@@ -50,6 +54,7 @@ impl KeyAct {
 }
 
 impl Command {
+    /// Whether the command reads or writes.
     pub fn act(&self) -> KeyAct {
         match self {
             Command::Key(command) => command.act(),

@@ -12,86 +12,47 @@ use crate::value::{ListEnd, Score, Value};
 pub struct Record(pub Vec<Effect>);
 
 /// One change of one key. It depends neither on another key nor on the time at which it is applied.
+#[allow(missing_docs, reason = "the fields are a key and what changes in its value")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Effect {
     /// Replaces the value of the key.
-    Put {
-        key: Bytes,
-        value: Whole,
-        expires: Timestamp,
-    },
-    Delete {
-        key: Bytes,
-    },
-    Expire {
-        key: Bytes,
-        expires: Timestamp,
-    },
-    Append {
-        key: Bytes,
-        bytes: Bytes,
-    },
-    ListPush {
-        key: Bytes,
-        end: ListEnd,
-        elements: Vec<Bytes>,
-    },
-    ListPop {
-        key: Bytes,
-        end: ListEnd,
-        count: u64,
-    },
-    ListSet {
-        key: Bytes,
-        index: u64,
-        element: Bytes,
-    },
-    ListInsert {
-        key: Bytes,
-        index: u64,
-        element: Bytes,
-    },
+    Put { key: Bytes, value: Whole, expires: Timestamp },
+    /// The key is gone.
+    Delete { key: Bytes },
+    /// The key has another expiry.
+    Expire { key: Bytes, expires: Timestamp },
+    /// Bytes are added to a string.
+    Append { key: Bytes, bytes: Bytes },
+    /// Elements are added to an end of a list.
+    ListPush { key: Bytes, end: ListEnd, elements: Vec<Bytes> },
+    /// Elements are removed from an end of a list.
+    ListPop { key: Bytes, end: ListEnd, count: u64 },
+    /// An element of a list is replaced.
+    ListSet { key: Bytes, index: u64, element: Bytes },
+    /// An element is inserted into a list.
+    ListInsert { key: Bytes, index: u64, element: Bytes },
     /// Elements by their positions before the removal, in order.
-    ListRemove {
-        key: Bytes,
-        indexes: Vec<u64>,
-    },
-    HashSet {
-        key: Bytes,
-        fields: Vec<(Bytes, Bytes)>,
-    },
-    HashRemove {
-        key: Bytes,
-        fields: Vec<Bytes>,
-    },
-    SetAdd {
-        key: Bytes,
-        members: Vec<Bytes>,
-    },
-    SetRemove {
-        key: Bytes,
-        members: Vec<Bytes>,
-    },
-    SortedAdd {
-        key: Bytes,
-        members: Vec<(Score, Bytes)>,
-    },
-    SortedRemove {
-        key: Bytes,
-        members: Vec<Bytes>,
-    },
-    StreamAdd {
-        key: Bytes,
-        id: StreamId,
-        fields: Vec<(Bytes, Bytes)>,
-    },
-    StreamRemove {
-        key: Bytes,
-        ids: Vec<StreamId>,
-    },
+    ListRemove { key: Bytes, indexes: Vec<u64> },
+    /// Fields of a hash are set.
+    HashSet { key: Bytes, fields: Vec<(Bytes, Bytes)> },
+    /// Fields of a hash are removed.
+    HashRemove { key: Bytes, fields: Vec<Bytes> },
+    /// Members are added to a set.
+    SetAdd { key: Bytes, members: Vec<Bytes> },
+    /// Members are removed from a set.
+    SetRemove { key: Bytes, members: Vec<Bytes> },
+    /// Members of a sorted set are added or get another score.
+    SortedAdd { key: Bytes, members: Vec<(Score, Bytes)> },
+    /// Members are removed from a sorted set.
+    SortedRemove { key: Bytes, members: Vec<Bytes> },
+    /// An entry is added to a stream.
+    StreamAdd { key: Bytes, id: StreamId, fields: Vec<(Bytes, Bytes)> },
+    /// Entries are removed from a stream.
+    StreamRemove { key: Bytes, ids: Vec<StreamId> },
 }
 
 impl Effect {
+    /// The key that changes.
     pub fn key(&self) -> &Bytes {
         match self {
             Effect::Put { key, .. }

@@ -14,6 +14,7 @@ use crate::value::Value;
 use crate::waiting::Waiters;
 use crate::watching::KeyWatches;
 
+/// The stored keys of one namespace.
 #[derive(Debug, Default)]
 pub struct Keyspace {
     pub(crate) settings: Settings,
@@ -41,6 +42,7 @@ pub(crate) struct KeyEntry {
 pub struct SweepPlace(Option<Hashed>);
 
 impl Keyspace {
+    /// An empty key space.
     pub fn new(settings: Settings) -> Keyspace {
         Keyspace { settings, ..Keyspace::default() }
     }
@@ -50,6 +52,7 @@ impl Keyspace {
         self.keys.len()
     }
 
+    /// Whether there is no key.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }

@@ -13,6 +13,8 @@
 //! `keyspace` holds the keys, `commands/` has one file per type of value, `run` runs commands and transactions,
 //! `waiting` holds blocked commands, `watching` detects changes for WATCH, `account` computes the size of a key.
 
+#![warn(missing_docs)]
+
 mod account;
 mod apply;
 mod command;
@@ -38,7 +40,7 @@ pub use commands::lists::{Insert, ListCommand};
 pub use commands::scanning::Page;
 pub use commands::scripts::{Script, ScriptCall};
 pub use commands::sets::{Combine, SetCommand};
-pub use commands::sorted::{AddCondition, Bound, Limit, Only, RangeBy, SortedCommand, Weighing};
+pub use commands::sorted::{AddCondition, Bound, Limit, Only, RangeBy, ScoreCondition, SortedCommand};
 pub use commands::streams::{NewId, StreamCommand, StreamId, Trim};
 pub use commands::strings::{SetCondition, SetExpiry, StringCommand};
 pub use effect::{Effect, Record};
@@ -50,7 +52,7 @@ pub use limits::{
 };
 pub use refusal::KeyspaceRefusal;
 pub use reply::Reply;
-pub use run::{Ran, Served, Transaction};
+pub use run::{CommandOutcome, Transaction, UnblockedCommand};
 pub use settings::Settings;
 pub use time::Timestamp;
 pub use value::{ListEnd, ValueKind};

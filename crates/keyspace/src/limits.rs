@@ -2,7 +2,9 @@
 
 /// The size of one string, element, field or member.
 pub const VALUE_BYTES_MAX: usize = 10 << 20;
+/// The longest key.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
+/// The most fields of a hash.
 pub const HASH_FIELDS_MAX: usize = 10_000;
 /// The size of all elements of one key. A key is rewritten as one frame of the log, so it must fit into one.
 pub const ELEMENTS_BYTES_MAX: usize = 512 << 20;

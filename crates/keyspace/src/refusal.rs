@@ -8,6 +8,8 @@ use crate::limits::{
     WATCHES_MAX,
 };
 
+/// Why a command on stored keys is refused.
+#[allow(missing_docs, reason = "the message of each variant says what it is")]
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum KeyspaceRefusal {
     #[error("WRONGTYPE Operation against a key holding the wrong kind of value")]

@@ -6,7 +6,7 @@ use crate::account::Growth;
 use crate::command::Command;
 use crate::effect::{Effect, Record};
 use crate::keyspace::Keyspace;
-use crate::limits::ELEMENTS_BYTES_MAX;
+use crate::limits::{ELEMENTS_BYTES_MAX, REPLY_BYTES_MAX};
 use crate::refusal::KeyspaceRefusal;
 use crate::reply::Reply;
 use crate::time::Timestamp;
@@ -15,17 +15,21 @@ use crate::watching::KeyWatch;
 
 /// The result of a command.
 #[derive(Debug, PartialEq)]
-pub struct Ran {
+pub struct CommandOutcome {
+    /// The answer.
     pub reply: Reply,
     /// What must be on disk before the replies leave. Empty if nothing changed.
     pub record: Record,
     /// Blocked commands that got their element.
-    pub served: Vec<Served>,
+    pub served: Vec<UnblockedCommand>,
 }
 
+/// A blocked command that could go on.
 #[derive(Debug, PartialEq)]
-pub struct Served {
+pub struct UnblockedCommand {
+    /// Which one.
     pub waiter: WaiterId,
+    /// Its answer.
     pub reply: Reply,
 }
 
@@ -34,20 +38,24 @@ pub struct Served {
 pub enum Transaction {
     /// A watched key changed: no command ran.
     Aborted,
-    Ran {
+    /// All commands ran.
+    CommandOutcome {
+        /// One answer for each command.
         replies: Vec<Reply>,
+        /// What to write to disk.
         record: Record,
-        served: Vec<Served>,
+        /// Blocked commands that could go on because of it.
+        served: Vec<UnblockedCommand>,
     },
 }
 
 impl Keyspace {
     /// Runs one command. A blocking one replies as if it had timed out.
-    pub fn run(&mut self, command: &Command, now: Timestamp) -> Ran {
+    pub fn run(&mut self, command: &Command, now: Timestamp) -> CommandOutcome {
         let mut record = Record::default();
         let reply = self.run_into(command, now, &mut record);
         let served = self.serve(now, &mut record);
-        Ran { reply, record, served }
+        CommandOutcome { reply, record, served }
     }
 
     /// Runs commands without others in between, unless a watched key changed.
@@ -56,9 +64,20 @@ impl Keyspace {
             return Transaction::Aborted;
         }
         let mut record = Record::default();
-        let replies = commands.iter().map(|command| self.run_into(command, now, &mut record)).collect();
+        let (mut replies, mut bytes) = (Vec::with_capacity(commands.len()), 0);
+        for command in commands {
+            let changes = record.0.len();
+            let mut reply = self.run_into(command, now, &mut record);
+            bytes += reply.bytes();
+            // The reply of a change is not refused: the change is made.
+            if bytes > REPLY_BYTES_MAX && record.0.len() == changes {
+                bytes -= reply.bytes();
+                reply = Reply::Refused(KeyspaceRefusal::ReplyTooLong);
+            }
+            replies.push(reply);
+        }
         let served = self.serve(now, &mut record);
-        Transaction::Ran { replies, record, served }
+        Transaction::CommandOutcome { replies, record, served }
     }
 
     pub(crate) fn run_into(&mut self, command: &Command, now: Timestamp, record: &mut Record) -> Reply {
@@ -111,7 +130,7 @@ impl Keyspace {
     }
 
     /// Gives pushed elements to blocked commands, first come, first served.
-    fn serve(&mut self, now: Timestamp, record: &mut Record) -> Vec<Served> {
+    fn serve(&mut self, now: Timestamp, record: &mut Record) -> Vec<UnblockedCommand> {
         let mut served = Vec::new();
         if self.waiters.is_empty() {
             return served;
@@ -128,20 +147,26 @@ impl Keyspace {
         served
     }
 
-    fn serve_key(&mut self, key: &Bytes, now: Timestamp, record: &mut Record, served: &mut Vec<Served>) {
+    fn serve_key(
+        &mut self,
+        key: &Bytes,
+        now: Timestamp,
+        record: &mut Record,
+        served: &mut Vec<UnblockedCommand>,
+    ) {
         for waiter in self.waiters.at(key) {
             let Some(command) = self.waiters.command(waiter) else { continue };
             match self.decide_and_apply(&Command::Blocking(command), now, record) {
                 Ok(Reply::Null | Reply::NullArray) => {}
                 Ok(reply) => {
                     self.waiters.remove(waiter);
-                    served.push(Served { waiter, reply });
+                    served.push(UnblockedCommand { waiter, reply });
                 }
                 // The key now has another type. Redis keeps the command waiting as well.
                 Err(KeyspaceRefusal::WrongType) => {}
                 Err(refusal) => {
                     self.waiters.remove(waiter);
-                    served.push(Served { waiter, reply: Reply::Refused(refusal) });
+                    served.push(UnblockedCommand { waiter, reply: Reply::Refused(refusal) });
                 }
             }
         }

@@ -1,9 +1,11 @@
 //! The settings of the key space. Both limits apply per namespace.
 
+/// What can be set for stored keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Keys, values and their overhead.
     pub bytes_max: usize,
+    /// The most keys of a namespace.
     pub keys_max: usize,
 }
 

@@ -15,21 +15,28 @@ pub(crate) enum Value {
     Hash(BTreeMap<Bytes, Bytes>),
     Set(BTreeSet<Hashed>),
     Sorted(Box<SortedSet>),
-    Stream(Box<Stream>),
+    Stream(Box<KeyStream>),
 }
 
 /// A type of value, as named by TYPE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
+    /// A string of bytes.
     String,
+    /// A list.
     List,
+    /// A hash.
     Hash,
+    /// A set.
     Set,
+    /// A sorted set.
     Sorted,
+    /// A stream.
     Stream,
 }
 
 impl ValueKind {
+    /// Redis' name of the type.
     pub const fn as_str(self) -> &'static str {
         match self {
             ValueKind::String => "string",
@@ -69,7 +76,9 @@ impl Value {
 /// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ListEnd {
+    /// The head.
     Left,
+    /// The tail.
     Right,
 }
 
@@ -129,7 +138,7 @@ impl SortedSet {
 
 /// Entries by their ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stream {
+pub(crate) struct KeyStream {
     pub(crate) entries: BTreeMap<StreamId, Vec<(Bytes, Bytes)>>,
     pub(crate) last: StreamId,
 }

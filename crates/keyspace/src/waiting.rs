@@ -14,30 +14,23 @@ use crate::keyspace::Keyspace;
 use crate::limits::WAITERS_MAX;
 use crate::refusal::KeyspaceRefusal;
 use crate::reply::Reply;
-use crate::run::Ran;
+use crate::run::CommandOutcome;
 use crate::time::Timestamp;
 use crate::value::ListEnd;
 
+/// A command that waits if there is nothing yet.
+#[allow(missing_docs, reason = "the fields are the arguments of the Redis commands")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Blocking {
     /// Takes from the first of these keys that has an element.
-    Pop {
-        keys: Vec<Bytes>,
-        end: ListEnd,
-    },
-    Move {
-        from: Bytes,
-        to: Bytes,
-        from_end: ListEnd,
-        to_end: ListEnd,
-    },
+    Pop { keys: Vec<Bytes>, end: ListEnd },
+    /// `BLMOVE` and `BRPOPLPUSH`.
+    Move { from: Bytes, to: Bytes, from_end: ListEnd, to_end: ListEnd },
     /// Reads the entries after these ids; after [`StreamId::LAST`], those added from now on.
-    ReadStreams {
-        streams: Vec<(Bytes, StreamId)>,
-        count: usize,
-    },
+    ReadStreams { streams: Vec<(Bytes, StreamId)>, count: usize },
 }
 
+/// A waiting command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WaiterId(u64);
 
@@ -113,7 +106,7 @@ impl Waiters {
 
 impl Keyspace {
     /// Takes an available element, or waits for one.
-    pub fn run_or_wait(&mut self, command: &Blocking, now: Timestamp) -> Result<Ran, WaiterId> {
+    pub fn run_or_wait(&mut self, command: &Blocking, now: Timestamp) -> Result<CommandOutcome, WaiterId> {
         let command = &self.with_last_ids(command, now);
         let mut ran = self.run(&Command::Blocking(command.clone()), now);
         if !matches!(ran.reply, Reply::Null | Reply::NullArray) {

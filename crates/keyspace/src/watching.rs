@@ -38,6 +38,7 @@ impl KeyWatches {
 }
 
 impl Keyspace {
+    /// Begins to watch a key for `WATCH`.
     pub fn watch(&mut self, key: &Bytes) -> Result<KeyWatch, KeyspaceRefusal> {
         if self.watches.keys.len() >= WATCHES_MAX && !self.watches.keys.contains_key(key) {
             return Err(KeyspaceRefusal::TooManyWatches);
@@ -47,6 +48,7 @@ impl Keyspace {
         Ok(KeyWatch { key: key.clone(), changes: watched.changes })
     }
 
+    /// Ends a watch.
     pub fn unwatch(&mut self, watch: &KeyWatch) {
         if let Some(watched) = self.watches.keys.get_mut(&watch.key) {
             watched.watchers -= 1;

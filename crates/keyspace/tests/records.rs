@@ -40,7 +40,7 @@ impl World {
         match step {
             Step::Run(command) => self.space.run(command, self.now).record,
             Step::Together(commands) => match self.space.run_all(commands, &[], self.now) {
-                tenure_keyspace::Transaction::Ran { record, .. } => record,
+                tenure_keyspace::Transaction::CommandOutcome { record, .. } => record,
                 tenure_keyspace::Transaction::Aborted => panic!("nothing is watched"),
             },
             Step::Wait(command) => {

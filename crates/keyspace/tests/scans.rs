@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use tenure_keyspace::{
-    AddCondition, Command, HashCommand, KeyCommand, Keyspace, Page, Reply, SetCommand, Settings,
-    SortedCommand, Timestamp,
+    AddCondition, Command, HashCommand, KeyCommand, Keyspace, KeyspaceRefusal, ListCommand, ListEnd, Page,
+    Reply, SetCommand, Settings, SortedCommand, Timestamp, Transaction,
 };
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
@@ -126,4 +126,22 @@ fn a_hash_that_is_made_for_some_time_ends_and_keeps_a_time_that_was_set() {
     space.run(&Command::Key(KeyCommand::Persist { key: key() }), later);
     space.run(&set("c"), later);
     assert_eq!(space.run(&left, later).reply, Reply::Integer(-1), "as the client said");
+}
+
+#[test]
+fn the_replies_of_a_transaction_together_have_the_limit_of_one_reply() {
+    let mut space = Keyspace::new(Settings::default());
+    let key = Bytes::from_static(b"k");
+    let elements = vec![Bytes::from(vec![b'x'; 8 << 20]); 3];
+    let push = Command::List(ListCommand::Push { key: key.clone(), end: ListEnd::Left, elements });
+    space.run(&push, Timestamp(1));
+    let range = Command::List(ListCommand::Range { key: key.clone(), start: 0, stop: -1 });
+    let pop = Command::List(ListCommand::Pop { key, end: ListEnd::Left });
+    let commands = [range.clone(), range.clone(), range, pop];
+    let Transaction::CommandOutcome { replies, .. } = space.run_all(&commands, &[], Timestamp(1)) else {
+        panic!("nothing is watched")
+    };
+    assert!(matches!(&replies[..2], [Reply::Array(one), Reply::Array(two)] if one.len() + two.len() == 6));
+    assert_eq!(replies[2], Reply::Refused(KeyspaceRefusal::ReplyTooLong));
+    assert!(matches!(&replies[3], Reply::Bulk(element) if element.len() == 8 << 20), "what is taken is sent");
 }

@@ -9,7 +9,6 @@
 mod body;
 mod command;
 mod delivery;
-mod file;
 mod retry;
 mod runner;
 mod settings;

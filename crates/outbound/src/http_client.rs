@@ -23,6 +23,7 @@ const AGENT: HeaderValue = HeaderValue::from_static(concat!("tenure/", env!("CAR
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// Why a POST has no answer.
+#[allow(missing_docs, reason = "the message of each variant says what it is")]
 #[derive(Debug, thiserror::Error)]
 pub enum PostError {
     #[error("no answer within {} s", .0.as_secs_f64())]

@@ -4,6 +4,8 @@
 //! reads the events as every watcher does, so it delays nothing, and it keeps its place on disk, so a restart forgets
 //! nothing ([`hooks`]). [`SpanExport`] sends the spans of traced tasks to a collector.
 
+#![warn(missing_docs)]
+
 pub mod hooks;
 mod http_client;
 mod roots;

@@ -14,6 +14,7 @@ pub struct TrustedRoots {
 }
 
 /// Why there are no authorities.
+#[allow(missing_docs, reason = "the message of each variant says what it is")]
 #[derive(Debug, thiserror::Error)]
 pub enum RootsFault {
     #[error("{} contains no PEM certificate", .0.display())]

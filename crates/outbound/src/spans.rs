@@ -36,7 +36,9 @@ pub struct SpanExportSettings {
     pub target: HttpTarget,
     /// For `https`.
     pub roots: Option<TrustedRoots>,
+    /// Sent with every request: names and values.
     pub headers: Vec<(String, String)>,
+    /// The name under which the collector shows the broker: the attribute `service.name`.
     pub service: String,
     /// How long one request may take.
     pub timeout: Duration,

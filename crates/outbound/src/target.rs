@@ -14,6 +14,7 @@ pub struct HttpTarget {
 }
 
 /// Why a text is not such an address.
+#[allow(missing_docs, reason = "the message of each variant says what it is")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetFault {
     #[error("is not an address: write http://HOST:PORT/PATH or https://HOST/PATH")]
@@ -23,6 +24,7 @@ pub enum TargetFault {
 }
 
 impl HttpTarget {
+    /// Reads an address that begins with `http://` or `https://`.
     pub fn parse(text: &str) -> Result<HttpTarget, TargetFault> {
         let uri: Uri = text.parse().map_err(|_| TargetFault::NotAnAddress)?;
         let is_tls = match uri.scheme_str() {
@@ -50,6 +52,7 @@ impl HttpTarget {
         self.port
     }
 
+    /// Whether the address begins with `https://`.
     pub fn is_tls(&self) -> bool {
         self.is_tls
     }

@@ -30,8 +30,9 @@ async fn a_program_finds_the_event_on_stdin_and_in_its_environment() {
     let (broker, directory) = (Broker::start(), tempfile::tempdir().expect("a directory"));
     let file = directory.path().join("out");
     let script = r#"{ echo "$TENURE_HOOK $TENURE_EVENT_KIND $TENURE_EVENT_QUEUE $TENURE_EVENT_NAMESPACE"; cat; echo; echo end; } > "$1""#;
-    let _runner = HookRunner::start(broker.hub.clone(), vec![command(script, &file)]);
-    until(&broker.hub, |hook| hook.next_event > 0).await;
+    let mut runner = HookRunner::start(broker.hub.clone(), vec![command(script, &file)]);
+    // A hook that is opened gets the very next event.
+    runner.opened().await;
     broker.submit("gpu").await;
     let text = written(&file).await;
     let mut lines = text.lines();

@@ -58,6 +58,7 @@ const WEEKDAY: Field = Field {
 };
 
 impl CronExpression {
+    /// Reads the five fields of an expression, or an alias such as `@daily`.
     pub fn parse(text: &str) -> Result<CronExpression, TimingError> {
         let text = alias(text.trim()).unwrap_or(text.trim());
         if text.starts_with('@') {
@@ -100,6 +101,7 @@ impl CronExpression {
         self.hours.count_ones() == 24
     }
 
+    /// Whether the expression is due at this minute of the wall clock.
     pub fn matches(&self, time: DateTime) -> bool {
         self.matches_day(time.date())
             && has(self.hours, time.hour() as u32)

@@ -8,7 +8,9 @@ pub struct TimingError {
     /// `minute`, `hour`, `day of the month`, `month`, `day of the week`, `time zone`, `interval`, or `cron expression` for
     /// the whole.
     pub field: &'static str,
+    /// What is wrong with the field.
     pub why: String,
+    /// A text that is right.
     pub example: &'static str,
 }
 

@@ -4,6 +4,8 @@
 //! in, so the same question has the same answer on every machine. [`Timing`] is the entrance; `cron.rs` reads
 //! expressions, `wall_clock.rs` carries them through changes of the clock.
 
+#![warn(missing_docs)]
+
 mod cron;
 mod error;
 mod interval;

@@ -11,6 +11,7 @@ use crate::{interval, wall_clock};
 /// it costs little for a schedule that is due each minute as well as for one that is due once a year.
 const WINDOWS: [u64; 5] = [3_600_000, 86_400_000, 31 * 86_400_000, 366 * 86_400_000, 9 * 366 * 86_400_000];
 
+/// When a schedule is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timing {
     kind: Kind,
@@ -29,6 +30,7 @@ enum Kind {
 /// The newest due times of a span, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DueTimes {
+    /// In milliseconds since 1970.
     pub times: Vec<u64>,
     /// Earlier times of the span were left out.
     pub more: bool,

@@ -133,6 +133,14 @@ impl Broker {
         self.maintenance_thread.turn()
     }
 
+    pub(crate) fn read_hook_file(&self, hook: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.reader.read_hook_file(hook)
+    }
+
+    pub(crate) fn write_hook_file(&self, hook: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        self.reader.write_hook_file(hook, bytes)
+    }
+
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
         self.core.next_deadline()
     }

@@ -1,6 +1,6 @@
 //! A simulated client: submits, controls and watches, loses its connection, reconnects and asks again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +12,7 @@ use tenure_hub::{ArraySubmission, Ask, Delivery, HubRefusal, Request, Response, 
 
 use crate::promises::PromiseChecker;
 use crate::random::Random;
+use crate::traces::TraceChecker;
 
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -20,6 +21,8 @@ pub(crate) struct Client {
     /// Submissions that have not been answered: they are sent again, which is safe because they have names.
     unanswered: BTreeMap<u64, Submission>,
     unanswered_arrays: BTreeMap<u64, ArraySubmission>,
+    /// Submissions that were sent more than once.
+    repeated: BTreeSet<u64>,
     arrays: Vec<ArrayTerms>,
     known: Vec<TaskId>,
     submitted: u64,
@@ -40,6 +43,7 @@ impl Client {
             next_token: 1,
             unanswered: BTreeMap::new(),
             unanswered_arrays: BTreeMap::new(),
+            repeated: BTreeSet::new(),
             arrays: Vec::new(),
             known: Vec::new(),
             submitted: 0,
@@ -52,6 +56,7 @@ impl Client {
     pub(crate) fn connected(&mut self) -> Vec<Ask> {
         let watch = Watch { watch: 1, filter: EventFilter::default(), from: Some(self.next_event) };
         let mut asks = vec![Ask { token: 0, request: Request::Watch(watch) }];
+        self.repeated.extend(self.unanswered.keys());
         for (token, submission) in &self.unanswered {
             asks.push(Ask { token: *token, request: Request::Submit(vec![submission.clone()]) });
         }
@@ -86,6 +91,7 @@ impl Client {
             let submission = self.submission(now, random);
             promises.begun.submitted(&submission.task);
             promises.order.submitted(&submission.task);
+            promises.traces.submitted(&submission.task);
             self.unanswered.insert(token, submission.clone());
             return vec![Ask { token, request: Request::Submit(vec![submission]) }];
         }
@@ -124,6 +130,7 @@ impl Client {
             let element = NewTask { id: terms.element_id(place), ..task.clone() };
             promises.begun.submitted(&element);
             promises.order.submitted(&element);
+            promises.traces.submitted(&element);
         }
         let limit = random.percent(50).then(|| random.between(1, 3) as u32);
         let array = NewArray { task, size, first: 0, step: 1, limit, bodies: Vec::new() };
@@ -148,7 +155,7 @@ impl Client {
                 }
                 self.arrays.push(terms);
             }
-            Ok(_) | Err(HubRefusal::Engine(Refusal::BadParent { .. })) => {}
+            Ok(_) | Err(HubRefusal::Engine(Refusal::BadParent { .. }) | HubRefusal::JournalAway) => {}
             Err(refusal) => promises.check(false, || {
                 format!("an array was refused: {refusal} for {:?}", submission.array.task.name)
             }),
@@ -160,6 +167,7 @@ impl Client {
         let id = TaskId::from_u128(u128::from(random.next()) << 64 | u128::from(random.next()));
         let mut task = NewTask::new(id, *random.pick(&QUEUES));
         task.name = Some(format!("{}/{}", self.name, self.submitted).into());
+        task.trace = TraceChecker::of(id);
         task.priority = random.percent(50).then(|| random.between(0, 4) as i32);
         task.hold = random.percent(8);
         task.not_before = random.percent(10).then(|| now + Duration::from_millis(random.between(1, 20_000)));
@@ -230,6 +238,9 @@ impl Client {
             return self.array_answered(&submission, reply, promises);
         }
         let Some(submission) = self.unanswered.remove(&token) else { return };
+        if matches!(reply, Err(HubRefusal::JournalAway)) && !self.repeated.contains(&token) {
+            promises.refused(submission.task.id);
+        }
         let Ok(Response::Command(Reply::Submitted(each))) = reply else { return };
         match &each[0] {
             Ok(Accepted { task, .. }) => {
@@ -250,7 +261,7 @@ impl Client {
 /// A random command on all elements of an array.
 fn steer_array(array: ArrayTerms, token: u64, random: &mut Random, promises: &mut PromiseChecker) -> Ask {
     let task = array.id;
-    let command = match random.between(0, 3) {
+    let command = match random.between(0, 4) {
         0 => Command::Cancel { task, reason: None },
         1 => Command::Retry { task },
         2 => Command::Release { task },
@@ -272,7 +283,7 @@ fn steering(task: TaskId, random: &mut Random) -> Command {
         1 => Command::Resume { task },
         2 => Command::ResumeQueue { queue: (*random.pick(&QUEUES)).into() },
         3 => Command::Cancel { task, reason: Some("not needed".into()) },
-        4 => Command::Pause { task, reason: None },
+        4 => Command::Pause { task, reason: None, terminate: random.percent(30) },
         5 => Command::Retry { task },
         6 => {
             let to = Move {

@@ -4,22 +4,26 @@
 //! A world (`world.rs`) is a queue of scheduled events. Clients and workers talk to the broker over links that
 //! delay and break; the broker's process and power fail at any write; the promise checker (`promises.rs`) records
 //! what was promised and inspects the broker again and again. A seed that breaks a promise replays exactly. Topics
-//! (`topics/`), schedules (`schedules.rs`) and a group of brokers that share a replicated journal (`cluster/`) have
+//! (`topics/`), schedules (`schedules.rs`), reconciliation (`reconciling.rs`), hooks (`hooks.rs`) and a group of brokers that share a replicated journal (`cluster/`) have
 //! their own worlds with the same seed.
 
 mod arrays;
 mod broker;
 mod client;
 pub mod cluster;
+mod hooks;
 mod keys;
 mod order;
 mod plan;
 mod promises;
 mod random;
 mod rates;
+mod reconciling;
+mod restarting;
 mod running_attempts;
 mod schedules;
 pub mod topics;
+mod traces;
 mod worker;
 mod world;
 

@@ -16,9 +16,12 @@ struct Arguments {
     /// With a seed: print everything that happens.
     #[arg(long)]
     trace: bool,
-    /// How long to try random seeds.
-    #[arg(long, default_value_t = 1.0)]
+    /// How long to try seeds.
+    #[arg(long, default_value_t = 1.0, conflicts_with = "worlds")]
     minutes: f64,
+    /// Try this many seeds, however long that takes.
+    #[arg(long)]
+    worlds: Option<u64>,
     /// Live through the topics of each seed alone, which is faster.
     #[arg(long)]
     topics: bool,
@@ -58,11 +61,14 @@ fn main() -> ExitCode {
         (false, false) => run,
     };
     let begun = Instant::now();
-    let until = Duration::from_secs_f64(arguments.minutes * 60.0);
+    let until = match arguments.worlds {
+        Some(worlds) => Until::Seed(first + worlds),
+        None => Until::Time(begun + Duration::from_secs_f64(arguments.minutes * 60.0)),
+    };
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let found: Vec<Tally> = std::thread::scope(|scope| {
         let walkers: Vec<_> = (0..threads)
-            .map(|walker| scope.spawn(move || walk(first + walker, threads, begun, until, world)))
+            .map(|walker| scope.spawn(move || walk(first + walker, threads, until, world)))
             .collect();
         walkers.into_iter().map(|walker| walker.join().expect("a world does not panic")).collect()
     });
@@ -95,10 +101,26 @@ struct Tally {
 /// The world of a seed.
 type World = fn(u64, Mutation) -> Outcome;
 
-fn walk(first: u64, step: u64, begun: Instant, until: Duration, world: World) -> Tally {
+/// When to stop trying seeds.
+#[derive(Clone, Copy)]
+enum Until {
+    Seed(u64),
+    Time(Instant),
+}
+
+impl Until {
+    fn is_over(self, seed: u64) -> bool {
+        match self {
+            Self::Seed(end) => seed >= end,
+            Self::Time(end) => Instant::now() >= end,
+        }
+    }
+}
+
+fn walk(first: u64, step: u64, until: Until, world: World) -> Tally {
     let mut tally = Tally::default();
     let mut seed = first;
-    while begun.elapsed() < until {
+    while !until.is_over(seed) {
         let outcome = world(seed, Mutation::None);
         tally.seeds += 1;
         tally.tasks += outcome.tasks as u64;

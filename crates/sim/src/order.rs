@@ -17,6 +17,8 @@ pub(crate) struct OrderChecker {
     retried: BTreeSet<TaskId>,
     /// What the workers said each attempt waits for. One that reconnects says it again.
     waits: BTreeMap<(TaskId, u32), Vec<Vec<TaskId>>>,
+    /// Tasks that a client has paused and not resumed since.
+    paused: BTreeSet<TaskId>,
 }
 
 #[derive(Debug)]
@@ -47,7 +49,7 @@ impl OrderChecker {
     fn continued(&self, held: Held) -> Option<String> {
         let ended = |on: &Vec<TaskId>| on.iter().all(|task| self.ends.contains_key(task));
         let waits = self.waits.get(&(held.task, held.attempt)).map_or(&[][..], |waits| waits);
-        let may_continue = waits.iter().any(ended);
+        let may_continue = waits.iter().any(ended) && !self.paused.contains(&held.task);
         (!may_continue).then(|| format!("{held:?} continues, but it waits for one of {waits:?}"))
     }
 
@@ -62,6 +64,14 @@ impl OrderChecker {
             self.ends.entry(array).or_default().insert(state);
         }
         let task = event.task()?;
+        match event.kind {
+            EventData::Paused { .. } => drop(self.paused.insert(task)),
+            // A retry or a new attempt takes a pause back as well.
+            EventData::Resumed | EventData::Retried | EventData::Assigned { .. } => {
+                self.paused.remove(&task);
+            }
+            _ => {}
+        }
         if let EventData::Assigned { .. } = event.kind {
             return self.assigned(task);
         }

@@ -17,6 +17,8 @@ pub enum Mutation {
     ForgetTopicSync,
     /// A subscriber acknowledges what its connection holds, not what it has read.
     ReadEarly,
+    /// A hook's place is the last event that it has read, not the first that is still on its way.
+    ForgetOpenEvents,
 }
 
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tenure_hub::core::Core;
 use tenure_hub::words::{
     Answer, Demand, Event, Held, ListQuery, Name, Peer, PresenceName, Query, Resource, SessionId, StateName,
-    TaskId, TaskInfo, Why, WorkerInfo,
+    TaskId, TaskInfo, TraceContext, Why, WorkerInfo,
 };
 
 use crate::arrays::{self, ArrayChecker};
@@ -13,10 +13,13 @@ use crate::order::OrderChecker;
 use crate::random::Random;
 use crate::rates::RateChecker;
 use crate::running_attempts::RunningAttempts;
+use crate::traces::TraceChecker;
 
 #[derive(Debug, Default)]
 pub(crate) struct PromiseChecker {
     acknowledged: BTreeSet<TaskId>,
+    /// Submitted once, and refused because the journal was away.
+    refused: BTreeSet<TaskId>,
     /// Every attempt that reached a worker, and which worker.
     handed_out: BTreeMap<(TaskId, u32), Name>,
     completed: BTreeMap<TaskId, u32>,
@@ -28,6 +31,7 @@ pub(crate) struct PromiseChecker {
     events: BTreeMap<u64, String>,
     pub(crate) begun: RunningAttempts,
     pub(crate) order: OrderChecker,
+    pub(crate) traces: TraceChecker,
     arrays: ArrayChecker,
     rates: RateChecker,
     broken: Vec<String>,
@@ -62,6 +66,15 @@ impl PromiseChecker {
         self.acknowledged.insert(task);
     }
 
+    /// A refused submission must never be taken.
+    pub(crate) fn refused(&mut self, task: TaskId) {
+        self.refused.insert(task);
+    }
+
+    pub(crate) fn refusals(&self) -> usize {
+        self.refused.len()
+    }
+
     pub(crate) fn retried(&mut self, task: TaskId) {
         self.retried.insert(task);
         self.order.retried(task);
@@ -70,7 +83,15 @@ impl PromiseChecker {
 
     /// An attempt goes to one worker, once, even after a crash of the broker. It comes with the last checkpoint that
     /// the broker has accepted, or a later one whose reply was lost.
-    pub(crate) fn handed_out(&mut self, held: Held, worker: &Name, checkpoint: u32) {
+    pub(crate) fn handed_out(
+        &mut self,
+        held: Held,
+        worker: &Name,
+        checkpoint: u32,
+        trace: Option<&TraceContext>,
+    ) {
+        let wrong = self.traces.handed_out(held.task, trace);
+        self.check(wrong.is_none(), || wrong.unwrap_or_default());
         // A retry may follow a completion, which ends a checkpoint.
         if !self.retried.contains(&held.task) {
             let (sent, taken) = self.checkpoints.get(&held.task).copied().unwrap_or_default();
@@ -127,7 +148,7 @@ impl PromiseChecker {
         let told = format!("{:?} {:?} {:?} {:?}", event.at, event.task(), event.array(), event.kind);
         match self.events.get(&event.seq) {
             Some(known) if *known != told => {
-                let what = format!("event {} was told as {known} and as {told}", event.seq);
+                let what = format!("event {} was delivered as {known} and as {told}", event.seq);
                 self.check(false, || what);
             }
             Some(_) => {}
@@ -162,6 +183,10 @@ impl PromiseChecker {
             self.check(newest.is_none_or(|newest| newest <= attempt), || {
                 format!("attempt {newest:?} of {task} was handed out, the broker remembers {attempt}")
             });
+        }
+        for task in self.refused.clone() {
+            let found = core.engine().find_task(&task);
+            self.check(found.is_none(), || format!("task {task} was refused and is there"));
         }
         let last = core.engine().last_event();
         let heard = self.events.last_key_value().map(|(seq, _)| *seq);

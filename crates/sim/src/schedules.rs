@@ -8,16 +8,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_hub::store::MemoryDisk;
 use tenure_hub::words::{
     CatchUp, Command, Event, EventData, EventSubject, Name, NewSchedule, NewTask, Overlap, SessionId, TaskId,
     Timestamp,
 };
 use tenure_hub::{Ask, Delivery, Mailbox, Request, Watch};
+use tenure_store::MemoryDisk;
 
-use crate::broker::{Broker, Step};
+use crate::broker::Broker;
 use crate::plan::Mutation;
 use crate::random::Random;
+use crate::restarting::{RestartingWorld, WorldParts};
 
 const STEPS: u64 = 60;
 /// Each longer than the shortest interval, and all of them together below the limit of what is made up for.
@@ -25,14 +26,66 @@ const STEP_MILLIS: u64 = 20_000;
 const DOWN_MILLIS: u64 = 200_000;
 const JUMP_MILLIS: u64 = 200_000;
 
-/// The interval of each schedule in seconds, and its policies.
-const SCHEDULES: [(&str, u64, CatchUp, Overlap); 5] = [
-    ("all", 10, CatchUp::All, Overlap::Queue),
-    ("slow", 90, CatchUp::All, Overlap::Queue),
-    ("last", 15, CatchUp::Last, Overlap::CancelOld),
-    ("none", 25, CatchUp::None, Overlap::Queue),
-    ("skip", 30, CatchUp::All, Overlap::Skip),
+/// When each schedule is due, and its policies.
+const SCHEDULES: [(&str, When, CatchUp, Overlap); 7] = [
+    ("all", When::Every(10), CatchUp::All, Overlap::Queue),
+    ("slow", When::Every(90), CatchUp::All, Overlap::Queue),
+    ("last", When::Every(15), CatchUp::Last, Overlap::CancelOld),
+    ("none", When::Every(25), CatchUp::None, Overlap::Queue),
+    ("skip", When::Every(30), CatchUp::All, Overlap::Skip),
+    ("cron", When::MinuteOfHour { every: 2, zone: "UTC", ahead: 0 }, CatchUp::All, Overlap::Queue),
+    // A zone whose hours begin at another minute, and never did otherwise.
+    (
+        "zone",
+        When::MinuteOfHour { every: 7, zone: "Asia/Kathmandu", ahead: 45 },
+        CatchUp::All,
+        Overlap::Queue,
+    ),
 ];
+
+#[derive(Clone, Copy, Debug)]
+enum When {
+    /// An interval in seconds.
+    Every(u64),
+    /// A cron expression: each minute of the local hour that is a multiple. The local hour is `ahead` minutes ahead.
+    MinuteOfHour { every: u64, zone: &'static str, ahead: u64 },
+}
+
+impl When {
+    fn text(self) -> String {
+        match self {
+            When::Every(seconds) => format!("every {seconds}s"),
+            When::MinuteOfHour { every, .. } => format!("*/{every} * * * *"),
+        }
+    }
+
+    fn zone(self) -> Option<Name> {
+        match self {
+            When::Every(_) => None,
+            When::MinuteOfHour { zone, .. } => Some(zone.into()),
+        }
+    }
+
+    /// Whether a schedule that was set then is due at this time.
+    fn is_due(self, set_at: Timestamp, due: Timestamp) -> bool {
+        let is_right = match self {
+            When::Every(seconds) => due.0.saturating_sub(set_at.0).is_multiple_of(seconds * 1_000),
+            When::MinuteOfHour { every, ahead, .. } => {
+                let minute = due.0 / 60_000;
+                due.0.is_multiple_of(60_000) && ((minute + ahead) % 60).is_multiple_of(every)
+            }
+        };
+        due.0 > set_at.0 && is_right
+    }
+
+    /// The longest time between two due times, in milliseconds.
+    fn interval(self) -> u64 {
+        match self {
+            When::Every(seconds) => seconds * 1_000,
+            When::MinuteOfHour { every, .. } => every * 60_000,
+        }
+    }
+}
 
 struct ScheduleWorld {
     random: Random,
@@ -68,14 +121,15 @@ pub(crate) fn live(seed: u64, mutation: Mutation) -> Vec<String> {
         broken: Vec::new(),
     };
     world.connect();
-    for (name, seconds, catch_up, overlap) in SCHEDULES {
+    for (name, when, catch_up, overlap) in SCHEDULES {
         let task = NewTask::new(TaskId::from_u128(0), "q");
         let schedule = NewSchedule {
             catch_up,
             overlap,
             jitter: Duration::from_millis(if name == "slow" { 30_000 } else { 0 }),
             body: vec![b'x'; 100].into(),
-            ..NewSchedule::new(name, format!("every {seconds}s"), task)
+            zone: when.zone(),
+            ..NewSchedule::new(name, when.text(), task)
         };
         world.command(Command::SetSchedule(Box::new(schedule)));
     }
@@ -89,6 +143,30 @@ pub(crate) fn live(seed: u64, mutation: Mutation) -> Vec<String> {
     }
     world.finish();
     world.broken
+}
+
+impl RestartingWorld for ScheduleWorld {
+    const DOWN_MILLIS: u64 = DOWN_MILLIS;
+
+    fn parts(&mut self) -> WorldParts<'_> {
+        let Self { random, now, broker, mutation, broken, .. } = self;
+        WorldParts { random, now, broker, mutation: *mutation, broken }
+    }
+
+    fn reconnect(&mut self) {
+        self.connect();
+    }
+
+    fn hear(&mut self) {
+        let mut deliveries = Vec::new();
+        self.mailbox.take(&mut deliveries);
+        for delivery in deliveries {
+            if let Delivery::Event { event, .. } = delivery {
+                self.next_event = event.seq + 1;
+                self.heard(&event);
+            }
+        }
+    }
 }
 
 impl ScheduleWorld {
@@ -125,43 +203,6 @@ impl ScheduleWorld {
         self.after(&step);
     }
 
-    /// The disk answers now, later, or not before the power fails.
-    fn after(&mut self, step: &Step) {
-        if matches!(step, Step::Writing) && self.random.percent(70) {
-            self.sync();
-        }
-        self.hear();
-    }
-
-    fn sync(&mut self) {
-        if let Step::Dead = self.broker.sync(self.now) {
-            self.restart(true);
-        }
-    }
-
-    /// Lets everything reach the disk and the watcher.
-    fn settle(&mut self) {
-        for _ in 0..1_000 {
-            match self.broker.turn(self.now) {
-                Step::Fine => break,
-                Step::Writing | Step::Dead => self.sync(),
-            }
-        }
-        self.hear();
-    }
-
-    fn restart(&mut self, power_failure: bool) {
-        let down = self.random.between(1, DOWN_MILLIS);
-        self.now = self.now + Duration::from_millis(down);
-        let disk = self.broker.disk.clone();
-        let disk = if power_failure { disk.crash(self.random.next()) } else { disk.reopen() };
-        match Broker::start(disk, self.random.next(), self.now, self.mutation) {
-            Ok(broker) => self.broker = broker,
-            Err(error) => return self.broken.push(format!("the broker does not start again: {error}")),
-        }
-        self.connect();
-    }
-
     fn set_clock(&mut self, to: Timestamp) {
         self.broker.set_clock(self.now, to);
         self.now = to;
@@ -180,17 +221,6 @@ impl ScheduleWorld {
     fn ask(&mut self, request: Request) {
         let step = self.broker.take(self.now, self.session, vec![Ask { token: 1, request }]);
         self.after(&step);
-    }
-
-    fn hear(&mut self) {
-        let mut deliveries = Vec::new();
-        self.mailbox.take(&mut deliveries);
-        for delivery in deliveries {
-            if let Delivery::Event { event, .. } = delivery {
-                self.next_event = event.seq + 1;
-                self.heard(&event);
-            }
-        }
     }
 
     fn heard(&mut self, event: &Event) {
@@ -219,24 +249,26 @@ impl ScheduleWorld {
             self.now = self.now + Duration::from_secs(1);
             self.settle();
         }
-        for (name, seconds, catch_up, overlap) in SCHEDULES {
+        for (name, when, catch_up, overlap) in SCHEDULES {
             let fired = self.fired.remove(name).unwrap_or_default();
             let Some(set_at) = self.set_at.get(name).copied() else {
                 self.broken.push(format!("schedule {name} was set and is lost"));
                 continue;
             };
-            let interval = seconds * 1_000;
-            let is_due = |due: &Timestamp| due.0 > set_at.0 && (due.0 - set_at.0).is_multiple_of(interval);
-            if let Some(wrong) = fired.iter().find(|due| !is_due(due)) {
+            if let Some(wrong) = fired.iter().find(|due| !when.is_due(set_at, **due)) {
                 self.broken.push(format!("schedule {name} fired for {wrong}, when it was not due"));
             }
             if catch_up == CatchUp::All && overlap == Overlap::Queue {
                 // The last one may wait for its jitter.
-                let until = self.now.0 - interval;
-                let missing = (1..)
-                    .map(|count| Timestamp(set_at.0 + count * interval))
-                    .take_while(|due| due.0 <= until)
-                    .find(|due| !fired.contains(due));
+                let until = self.now.0 - when.interval();
+                // Every due time is a whole number of seconds after the schedule was set, or a full minute.
+                let seconds = (1..).map(|count| Timestamp(set_at.0 + count * 1_000));
+                let minutes = (1..).map(|count| Timestamp((set_at.0 / 60_000 + count) * 60_000));
+                let all: Vec<Timestamp> = match when {
+                    When::Every(_) => seconds.take_while(|due| due.0 <= until).collect(),
+                    When::MinuteOfHour { .. } => minutes.take_while(|due| due.0 <= until).collect(),
+                };
+                let missing = all.into_iter().find(|due| when.is_due(set_at, *due) && !fired.contains(due));
                 if let Some(missing) = missing {
                     self.broken.push(format!("schedule {name} never fired for {missing}"));
                 }

@@ -183,11 +183,9 @@ impl Worker {
         asks
     }
 
-    /// One of its tasks waits for its children, or for tasks that the worker has seen. A task with resources does not:
-    /// it would keep them, and those it waits for might need them.
+    /// One of its tasks waits for its children, or for tasks that the worker has seen.
     fn suspend_one(&mut self, random: &mut Random, promises: &mut PromiseChecker) -> Option<Ask> {
-        let may_wait = |running: &Running| running.waits.is_none() && running.demand.resources.is_empty();
-        let (task, running) = self.running.iter_mut().find(|(_, running)| may_wait(running))?;
+        let (task, running) = self.running.iter_mut().find(|(_, running)| running.waits.is_none())?;
         let on = if random.percent(50) || self.seen.is_empty() {
             WaitOn::Children
         } else {
@@ -211,7 +209,8 @@ impl Worker {
         match delivery {
             Delivery::Notice(Notice::Assign(assignment)) => {
                 let held = Held { task: assignment.task, attempt: assignment.attempt };
-                promises.handed_out(held, &self.name, assignment.checkpoint.bytes());
+                let trace = assignment.trace.as_deref();
+                promises.handed_out(held, &self.name, assignment.checkpoint.bytes(), trace);
                 let running = Running {
                     attempt: held.attempt,
                     demand: assignment.terms.demand.clone(),
@@ -238,10 +237,17 @@ impl Worker {
                 }
                 Vec::new()
             }
-            Delivery::Notice(Notice::Wanted { task, attempt, wanted, .. }) => {
+            Delivery::Notice(Notice::Wanted { task, attempt, wanted, in_place, .. }) => {
                 if let Some(running) =
                     self.running.get_mut(&task).filter(|running| running.attempt == attempt)
                 {
+                    if in_place && running.waits.is_none() && random.percent(60) {
+                        running.waits = Some(WaitOn::Resume);
+                        let held = Held { task, attempt };
+                        let token = self.token();
+                        self.suspends.insert(token, held);
+                        return vec![suspend(token, held, WaitOn::Resume, promises)];
+                    }
                     // Some handlers ignore interrupts.
                     running.wanted = random.percent(80).then_some(wanted);
                 }
@@ -256,7 +262,7 @@ impl Worker {
                     let is_answer = match asked {
                         Some(WaitOn::Tasks(on)) => on.into_iter().collect::<BTreeSet<_>>() == ended,
                         // The broker knows the children; or it has heard suspend twice, before and after a reconnect.
-                        Some(WaitOn::Children) | None => true,
+                        Some(WaitOn::Children | WaitOn::Resume) | None => true,
                     };
                     promises.check(is_answer, || format!("{task} continues for other tasks: {ends:?}"));
                     self.check_slots(promises);
@@ -356,9 +362,9 @@ impl Worker {
         let working = || running().filter(|running| running.waits.is_none());
         let slots: u64 = working().map(|running| u64::from(running.demand.slots)).sum();
         let light = working().filter(|running| running.demand.slots == 0).count();
-        let used = |name: &str| running().map(|running| running.demand.of(name).0).sum::<u64>();
+        let used = |name: &str| working().map(|running| running.demand.of(name).0).sum::<u64>();
         let of_gpu = |gpu: u16| {
-            let users = running().filter(|running| running.gpus.contains(&gpu));
+            let users = working().filter(|running| running.gpus.contains(&gpu));
             users.map(|running| running.demand.of("gpus").0.min(1_000)).sum::<u64>()
         };
         let unknown = running().flat_map(|running| &running.gpus).any(|gpu| u64::from(*gpu) >= self.gpus);
@@ -370,7 +376,7 @@ impl Worker {
             || unknown
     }
 
-    /// Attempts that wait take no slot.
+    /// Attempts that wait take no slot and no resources.
     fn check_slots(&self, promises: &mut PromiseChecker) {
         promises.check(!self.is_overcommitted(), || format!("{} is over-committed: {:?}", self.name, self));
     }
@@ -393,7 +399,7 @@ fn suspend(token: u64, held: Held, on: WaitOn, promises: &mut PromiseChecker) ->
     // Which children there are is known only to the broker.
     let tasks = match &on {
         WaitOn::Tasks(tasks) => tasks.clone(),
-        WaitOn::Children => Vec::new(),
+        WaitOn::Children | WaitOn::Resume => Vec::new(),
     };
     promises.order.suspended(held, tasks);
     Ask { token, request: Request::Command(Command::Suspend { held, on }) }

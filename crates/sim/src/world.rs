@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_hub::store::MemoryDisk;
 use tenure_hub::words::{Command, Rate, SessionId, Timestamp};
 use tenure_hub::{Ask, Delivery, Mailbox, Request};
+use tenure_store::MemoryDisk;
 
 use crate::broker::{Broker, Step};
 use crate::client::{Client, QUEUES, TAGS};
@@ -126,11 +126,22 @@ pub struct Outcome {
 pub fn live(plan: Plan) -> Outcome {
     let of_keys = crate::keys::live(plan.seed, plan.mutation);
     let of_schedules = crate::schedules::live(plan.seed, plan.mutation);
+    let of_reconciliations = crate::reconciling::live(plan.seed, plan.mutation);
+    let of_hooks = crate::hooks::live(plan.seed, plan.mutation);
     let mut world = World::new(plan);
     world.run();
     world.promises.inspect_rates();
     Outcome {
-        broken: world.promises.broken().iter().cloned().chain(of_keys).chain(of_schedules).collect(),
+        broken: world
+            .promises
+            .broken()
+            .iter()
+            .cloned()
+            .chain(of_keys)
+            .chain(of_schedules)
+            .chain(of_reconciliations)
+            .chain(of_hooks)
+            .collect(),
         tasks: world.promises.tasks(),
         happenings: world.entries,
         restarts: world.promises.restarts,

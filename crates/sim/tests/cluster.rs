@@ -8,7 +8,7 @@ const WORLDS: u64 = 400;
 
 #[test]
 fn sixty_groups_of_three_brokers_keep_every_promise() {
-    let (mut takeovers, mut deposed, mut refilled_bytes, mut answers) = (0, 0, 0, 0);
+    let (mut takeovers, mut deposed, mut refilled_bytes, mut answers, mut refused) = (0, 0, 0, 0, 0);
     for seed in 0..60 {
         let outcome = live(seed, None);
         assert!(outcome.broken.is_empty(), "seed {seed}: {:?}", outcome.broken);
@@ -16,10 +16,12 @@ fn sixty_groups_of_three_brokers_keep_every_promise() {
         deposed += outcome.deposed;
         refilled_bytes += outcome.refilled_bytes;
         answers += outcome.answers;
+        refused += outcome.refused;
     }
     assert!(takeovers > 60, "brokers take over: {takeovers}");
     assert!(deposed > 5, "leaders are deposed: {deposed}");
     assert!(refilled_bytes > 0, "the journal gets back what it lost");
+    assert!(refused > 20, "submissions are refused while the journal is away: {refused}");
     assert!(answers > 100, "queries are answered: {answers}");
 }
 

@@ -30,6 +30,11 @@ fn a_subscriber_that_acknowledges_what_it_has_not_read_is_caught() {
     assert!(is_caught(Mutation::ReadEarly));
 }
 
+#[test]
+fn a_hook_that_forgets_what_is_on_its_way_is_caught() {
+    assert!(is_caught(Mutation::ForgetOpenEvents));
+}
+
 fn is_caught(mutation: Mutation) -> bool {
     (0..WORLDS).any(|seed| !run(seed, mutation).broken.is_empty())
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use crc32c::{crc32c, crc32c_append};
 
 use crate::disk::{Disk, DiskFile};
-use crate::error::{Damage, Doing, StoreError};
+use crate::error::{Damage, IoContext, StoreError};
 use crate::files::{self, MANIFEST, Named};
 use crate::reader::Reader;
 use crate::shared::Shared;
@@ -30,13 +30,18 @@ use crate::topic_log::{LogFamily, TopicFile};
 pub struct Manifest {
     /// The backup holds everything that was acknowledged before this position.
     pub position: u64,
+    /// Every file of the backup.
     pub files: Vec<ManifestFile>,
 }
 
+/// One file of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestFile {
+    /// Its name in the directory.
     pub name: String,
+    /// Its length.
     pub bytes: u64,
+    /// The CRC-32C of its bytes.
     pub crc: u32,
 }
 

@@ -12,6 +12,7 @@ use crate::frame::{BLOB_CRC_BYTES, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, JournalF
 use crate::segment_usage::SegmentUsage;
 use crate::shared::Shared;
 
+/// The open batch: records and blobs that go to the journal with the next frame.
 #[derive(Debug)]
 pub struct Batches {
     shared: Arc<Shared>,
@@ -114,6 +115,7 @@ impl Batches {
         self.segment_usage.dead(blob);
     }
 
+    /// The current end of the batch, for [`Batches::rollback`].
     pub fn mark(&self) -> Mark {
         Mark {
             bytes: self.bytes.len(),
@@ -140,6 +142,7 @@ impl Batches {
         self.bytes.truncate(mark.bytes);
     }
 
+    /// Whether the batch holds neither records nor blobs.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.bytes.len() == FRAME_HEADER_BYTES
     }

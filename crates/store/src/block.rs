@@ -13,7 +13,7 @@ use tenure_engine::Timestamp;
 
 use crate::codec::Base;
 use crate::disk::DiskFile;
-use crate::error::{Damage, Doing, StoreError};
+use crate::error::{Damage, IoContext, StoreError};
 
 pub(crate) const BLOCK_HEADER_BYTES: usize = 48;
 /// The longest block a reader accepts.

@@ -13,8 +13,10 @@ use hashbrown::HashMap;
 use tenure_engine::{Blob, Engine, TaskId, TermsKey, Timestamp, Which};
 
 use crate::batches::Batches;
-use crate::codec::{Base, ChangeView, Malformed, Names, RecordPage, Setting, Take, TaskRecord, next_record};
-use crate::error::{Damage, Doing, StoreError};
+use crate::codec::{
+    Base, ByteCursor, ChangeView, Malformed, Names, RecordPage, Setting, TaskRecord, next_record,
+};
+use crate::error::{Damage, IoContext, StoreError};
 use crate::frame::{BLOB_CRC_BYTES, FrameHeader, checked_blob};
 use crate::maintenance::MaintenanceEvent;
 use crate::maintenance_thread::{Candidate, Listed, MaintenanceJob};
@@ -94,7 +96,7 @@ fn named_in(
     if header.page_bytes == 0 {
         return Ok(());
     }
-    let mut take = Take::new(&payload[header.blob_bytes as usize..]);
+    let mut take = ByteCursor::new(&payload[header.blob_bytes as usize..]);
     let time = Timestamp(take.varint()?);
     let base = Base { time, event: header.first_event, place: header.position };
     let page = RecordPage::open(base, &mut take, names)?;

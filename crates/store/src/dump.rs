@@ -7,7 +7,7 @@ use tenure_engine::{Event, Terms, TermsKey, Timestamp};
 
 use crate::block::BlockKind;
 use crate::codec::{
-    Base, ChangeView, Malformed, Names, RecordPage, Setting, Take, TaskRecord, decode_terms, event,
+    Base, ByteCursor, ChangeView, Malformed, Names, RecordPage, Setting, TaskRecord, decode_terms, event,
     next_record, setting, whole_task,
 };
 use crate::disk::Disk;
@@ -67,7 +67,7 @@ fn dump_frame(
         see("    empty: a repair wrote it over lost bytes");
         return Ok(());
     }
-    let mut take = Take::new(&payload[*blob_bytes as usize..]);
+    let mut take = ByteCursor::new(&payload[*blob_bytes as usize..]);
     let time = Timestamp(take.varint()?);
     let base = Base { time, event: header.first_event, place: *position };
     let page = RecordPage::open(base, &mut take, names)?;
@@ -94,7 +94,7 @@ fn dump_snapshot(disk: &dyn Disk, start: u64, see: &mut dyn FnMut(&str)) -> Resu
     let mut names = Names::default();
     while let Some((header, page, offset)) = snapshot.next()? {
         let mut lines = || {
-            let mut take = Take::new(&page);
+            let mut take = ByteCursor::new(&page);
             let page = RecordPage::open(header.base, &mut take, &mut names)?;
             let terms = page
                 .terms
@@ -176,6 +176,7 @@ fn change_line(change: &ChangeView, terms: &[Arc<Terms>]) -> Option<String> {
         ChangeView::Setting(Setting::Share(share)) => {
             format!("share {} of {} weight {:?}", share.share, share.namespace, share.weight)
         }
+        ChangeView::Setting(Setting::NamespaceLeft(namespace)) => format!("namespace {namespace} left"),
         ChangeView::Setting(Setting::Schedule(schedule, progress)) => {
             format!(
                 "schedule {} of {} when {:?} {}",

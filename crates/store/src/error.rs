@@ -5,6 +5,8 @@ use std::io;
 
 use crate::replicated::ReplicationError;
 
+/// Why the store cannot do what it was asked.
+#[allow(missing_docs, reason = "the message of each variant says what it is")]
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("{doing} {file}: {source}")]
@@ -46,9 +48,11 @@ impl StoreError {
 /// Bytes that differ from what was written, or a missing file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
+    /// The name of the file.
     pub file: String,
     /// In bytes from the start of the file.
     pub offset: u64,
+    /// What is wrong.
     pub why: String,
     /// The whole file is missing.
     pub is_missing: bool,
@@ -67,6 +71,7 @@ impl fmt::Display for Damage {
 impl std::error::Error for Damage {}
 
 impl Damage {
+    /// Damage in a file that exists.
     pub fn new(file: &str, offset: u64, why: impl Into<String>) -> Damage {
         Damage { file: file.to_owned(), offset, why: why.into(), is_missing: false }
     }
@@ -76,6 +81,8 @@ impl Damage {
     }
 }
 
+/// Why the writer of a log did not write.
+#[allow(missing_docs, reason = "the message of each variant says what it is")]
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The disk is full. The remaining frames stay with the caller, which tries again later.
@@ -86,13 +93,14 @@ pub enum WriteError {
 }
 
 /// Why the journal's writer did not append.
+#[allow(missing_docs, reason = "the message of each variant says what it is")]
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
     /// The disk is full. The remaining frames stay with the caller, which tries again later.
     #[error("the disk is full: {needed} more bytes are needed")]
     Full { needed: u64 },
     /// The replicated journal does not answer. The frames stay with the caller, which tries again later.
-    #[error("the replicated journal is away: {why}")]
+    #[error("the replicated journal does not answer: {why}")]
     Away { why: String },
     /// Another broker leads. Nothing more can be written, and nothing may be said.
     #[error("{holder} leads with epoch {epoch}")]
@@ -101,6 +109,8 @@ pub enum AppendError {
     Fatal(#[from] StoreError),
 }
 
+/// Why bytes cannot be read.
+#[allow(missing_docs, reason = "the message of each variant says what it is")]
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The bytes belonged to a task that is no longer kept.
@@ -113,12 +123,12 @@ pub enum ReadError {
 }
 
 /// Adds the failed operation and the file to an I/O error.
-pub(crate) trait Doing<T> {
+pub(crate) trait IoContext<T> {
     fn doing(self, doing: &'static str, file: &str) -> Result<T, StoreError>;
     fn syncing(self, file: &str) -> Result<T, StoreError>;
 }
 
-impl<T> Doing<T> for io::Result<T> {
+impl<T> IoContext<T> for io::Result<T> {
     fn doing(self, doing: &'static str, file: &str) -> Result<T, StoreError> {
         self.map_err(|source| StoreError::Io { doing, file: file.to_owned(), source })
     }

@@ -34,6 +34,7 @@ pub struct JournalFrame {
 }
 
 impl JournalFrame {
+    /// Where the frame begins in the journal.
     pub fn position(&self) -> u64 {
         self.position
     }

@@ -8,7 +8,7 @@
 use crc32c::crc32c;
 
 use crate::disk::DiskFile;
-use crate::error::{Damage, Doing, StoreError};
+use crate::error::{Damage, IoContext, StoreError};
 
 pub(crate) const HEADER_BYTES: usize = 40;
 pub(crate) const VERSION: u32 = 2;

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use crate::disk::{Disk, DiskFile};
-use crate::error::{Doing, StoreError, is_full};
+use crate::error::{IoContext, StoreError, is_full};
 use crate::files::HIGH_WATER;
 use crate::header::{HEADER_BYTES, HIGH_WATER_MAGIC, Header};
 

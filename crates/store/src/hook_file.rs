@@ -4,7 +4,7 @@
 //! A new version is written beside the old one and takes its name, so that a power failure leaves one of the two.
 
 use crate::disk::Disk;
-use crate::error::{Doing, StoreError};
+use crate::error::{IoContext, StoreError};
 use crate::files;
 use crate::reader::Reader;
 
@@ -36,6 +36,10 @@ impl Reader {
                 source: std::io::ErrorKind::InvalidFilename.into(),
             });
         };
+        // In a group the next leader continues where this one was. A local file is a copy.
+        if let Some(leader) = &self.shared.leader {
+            leader.put_hook_file(&name, bytes)?;
+        }
         let disk: &dyn Disk = &*self.shared.disk;
         let unfinished = files::unfinished(&name);
         let file = disk.create(&unfinished).doing("creating", &unfinished)?;

@@ -11,7 +11,7 @@
 use tenure_engine::Timestamp;
 
 use crate::disk::Disk;
-use crate::error::{Damage, StoreError, WriteError};
+use crate::error::{AppendError, Damage, StoreError, WriteError};
 use crate::reader::Reader;
 use crate::recover::Cut;
 use crate::topic_log::{
@@ -27,10 +27,12 @@ pub struct KeyRecords {
 }
 
 impl KeyRecords {
+    /// Adds a record of a namespace.
     pub fn add(&mut self, namespace: &[u8], record: &[u8]) {
         self.rows.message(Timestamp::default(), namespace, record);
     }
 
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -44,6 +46,7 @@ impl KeyRecords {
 /// The result of opening the key log.
 #[derive(Debug)]
 pub struct KeysOpened {
+    /// The open log.
     pub log: KeyLog,
     /// The last frame was incomplete and has been cut off.
     pub cut: Option<Cut>,
@@ -88,9 +91,15 @@ impl KeyLog {
         self.log.append(&records.rows)
     }
 
-    /// Syncs everything, unless the settings leave that to the operating system.
-    pub fn sync(&mut self) -> Result<(), StoreError> {
+    /// Syncs everything, unless the settings leave that to the operating system. The leader of a group commits
+    /// everything; see [`TopicLog::sync`].
+    pub fn sync(&mut self) -> Result<(), AppendError> {
         self.log.sync()
+    }
+
+    /// Whether something was appended that is not committed yet.
+    pub fn is_committing(&self) -> bool {
+        self.log.is_committing()
     }
 
     /// The size since the last finished sweep began.
@@ -98,6 +107,7 @@ impl KeyLog {
         self.log.position() - self.complete
     }
 
+    /// Whether the log is being rewritten.
     pub fn is_sweeping(&self) -> bool {
         self.sweeping.is_some()
     }
@@ -134,7 +144,15 @@ impl KeyLog {
 
 /// Reads all files before anything is changed. A log must reach back to the start of its last finished sweep.
 pub(crate) fn read(disk: &dyn Disk) -> Result<TopicsFound, StoreError> {
-    let found = TopicsFound::read(disk, LogFamily::Keys)?;
+    check_start(TopicsFound::read(disk, LogFamily::Keys)?)
+}
+
+/// The same for the copy of a replicated log.
+pub(crate) fn read_copy(disk: &dyn Disk) -> Result<TopicsFound, StoreError> {
+    check_start(TopicsFound::read_copy(disk, LogFamily::Keys)?)
+}
+
+fn check_start(found: TopicsFound) -> Result<TopicsFound, StoreError> {
     let complete = complete(found.rows.get(COMPLETE).map(Vec::as_slice));
     if found.start().is_some_and(|start| start > complete) {
         let why = "the log of keys begins there";

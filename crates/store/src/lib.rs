@@ -11,6 +11,8 @@
 //! `frame.rs`, `segment.rs` and `scan.rs` for the journal; `recover/` for recovery; [`disk`] for the
 //! interface to a disk.
 
+#![warn(missing_docs)]
+
 mod backup;
 mod batches;
 mod block;
@@ -28,6 +30,7 @@ mod hook_file;
 mod key_log;
 mod maintenance;
 mod maintenance_thread;
+mod namespace_move;
 mod random;
 mod reader;
 mod recover;
@@ -48,7 +51,7 @@ mod writer;
 
 pub use backup::{Manifest, ManifestFile, check_backup, restore};
 pub use batches::{Batches, Mark};
-pub use disk::{Disk, DiskFile, MemoryDisk, RealDisk};
+pub use disk::{Disk, DiskFile, DiskLock, MemoryDisk, RealDisk};
 pub use dump::dump;
 pub use error::{AppendError, Damage, ReadError, StoreError, WriteError};
 pub use events::Events;
@@ -56,13 +59,14 @@ pub use frame::{FRAME_BYTES_MAX, JournalFrame};
 pub use key_log::{KeyLog, KeyRecords, KeysOpened};
 pub use maintenance::{Maintenance, MaintenanceEvent, Pace};
 pub use maintenance_thread::MaintenanceThread;
+pub use namespace_move::{IdleJournal, MoveError, NamespaceContents};
 pub use reader::{Reader, Usage};
 pub use recover::{Cut, OpenReport};
 pub use repair::{Repair, Repaired, repair};
 pub use replicated::{
     FileEntry, Followed, FrameGroup, GroupState, JournalFaults, LeaderClaim, LeaderLease, Leadership, Member,
-    MemoryJournal, Place, Replica, ReplicaSettings, ReplicatedJournal, ReplicatedSession, ReplicationError,
-    ReplicationMutation, StoredGroup,
+    MemoryJournal, PerStream, Place, Replica, ReplicaSettings, ReplicatedJournal, ReplicatedSession,
+    ReplicationError, ReplicationMutation, StoredGroup, Stream, StreamState, Tail,
 };
 pub use settings::{StoreSettings, Sync};
 pub use store::{Opened, Parts, Store};

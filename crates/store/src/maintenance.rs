@@ -17,6 +17,7 @@ use crate::segment_usage::LiveBytes;
 use crate::shared::{Shared, SnapshotFile};
 use crate::snapshot::{settings_block, task_block};
 
+/// Decides what maintenance is due, in slices between the hub's turns.
 #[derive(Debug)]
 pub struct Maintenance {
     shared: Arc<Shared>,
@@ -62,15 +63,22 @@ pub enum Pace {
 /// The results of maintenance, for the log.
 #[derive(Debug)]
 pub enum MaintenanceEvent {
+    /// A snapshot is complete.
     Snapshot {
+        /// Where the journal after the snapshot begins.
         start: u64,
+        /// The size of the snapshot.
         bytes: u64,
+        /// How many segments were deleted because of it.
         segments_deleted: usize,
     },
     /// The live bytes of a segment have been moved.
     Cleaned {
+        /// Where the segment begins in the journal.
         segment: u64,
+        /// How many blobs were moved.
         blobs: u64,
+        /// How many bytes were moved.
         bytes: u64,
     },
     /// The disk has no room for a snapshot, and only a snapshot frees room. Emitted once until a snapshot
@@ -81,7 +89,9 @@ pub enum MaintenanceEvent {
     },
     /// Maintenance tries again later. Nothing is lost, but the disk usage may grow.
     Failed {
+        /// The operation that failed.
         doing: &'static str,
+        /// Why it failed.
         error: StoreError,
     },
 }

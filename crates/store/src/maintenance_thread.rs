@@ -11,12 +11,12 @@ use tenure_engine::{Blob, TaskId, Timestamp, Which};
 
 use crate::block::SnapshotBlock;
 use crate::cleaning;
-use crate::error::{Doing, StoreError};
+use crate::error::{IoContext, StoreError};
 use crate::events::{EventFile, copy_events};
 use crate::files::{self, Named};
 use crate::header::HEADER_BYTES;
 use crate::replicated::Uploads;
-use crate::segment::{self, Past, Segment};
+use crate::segment::{self, Segment, SegmentRest};
 use crate::shared::{Shared, SnapshotFile, Spare};
 use crate::snapshot::{NeededSegment, SnapshotWriter};
 
@@ -73,6 +73,7 @@ pub(crate) struct Listed {
     pub(crate) next: Option<u64>,
 }
 
+/// Does what [`Maintenance`] decides: it writes, syncs, reads and deletes files beside the hub.
 #[derive(Debug)]
 pub struct MaintenanceThread {
     shared: Arc<Shared>,
@@ -343,9 +344,9 @@ impl MaintenanceThread {
         self.shared.disk.rename(&old.name, &name).doing("renaming", &old.name)?;
         self.shared.disk.sync_dir().syncing("the directory")?;
         let salt = self.shared.new_salt(old.salt);
-        segment::write_header(&*old.file, salt, Past::Used).doing("writing", &name)?;
+        segment::write_header(&*old.file, salt, SegmentRest::Used).doing("writing", &name)?;
         old.file.sync().syncing(&name)?;
-        self.shared.add_spare(Spare { name, salt, past: Past::Used, file: old.file.clone() });
+        self.shared.add_spare(Spare { name, salt, rest: SegmentRest::Used, file: old.file.clone() });
         Ok(true)
     }
 

@@ -10,29 +10,40 @@ use tenure_engine::Blob;
 use crate::error::{Damage, ReadError, StoreError};
 use crate::events::{EventDecoder, EventFile, Events};
 use crate::frame::{BLOB_CRC_BYTES, checked_blob};
+use crate::replicated::LeaderLease;
 use crate::scan::{Found, Scan};
 use crate::segment::Segment;
 use crate::settings::Sync;
 use crate::shared::Shared;
 
+/// Reads blobs and events, from any thread.
 #[derive(Clone, Debug)]
 pub struct Reader {
     pub(crate) shared: Arc<Shared>,
-    ahead: Arc<Mutex<Ahead>>,
+    ahead: Arc<Mutex<ReadAhead>>,
 }
 
 /// The disk usage of the store, by kind of file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
+    /// The segments of the journal.
     pub journal_bytes: u64,
+    /// How many segments there are.
     pub segments: u64,
+    /// The newest snapshot.
     pub snapshot_bytes: u64,
+    /// The event files.
     pub event_bytes: u64,
 }
 
 impl Reader {
     pub(crate) fn new(shared: Arc<Shared>) -> Reader {
         Reader { shared, ahead: Arc::default() }
+    }
+
+    /// The lease of a leader. Without a replicated journal there is none.
+    pub fn lease(&self) -> Option<LeaderLease> {
+        self.shared.leader.as_ref().map(|leader| leader.lease())
     }
 
     /// The bytes of a body or a result. Recent ones come from memory, others from the segment, where their
@@ -92,6 +103,11 @@ impl Reader {
         }
     }
 
+    /// The position up to which everything is acknowledged.
+    pub fn acknowledged(&self) -> u64 {
+        self.shared.progress.acknowledged()
+    }
+
     /// The number of the first event that is not acknowledged yet.
     pub fn next_event(&self) -> u64 {
         self.shared.progress.next_event()
@@ -102,10 +118,12 @@ impl Reader {
         self.shared.disk.free_bytes()
     }
 
+    /// When the store syncs.
     pub fn sync_mode(&self) -> Sync {
         self.shared.settings.sync
     }
 
+    /// The disk usage now.
     pub fn usage(&self) -> Usage {
         let files = self.shared.files.read().expect("no holder of the lock panics");
         let end = self.shared.progress.acknowledged();
@@ -220,12 +238,12 @@ const AHEAD_PIECES: usize = 4;
 
 /// The bytes read ahead. A position is never reused, so this buffer cannot become stale.
 #[derive(Debug, Default)]
-struct Ahead {
+struct ReadAhead {
     pieces: VecDeque<(u64, Bytes)>,
     last_end: u64,
 }
 
-impl Ahead {
+impl ReadAhead {
     fn find(&mut self, at: u64, wanted: usize) -> Option<Bytes> {
         let (position, piece) = self.pieces.iter().find(|(position, piece)| {
             *position <= at && at + wanted as u64 <= *position + piece.len() as u64

@@ -2,7 +2,7 @@
 
 use crc32c::crc32c;
 
-use crate::error::{Doing, StoreError};
+use crate::error::{IoContext, StoreError};
 use crate::frame::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader};
 use crate::segment::Segment;
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use crate::disk::{Disk, DiskFile};
-use crate::error::{Doing, StoreError, is_full};
+use crate::error::{IoContext, StoreError, is_full};
 use crate::files;
 use crate::header::{HEADER_BYTES, Header, JOURNAL_MAGIC};
 
@@ -15,7 +15,7 @@ pub(crate) struct Segment {
     pub(crate) name: String,
     pub(crate) start: u64,
     pub(crate) salt: u32,
-    pub(crate) past: Past,
+    pub(crate) rest: SegmentRest,
     pub(crate) file: Arc<dyn DiskFile>,
     /// A sparse index of its frames by their first events, in order.
     marks: Mutex<Vec<FrameMark>>,
@@ -32,12 +32,18 @@ pub(crate) struct FrameMark {
 const MARK_EVERY_BYTES: u64 = 256 << 10;
 
 impl Segment {
-    pub(crate) fn new(start: u64, salt: u32, past: Past, file: Arc<dyn DiskFile>) -> Segment {
-        Segment::named(files::journal(start), start, salt, past, file)
+    pub(crate) fn new(start: u64, salt: u32, rest: SegmentRest, file: Arc<dyn DiskFile>) -> Segment {
+        Segment::named(files::journal(start), start, salt, rest, file)
     }
 
-    pub(crate) fn named(name: String, start: u64, salt: u32, past: Past, file: Arc<dyn DiskFile>) -> Segment {
-        Segment { name, start, salt, past, file, marks: Mutex::default() }
+    pub(crate) fn named(
+        name: String,
+        start: u64,
+        salt: u32,
+        rest: SegmentRest,
+        file: Arc<dyn DiskFile>,
+    ) -> Segment {
+        Segment { name, start, salt, rest, file, marks: Mutex::default() }
     }
 
     pub(crate) fn open(disk: &dyn Disk, start: u64) -> Result<Segment, StoreError> {
@@ -52,8 +58,8 @@ impl Segment {
     ) -> Result<Segment, StoreError> {
         let file = disk.open(&name).doing("opening", &name)?;
         let header = Header::read(&*file, &name, magic)?;
-        let past = if header.numbers[0] == 0 { Past::Fresh } else { Past::Used };
-        Ok(Segment::named(name, start, header.salt, past, file))
+        let rest = if header.numbers[0] == 0 { SegmentRest::Fresh } else { SegmentRest::Used };
+        Ok(Segment::named(name, start, header.salt, rest, file))
     }
 
     /// Truncates the file at `position` and syncs what is before it.
@@ -103,7 +109,7 @@ impl Segment {
 
 /// What follows the frames of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Past {
+pub(crate) enum SegmentRest {
     /// Nothing, or zeros.
     Fresh,
     /// Bytes from an earlier use of the file.
@@ -111,8 +117,8 @@ pub(crate) enum Past {
 }
 
 /// Writes the header of a segment whose position is not known yet.
-pub(crate) fn write_header(file: &dyn DiskFile, salt: u32, past: Past) -> io::Result<()> {
-    let numbers = [u64::from(past == Past::Used), 0];
+pub(crate) fn write_header(file: &dyn DiskFile, salt: u32, rest: SegmentRest) -> io::Result<()> {
+    let numbers = [u64::from(rest == SegmentRest::Used), 0];
     file.write_at(&Header { magic: JOURNAL_MAGIC, salt, numbers }.encode(), 0)
 }
 

@@ -13,11 +13,11 @@ const BESIDE_BYTES: u64 = 48;
 #[derive(Debug, Default)]
 pub(crate) struct SegmentUsage {
     /// By the start position of the segment.
-    segments: BTreeMap<u64, Account>,
+    segments: BTreeMap<u64, SegmentEntry>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Account {
+struct SegmentEntry {
     /// Where the segment ends; the last one has no end yet.
     end: Option<u64>,
     live_bytes: u64,
@@ -94,13 +94,13 @@ impl SegmentUsage {
     /// The segments that end at or before `position`, oldest first.
     pub(crate) fn before(&self, position: u64) -> impl Iterator<Item = LiveBytes> {
         let balances = self.segments.iter().filter_map(|(start, account)| {
-            let Account { live_bytes, live_blobs, .. } = *account;
+            let SegmentEntry { live_bytes, live_blobs, .. } = *account;
             Some(LiveBytes { start: *start, end: account.end?, live_bytes, live_blobs })
         });
         balances.filter(move |live| live.end <= position)
     }
 
-    fn account(&mut self, blob: Blob) -> Option<&mut Account> {
+    fn account(&mut self, blob: Blob) -> Option<&mut SegmentEntry> {
         if blob.is_empty() {
             return None;
         }

@@ -16,8 +16,10 @@ pub enum Sync {
     Os,
 }
 
+/// What can be set in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreSettings {
+    /// When to sync.
     pub sync: Sync,
     /// A batch that would begin beyond this size of its segment begins a new segment.
     pub segment_bytes: u64,
@@ -39,6 +41,7 @@ pub struct StoreSettings {
     pub cache_bytes: usize,
     /// Events kept, by count and by age.
     pub events_kept: u64,
+    /// How long events are kept.
     pub events_kept_for: Duration,
     /// Seeds the salts of segments, so that clients cannot forge frames. Passed in, because the store has no
     /// randomness.

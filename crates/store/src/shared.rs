@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, RwLock};
 use bytes::BytesMut;
 
 use crate::disk::{Disk, DiskFile, DiskLock};
-use crate::error::{Doing, StoreError};
+use crate::error::{IoContext, StoreError};
 use crate::events::EventFile;
 use crate::files;
 use crate::header::HEADER_BYTES;
 use crate::high_water::{HighWater, HighWaterFile};
 use crate::random::Random;
-use crate::segment::{self, Past, Segment};
+use crate::replicated::LeaderState;
+use crate::segment::{self, Segment, SegmentRest};
 use crate::settings::StoreSettings;
 use crate::tail::Tail;
 use crate::task_log::TaskLogReader;
@@ -31,6 +32,8 @@ pub(crate) struct Shared {
     /// The same for the key log.
     pub(crate) keys: Mutex<Vec<TopicFile>>,
     keys_found: Mutex<Option<TopicsFound>>,
+    /// What this broker shares with the replicated journal, if it leads a group.
+    pub(crate) leader: Option<Arc<LeaderState>>,
     /// The files of the task log.
     pub(crate) task_log: TaskLogReader,
     pub(crate) tail: Tail,
@@ -84,7 +87,7 @@ pub(crate) struct JournalProgress {
 pub(crate) struct Spare {
     pub(crate) name: String,
     pub(crate) salt: u32,
-    pub(crate) past: Past,
+    pub(crate) rest: SegmentRest,
     pub(crate) file: Arc<dyn DiskFile>,
 }
 
@@ -95,6 +98,7 @@ pub(crate) struct Found {
     pub(crate) mark: HighWaterFile,
     pub(crate) topics: TopicsFound,
     pub(crate) keys: TopicsFound,
+    pub(crate) leader: Option<Arc<LeaderState>>,
 }
 
 impl Shared {
@@ -106,7 +110,7 @@ impl Shared {
         salts: Random,
         lock: DiskLock,
     ) -> Shared {
-        let Found { files, mark, topics, keys } = found;
+        let Found { files, mark, topics, keys, leader } = found;
         let tail = Tail::new(settings.cache_bytes);
         Shared {
             disk,
@@ -116,6 +120,7 @@ impl Shared {
             topics_found: Mutex::new(Some(topics)),
             keys: Mutex::default(),
             keys_found: Mutex::new(Some(keys)),
+            leader,
             task_log: TaskLogReader::default(),
             tail,
             progress,
@@ -185,20 +190,20 @@ impl Shared {
         let name = self.next_spare_name();
         let file = self.disk.create(&name).doing("creating", &name)?;
         let salt = self.new_salt(0);
-        if let Err(source) = segment::write_header(&*file, salt, Past::Fresh) {
+        if let Err(source) = segment::write_header(&*file, salt, SegmentRest::Fresh) {
             let _ = self.disk.remove(&name);
             return Err(source).doing("writing", &name);
         }
         file.sync().syncing(&name)?;
         segment::lengthen(&*file, &name, HEADER_BYTES as u64, self.settings.longer_by())?;
-        Ok(Spare { name, salt, past: Past::Fresh, file })
+        Ok(Spare { name, salt, rest: SegmentRest::Fresh, file })
     }
 
     /// Gives a spare its place in the journal. A named segment always has a synced header, because every
     /// spare has one.
     pub(crate) fn place_spare(&self, spare: Spare, start: u64) -> Result<Arc<Segment>, StoreError> {
-        let Spare { name, salt, past, file } = spare;
-        let segment = Arc::new(Segment::new(start, salt, past, file));
+        let Spare { name, salt, rest, file } = spare;
+        let segment = Arc::new(Segment::new(start, salt, rest, file));
         self.disk.rename(&name, &segment.name).doing("renaming", &name)?;
         self.disk.sync_dir().syncing("the directory")?;
         let mut files = self.files.write().expect("no holder of the lock panics");

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use tenure_engine::{Change, Engine, Slot, Timestamp};
 
 use crate::block::{BlockHeader, BlockKind, SnapshotBlock};
-use crate::codec::{Base, Dictionary, Malformed, Take, encode_setting, encode_whole_task, put_varint};
+use crate::codec::{Base, ByteCursor, Dictionary, Malformed, encode_setting, encode_whole_task, put_varint};
 use crate::disk::{Disk, DiskFile};
-use crate::error::{Damage, Doing, StoreError};
+use crate::error::{Damage, IoContext, StoreError};
 use crate::files;
 use crate::header::{HEADER_BYTES, Header, SNAPSHOT_MAGIC};
 use crate::shared::SnapshotFile;
@@ -62,7 +62,7 @@ impl Sum {
     }
 
     pub(crate) fn decode(page: &[u8]) -> Result<Sum, Malformed> {
-        let mut take = Take::new(page);
+        let mut take = ByteCursor::new(page);
         let (tasks, settings, blocks) = (take.varint()?, take.varint()?, take.varint()?);
         let (end, taken_at) = (take.varint()?, Timestamp(take.varint()?));
         let mut sum = Sum { tasks, settings, blocks, end, taken_at, segments: None };

@@ -8,7 +8,7 @@ use tenure_engine::{Engine, Settings, Task, Timestamp, Which};
 
 use crate::batches::Batches;
 use crate::disk::{Disk, DiskLock};
-use crate::error::{Damage, Doing, StoreError};
+use crate::error::{Damage, IoContext, StoreError};
 use crate::files;
 use crate::high_water::{HighWater, HighWaterFile};
 use crate::key_log;
@@ -31,10 +31,14 @@ pub struct Store {
     parts: Parts,
 }
 
+/// The result of opening a store.
 #[derive(Debug)]
 pub struct Opened {
+    /// The engine, rebuilt from the snapshot and the journal.
     pub engine: Engine,
+    /// The open store.
     pub store: Store,
+    /// What was found.
     pub report: OpenReport,
 }
 
@@ -75,7 +79,7 @@ impl Store {
         now: Timestamp,
         target: ReplicatedTarget,
     ) -> Result<Opened, StoreError> {
-        let position = target.leadership().end.position;
+        let position = target.position();
         let opened =
             Store::open_with(disk, settings, engine, now, WriteTarget::Replicated(Box::new(target)))?;
         if opened.store.parts.batches.position() != position {
@@ -96,14 +100,19 @@ impl Store {
         let recovered = recover(&*disk, &inventory, engine, now)?;
         check_events(&recovered)?;
         let segment_usage = count_live(&recovered)?;
-        let topics = TopicsFound::read(&*disk, LogFamily::Topics)?;
-        let keys = key_log::read(&*disk)?;
+        let (topics, keys) = match target {
+            WriteTarget::Local => (TopicsFound::read(&*disk, LogFamily::Topics)?, key_log::read(&*disk)?),
+            WriteTarget::Replicated(_) => {
+                (TopicsFound::read_copy(&*disk, LogFamily::Topics)?, key_log::read_copy(&*disk)?)
+            }
+        };
         // Nothing is changed up to here. From here on only the disk itself can fail.
         clear_away(&*disk, &inventory, &recovered)?;
         settle_tail(&recovered, settings.longer_by())?;
         assemble(disk, settings, recovered, segment_usage, (topics, keys), (lock, target), now)
     }
 
+    /// Splits the store into the parts that different threads own.
     pub fn split(self) -> Parts {
         self.parts
     }
@@ -168,15 +177,16 @@ fn assemble(
     let mut salts = Random::new(salts.next() ^ now.0.rotate_left(32) ^ end.position);
     salts.next();
     let progress = JournalProgress::new(end.position, end.next_event);
-    let shared =
-        Arc::new(Shared::new(disk, settings, Found { files, mark, topics, keys }, progress, salts, lock));
+    let leader = match &target {
+        WriteTarget::Local => None,
+        WriteTarget::Replicated(target) => Some(target.leader()),
+    };
+    let uploads = leader.clone().map(Uploads::of);
+    let found = Found { files, mark, topics, keys, leader };
+    let shared = Arc::new(Shared::new(disk, settings, found, progress, salts, lock));
     let (jobs, job_queue) = channel();
     let (done, done_queue) = channel();
     let queued = Arc::new(AtomicUsize::new(0));
-    let uploads = match &target {
-        WriteTarget::Local => None,
-        WriteTarget::Replicated(target) => Some(Uploads::of(target)),
-    };
     let parts = Parts {
         batches: Batches::new(shared.clone(), segment_usage, end.position, end.segment, end.next_event),
         writer: Writer::new(shared.clone(), current, end.position, end.next_event, target),

@@ -19,9 +19,9 @@ use bytes::Bytes;
 use crc32c::crc32c;
 use tenure_engine::{TaskId, Timestamp};
 
-use crate::codec::{Malformed, Take, put_varint as varint};
+use crate::codec::{ByteCursor, Malformed, put_varint as varint};
 use crate::disk::{Disk, DiskFile};
-use crate::error::{Doing, StoreError, WriteError, is_full};
+use crate::error::{IoContext, StoreError, WriteError, is_full};
 use crate::files::{self, Named};
 use crate::reader::Reader;
 use crate::shared::Shared;
@@ -34,6 +34,7 @@ const ENTRY_BYTES_MAX: usize = 1 << 20;
 /// How much of a file is read: files are shorter, unless something else has written to them.
 const FILE_READ_BYTES_MAX: u64 = 256 << 20;
 
+/// How much of the output of tasks is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskLogSettings {
     /// A longer file is followed by the next.
@@ -51,14 +52,19 @@ impl Default for TaskLogSettings {
 /// A piece of what an attempt printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
+    /// The namespace of the task.
     pub namespace: Arc<str>,
+    /// The task that printed it.
     pub task: TaskId,
+    /// The attempt that printed it.
     pub attempt: u32,
     /// As its door numbers it.
     pub stream: u8,
     /// Where the piece begins in its stream.
     pub offset: u64,
+    /// When the broker received the piece.
     pub at: Timestamp,
+    /// What was printed.
     pub piece: Bytes,
 }
 
@@ -68,6 +74,7 @@ pub struct LogPlace {
     /// The number of the file.
     pub file: u64,
     offset: u64,
+    /// The length of the piece.
     pub bytes: u32,
 }
 
@@ -214,6 +221,7 @@ impl TaskLog {
         Ok(self.files.lock().keys().next().copied().unwrap_or_default())
     }
 
+    /// A reader, for any thread.
     pub fn reader(&self) -> TaskLogReader {
         self.files.clone()
     }
@@ -310,7 +318,7 @@ fn next_entry(bytes: &[u8], at: usize) -> Option<(LogEntry, usize)> {
 }
 
 fn decode(bytes: &[u8]) -> Result<LogEntry, Malformed> {
-    let mut take = Take::new(bytes);
+    let mut take = ByteCursor::new(bytes);
     let length = take.varint()?;
     let namespace = take.bytes(usize::try_from(length).unwrap_or(usize::MAX))?;
     let namespace = std::str::from_utf8(namespace).map_err(|_| Malformed("a name is not text"))?;

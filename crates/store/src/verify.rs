@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tenure_engine::{Settings, StateName, TermsKey, Timestamp, Which};
 
-use crate::codec::{Base, Malformed, Names, RecordPage, Take, decode_terms, event, next_record};
+use crate::codec::{Base, ByteCursor, Malformed, Names, RecordPage, decode_terms, event, next_record};
 use crate::disk::Disk;
 use crate::error::{Damage, StoreError};
 use crate::events::{EventDecoder, EventFile};
@@ -21,10 +21,15 @@ use crate::topic_log::{LogFamily, check_file};
 /// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verification {
+    /// Segments of the journal.
     pub segments: u64,
+    /// Frames in these segments.
     pub frames: u64,
+    /// Records in these frames.
     pub records: u64,
+    /// Blocks of the snapshot.
     pub snapshot_blocks: u64,
+    /// Events in event files.
     pub events: u64,
     /// Frames in the topic log.
     pub topic_frames: u64,
@@ -262,7 +267,7 @@ pub(crate) fn check_frame(header: &FrameHeader, payload: &[u8], names: &mut Name
     if header.page_bytes == 0 {
         return Ok(0);
     }
-    let mut take = Take::new(&payload[header.blob_bytes as usize..]);
+    let mut take = ByteCursor::new(&payload[header.blob_bytes as usize..]);
     let time = Timestamp(take.varint()?);
     let base = Base { time, event: header.first_event, place: header.position };
     let page = RecordPage::open(base, &mut take, names)?;

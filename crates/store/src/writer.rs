@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tenure_engine::Timestamp;
 
-use crate::error::{AppendError, Doing, StoreError, is_full};
+use crate::error::{AppendError, IoContext, StoreError, is_full};
 use crate::frame::JournalFrame;
 use crate::high_water::HighWater;
 use crate::replicated::{LeaderLease, ReplicatedTarget, ReplicationMutation};
@@ -17,6 +17,7 @@ use crate::segment::Segment;
 use crate::settings::Sync;
 use crate::shared::Shared;
 
+/// Appends frames to the journal and syncs it; runs on a thread of its own.
 #[derive(Debug)]
 pub struct Writer {
     shared: Arc<Shared>,
@@ -28,6 +29,8 @@ pub struct Writer {
     /// Small frames that are written together.
     gathered: Vec<u8>,
     failed: bool,
+    /// The journal is closed, and the lease released: nothing may renew it.
+    closed: bool,
     target: WriteTarget,
 }
 
@@ -64,6 +67,7 @@ impl Writer {
             last_sync: Timestamp::ZERO,
             gathered: Vec::new(),
             failed: false,
+            closed: false,
             target,
         }
     }
@@ -74,7 +78,7 @@ impl Writer {
     /// On a full disk, the frames that did not fit stay in the list, to be tried again. After any other error
     /// the writer accepts nothing more: the content of the disk is unknown, and the process must end.
     pub fn append(&mut self, frames: &mut Vec<JournalFrame>, now: Timestamp) -> Result<u64, AppendError> {
-        if self.failed {
+        if self.failed || self.closed {
             return Err(StoreError::Failed.into());
         }
         let result = match self.target {
@@ -90,6 +94,9 @@ impl Writer {
     pub fn tick(&mut self, now: Timestamp) -> Result<Option<Duration>, AppendError> {
         if self.failed {
             return Err(StoreError::Failed.into());
+        }
+        if self.closed {
+            return Ok(None);
         }
         if let WriteTarget::Replicated(target) = &mut self.target {
             let result = target.renew_if_due(&mut [], now, &self.shared);
@@ -111,13 +118,14 @@ impl Writer {
         Ok(Some(due.min(LOOK_FOR_SNAPSHOT)))
     }
 
-    /// Closes the journal cleanly: syncs pending bytes and stores how far the journal reaches. If part of it
+    /// Closes the journal cleanly, after which it accepts nothing more: syncs pending bytes and stores how far the journal reaches. If part of it
     /// is missing later, the disk lost it, not a crash.
     pub fn close(&mut self, now: Timestamp) -> Result<(), StoreError> {
         if self.failed {
             return Err(StoreError::Failed);
         }
         self.sync(now).inspect_err(|_| self.failed = true)?;
+        self.closed = true;
         if let WriteTarget::Replicated(target) = &mut self.target {
             target.release();
         }
@@ -135,6 +143,14 @@ impl Writer {
         match &self.target {
             WriteTarget::Local => None,
             WriteTarget::Replicated(target) => Some(target.lease()),
+        }
+    }
+
+    /// The epoch with which a leader writes. A new connection may have begun another one.
+    pub fn epoch(&self) -> Option<u64> {
+        match &self.target {
+            WriteTarget::Local => None,
+            WriteTarget::Replicated(target) => Some(target.epoch()),
         }
     }
 
@@ -184,7 +200,7 @@ impl Writer {
             let count = frames.iter().take_while(|frame| frame.segment == start).count();
             let count = count.min(gathered_up_to(frames, COMMIT_BYTES_MAX));
             let WriteTarget::Replicated(target) = &mut self.target else { unreachable!("it is replicated") };
-            if target.is_mistaken(ReplicationMutation::WriteLocalFirst) {
+            if target.has_mutation(ReplicationMutation::WriteLocalFirst) {
                 return self.append_locally_first(frames, count, now);
             }
             target.renew_if_due(frames, now, &self.shared)?;

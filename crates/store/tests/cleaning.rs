@@ -408,7 +408,7 @@ fn fewer_ended_tasks_free_room_whenever_that_is_asked_for() {
 }
 
 #[test]
-fn a_snapshot_that_does_not_fit_is_told_once_and_tried_again() {
+fn a_snapshot_that_does_not_fit_is_reported_once_and_tried_again() {
     let disk = MemoryDisk::new();
     let mut broker = full_of_ended_tasks(&disk);
     broker.parts.maintenance.set_short(true);

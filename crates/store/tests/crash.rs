@@ -25,7 +25,7 @@ fn tell(disk: MemoryDisk) -> Told {
     let Ok(mut broker) = Broker::open(&told.disk) else { return told };
     broker.register_worker();
     for round in 0..60 {
-        // Some tasks stay for ever, so that segments with few live bytes come about.
+        // Some tasks stay, so that segments with few live bytes come about.
         broker.submit(&body(round, 20 + round * 13 % 200));
         if round % 3 > 0 {
             broker.start();

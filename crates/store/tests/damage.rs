@@ -84,7 +84,7 @@ fn a_flipped_bit_anywhere_is_never_taken_for_right() {
             let what = format!("byte {offset} bit {bit}");
             match Broker::open(&with_journal(&bytes)) {
                 Ok(broker) => {
-                    // A bad last frame cannot be told from a torn one.
+                    // A bad last frame looks like a torn one.
                     assert!(offset >= last_frame, "{what}: the damage was not noticed");
                     assert_eq!(broker.picture(), after[after.len() - 2].1, "{what}");
                     assert!(broker.report.cut.is_some(), "{what}");
@@ -228,7 +228,7 @@ fn a_body_that_was_changed_on_disk_is_refused_when_it_is_read() {
 fn a_body_that_looks_like_a_frame_is_read_as_a_body() {
     let (disk, after) = short_journal();
     let whole = disk.content(JOURNAL).unwrap();
-    // Somebody submits a copy of what he believes to be the next frames.
+    // A client submits a copy of what it believes to be the next frames.
     let last = after[after.len() - 2].0;
     let mut broker = Broker::open(&with_journal(&whole[..last])).unwrap();
     let promised = broker.picture();
@@ -308,7 +308,7 @@ fn a_damaged_last_frame_is_damage_after_a_clean_end() {
 }
 
 #[test]
-fn a_damaged_last_frame_after_a_crash_cannot_be_told_from_a_torn_one() {
+fn a_damaged_last_frame_after_a_crash_looks_like_a_torn_one() {
     let (disk, last) = with_damaged_last_frame(|_| ());
     let broker = Broker::open(&disk).unwrap();
     assert_eq!(broker.report.cut.as_ref().map(|cut| cut.offset), Some(last as u64));

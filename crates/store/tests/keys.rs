@@ -153,7 +153,7 @@ fn a_log_that_lacks_its_beginning_is_not_taken_for_a_whole_one() {
 }
 
 #[test]
-fn damage_is_told_and_a_repair_leaves_keys_as_they_were_before_it() {
+fn damage_is_reported_and_a_repair_leaves_keys_as_they_were_before_it() {
     let whole = MemoryDisk::new();
     let told = tell(&whole);
     let sound = verify(&whole.reopen(), Settings::default(), Timestamp(1)).unwrap();

@@ -206,7 +206,7 @@ fn what_the_store_makes_is_for_its_owner_alone() {
     let (dir, backup) = (parent.path().join("data"), parent.path().join("backup"));
     directory_with_tasks(&dir);
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    // A file that was there with other permissions is made private when it is made anew.
+    // A file that was there with other permissions is made private when it is created again.
     std::fs::write(dir.join("old"), b"").unwrap();
     std::fs::set_permissions(dir.join("old"), std::fs::Permissions::from_mode(0o644)).unwrap();
     RealDisk::new(&dir).unwrap().create("old").unwrap();

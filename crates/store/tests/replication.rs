@@ -9,7 +9,7 @@ use support::{Broker, NOW, body, few_ended, small};
 use tenure_engine::{StateName, Timestamp};
 use tenure_store::{
     AppendError, JournalFaults, Member, MemoryDisk, MemoryJournal, Replica, ReplicaSettings,
-    ReplicationError, StoreError,
+    ReplicationError, StoreError, Stream,
 };
 
 const LEASE: Duration = Duration::from_secs(3);
@@ -133,12 +133,12 @@ fn a_journal_that_loses_what_it_acknowledged_gets_it_back_from_the_leader() {
         leader.submit(&body(number, 100));
         leader.commit().unwrap();
     }
-    let end = journal.end();
+    let end = journal.end(Stream::Tasks);
     journal.fail_over_losing(3);
-    assert!(journal.end() < end, "acknowledged groups are gone");
+    assert!(journal.end(Stream::Tasks) < end, "acknowledged groups are gone");
     leader.submit(b"one more");
     leader.commit().expect("the leader restores them first");
-    assert!(journal.end() > end);
+    assert!(journal.end(Stream::Tasks) > end);
     assert!(leader.parts.writer.refilled_bytes() > 0);
     let next = lead(&journal, &MemoryDisk::new(), "b2", 2, NOW + LEASE).expect("the lease has ended");
     assert_eq!(next.picture(), leader.picture());
@@ -157,10 +157,10 @@ fn a_standby_that_is_ahead_of_the_journal_restores_it_when_it_takes_over() {
     leader.parts.writer.tick(NOW + LEASE / 2).unwrap();
     standby.follow().unwrap();
     drop(standby);
-    let (seen, end) = (leader.picture(), journal.end());
+    let (seen, end) = (leader.picture(), journal.end(Stream::Tasks));
     journal.fail_over_losing(4);
     let next = lead(&journal, &disk, "b2", 2, NOW + LEASE * 2).expect("the lease has ended");
-    assert_eq!((next.picture(), journal.end()), (seen, end));
+    assert_eq!((next.picture(), journal.end(Stream::Tasks)), (seen, end));
 }
 
 #[test]
@@ -206,6 +206,21 @@ fn a_closed_leader_lets_another_lead_at_once() {
     first.parts.writer.close(NOW).unwrap();
     let second = lead(&journal, &MemoryDisk::new(), "b2", 2, NOW).expect("the first has released its lease");
     assert_eq!(second.engine.find_task(&task).unwrap().state.name(), StateName::Ready);
+}
+
+#[test]
+fn a_lease_that_was_released_is_not_renewed() {
+    let journal = MemoryJournal::new(9);
+    let mut first = lead(&journal, &MemoryDisk::new(), "b1", 1, NOW).expect("the group is free");
+    first.submit(b"kept");
+    first.commit().unwrap();
+    first.parts.writer.close(NOW).unwrap();
+    // Its thread looks once more whether a renewal is due.
+    journal.set_now(NOW + LEASE);
+    assert_eq!(first.parts.writer.tick(NOW + LEASE).unwrap(), None);
+    first.submit(b"too late");
+    assert!(matches!(first.commit(), Err(AppendError::Fatal(StoreError::Failed))));
+    lead(&journal, &MemoryDisk::new(), "b2", 2, NOW + LEASE).expect("the first has released its lease");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The log of topics: rows and messages come back, whatever moment the power fails at, and damage is told.
+//! The log of topics: rows and messages come back, whenever the power fails, and damage is reported.
 
 #[path = "support/logs.rs"]
 mod logs;
@@ -118,7 +118,7 @@ fn old_files_go_and_what_is_kept_is_read_back_in_order() {
     assert!((3..15).contains(&files()), "{}", files());
     let (_reader, opened) = open(&disk.reopen()).unwrap();
     let kept = messages(&opened);
-    assert!(kept.len() * 13 >= 1_000, "so many bytes are kept at least, not {}", kept.len() * 13);
+    assert!(kept.len() * 13 >= 1_000, "at least 1,000 bytes are kept, not {}", kept.len() * 13);
     assert!(kept.len() < 250, "{}", kept.len());
     assert_eq!(*kept.last().unwrap(), 500);
     assert_eq!(opened.rows[&b"row"[..]], 500_u64.to_le_bytes());
@@ -147,7 +147,7 @@ fn messages_that_are_too_old_go_with_their_file() {
 }
 
 #[test]
-fn damage_is_told_with_its_place_and_a_torn_tail_is_cut() {
+fn damage_is_reported_with_its_place_and_a_torn_tail_is_cut() {
     let disk = MemoryDisk::new();
     assert!(tell(&disk).finished);
     let names = topic_files(&disk);

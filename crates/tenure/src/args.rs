@@ -49,6 +49,10 @@ const SUBMIT: &str = "submit";
 /// Settings that subcommands other than `serve` use. They accept the others too, so that one set of options works for
 /// all.
 const OFFLINE_SETTINGS: [&str; 2] = ["config", "data_dir"];
+/// The same for the verb that reads the address of the HTTP door.
+const OPEN_SETTINGS: [&str; 3] = ["config", "data_dir", "http"];
+/// The same for the verbs of a group.
+const CLUSTER_SETTINGS: [&str; 5] = ["config", "data_dir", "journal", "journal_password_file", "group"];
 
 impl Cli {
     /// Reads the command line of this process.
@@ -80,7 +84,7 @@ impl Cli {
         let mut command = Cli::command();
         // Gives every verb its copy of the shared options.
         command.build();
-        command.mut_subcommands(shorten_help)
+        command.mut_subcommands(|verb| shorten_help(verb, &OFFLINE_SETTINGS))
     }
 }
 
@@ -129,20 +133,44 @@ fn with_flags_of(job: &Job, name: &str, given: &[OsString]) -> Vec<OsString> {
     words
 }
 
-fn shorten_help(verb: Command) -> Command {
+/// Hides what the verb does not need. `told` are the settings that the verb above it shows.
+fn shorten_help(verb: Command, told: &'static [&'static str]) -> Command {
+    let told: &[&str] = match verb.get_name() {
+        // `move` is the verb below `journal`; the other one has no settings.
+        "cluster" | "move" => &CLUSTER_SETTINGS,
+        "open" => &OPEN_SETTINGS,
+        _ => told,
+    };
     // Only `serve` needs every setting.
     let hides_settings =
         verb.get_name() != "serve" && verb.get_arguments().any(|arg| arg.get_id() == "config");
-    let footer = verb.get_after_help().map(|text| format!("{text}\n\n")).unwrap_or_default();
-    let is_told = |arg: &Arg| {
+    let footer =
+        verb.get_after_help().map(|text| format!("{}\n\n", flowing(&text.to_string()))).unwrap_or_default();
+    let is_shown = |arg: &Arg| {
         let id = arg.get_id().as_str();
         let is_shared = arg.is_global_set() || id == "version";
-        let is_needless = hides_settings && find(id).is_some() && !OFFLINE_SETTINGS.contains(&id);
+        let is_needless = hides_settings && find(id).is_some() && !told.contains(&id);
         !is_shared && !is_needless
     };
-    verb.mut_args(|arg| if is_told(&arg) { arg } else { arg.hide(true) })
-        .mut_subcommands(shorten_help)
+    verb.mut_args(|arg| if is_shown(&arg) { arg } else { arg.hide(true) })
+        .mut_subcommands(|verb| shorten_help(verb, told))
         .after_help(footer + SHARED_OPTIONS)
+}
+
+/// Joins the lines of each paragraph, so that help fills the width of the terminal, whatever that is. Indented lines
+/// are examples and stay as they are.
+fn flowing(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut continues = false;
+    for line in text.lines() {
+        let is_prose = !line.is_empty() && !line.starts_with(' ');
+        if !out.is_empty() {
+            out.push(if continues && is_prose { ' ' } else { '\n' });
+        }
+        out.push_str(line);
+        continues = is_prose;
+    }
+    out
 }
 
 /// Options of every verb that talks to a broker.
@@ -215,5 +243,58 @@ mod tests {
         let expected =
             ["tenure", "--broker", "b", "submit", "--name=a", "-w", "--name", "c", "--", "sh", "/j.sh", "x"];
         assert_eq!(words, expected.map(OsString::from));
+    }
+
+    fn all_verbs(command: &Command) -> Vec<&Command> {
+        command.get_subcommands().flat_map(|verb| [vec![verb], all_verbs(verb)].concat()).collect()
+    }
+
+    #[test]
+    fn every_argument_is_described_and_remarks_on_examples_fit_a_terminal() {
+        const WIDTH: usize = 80;
+        let mut wide = Vec::new();
+        let command = Cli::command_with_short_help();
+        for verb in all_verbs(&command).into_iter().filter(|verb| verb.get_name() != "help") {
+            for argument in verb.get_arguments() {
+                let is_described = argument.get_help().is_some_and(|help| !help.to_string().is_empty());
+                assert!(is_described, "{} {}", verb.get_name(), argument.get_id());
+            }
+            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            // A remark that is wrapped looks like another command.
+            let has_remark = |line: &&str| line.trim_start().contains("   ");
+            let remarks = help.lines().filter(has_remark);
+            wide.extend(remarks.filter(|line| line.chars().count() > WIDTH).map(str::to_owned));
+        }
+        assert_eq!(wide, Vec::<String>::new());
+    }
+
+    #[test]
+    fn help_shows_the_settings_that_its_examples_need() {
+        let mut command = Cli::command_with_short_help();
+        let mut help = |path: &[&str]| {
+            let verb = path.iter().fold(&mut command, |verb, name| verb.find_subcommand_mut(name).unwrap());
+            verb.render_long_help().to_string()
+        };
+        for flag in ["--journal ", "--group ", "--journal-password-file ", "--to "] {
+            assert!(help(&["journal", "move"]).contains(flag), "{flag}");
+        }
+        assert!(help(&["open"]).contains("--http "));
+        assert!(!help(&["journal", "verify"]).contains("--group "));
+    }
+
+    #[test]
+    fn help_fills_the_terminal_and_leaves_examples_alone() {
+        let text = "One sentence that\ngoes on.\n\nExamples:\n  tenure list\n  tenure top\nSee also:\nmore";
+        let expected = "One sentence that goes on.\n\nExamples:\n  tenure list\n  tenure top\nSee also: more";
+        assert_eq!(flowing(text), expected);
+        // A paragraph that was broken by hand would be broken again where the terminal ends.
+        let command = Cli::command_with_short_help();
+        for verb in command.get_subcommands() {
+            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let lines: Vec<&str> = help.lines().collect();
+            let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
+            let broken = lines.windows(2).find(|pair| is_prose(pair[0]) && is_prose(pair[1]));
+            assert_eq!(broken, None, "{}", verb.get_name());
+        }
     }
 }

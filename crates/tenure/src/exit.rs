@@ -49,12 +49,12 @@ Exit codes:
   75      refused for now (full, draining, disk full): try again later
   76      refused: a retry will not help
   77      the key is missing, wrong, or does not allow this
-  78      a check found problems (doctor, journal verify)
+  78      a check found problems (doctor, journal verify, reconcile, cluster status, demo)
   80      the task failed with an exit code outside 1-63
   81      the task crashed too often
   82      the task expired before it started
   83      timed out waiting for the task
-  130     the task was cancelled";
+  130     the task was cancelled, or Ctrl-C ended the waiting";
 
 /// Why the program ends without having done what was asked: what is wrong, what to do, and the code.
 #[derive(Debug)]

@@ -95,7 +95,7 @@ fn ask() -> Result<Secret, Failure> {
     let mut err = io::stderr().lock();
     write!(err, "Key: ").and_then(|()| err.flush())?;
     let mut line = Zeroizing::new(String::new());
-    let silent = Silence::begin();
+    let silent = EchoOff::begin();
     let read = read_line(&mut stdin.lock(), &mut line);
     drop(silent);
     writeln!(err)?;
@@ -108,19 +108,19 @@ fn ask() -> Result<Secret, Failure> {
 }
 
 /// While this exists, the terminal does not echo input.
-struct Silence(Option<Termios>);
+struct EchoOff(Option<Termios>);
 
-impl Silence {
-    fn begin() -> Silence {
-        let Ok(before) = tcgetattr(io::stdin()) else { return Silence(None) };
+impl EchoOff {
+    fn begin() -> EchoOff {
+        let Ok(before) = tcgetattr(io::stdin()) else { return EchoOff(None) };
         let mut silent = before.clone();
         silent.local_modes.remove(LocalModes::ECHO);
         let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &silent);
-        Silence(Some(before))
+        EchoOff(Some(before))
     }
 }
 
-impl Drop for Silence {
+impl Drop for EchoOff {
     fn drop(&mut self) {
         if let Some(before) = &self.0 {
             let _ = tcsetattr(io::stdin(), OptionalActions::Flush, before);

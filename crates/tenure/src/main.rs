@@ -11,10 +11,12 @@ mod demo;
 mod exit;
 mod key;
 mod output;
-mod own;
+#[cfg(test)]
+mod page_examples;
 mod resource_args;
 mod serve;
 mod signals;
+mod spawned;
 mod units;
 mod verbs;
 mod work;

@@ -1,7 +1,7 @@
 //! The signals that ask this program to end, and which of them are duplicates.
 //!
 //! `timeout` signals its child and then the whole process group, and a terminal signals every process of the
-//! foreground group: the program gets one request twice. A signal within [`ECHO`] of the previous one is the same
+//! foreground group: the program gets one request twice. A signal within [`DEBOUNCE`] of the previous one is the same
 //! request.
 
 use std::time::Duration;
@@ -12,12 +12,12 @@ use tokio::time::Instant;
 use crate::exit::Failure;
 
 /// A repeat within this time says nothing new.
-pub(crate) const ECHO: Duration = Duration::from_secs(1);
+pub(crate) const DEBOUNCE: Duration = Duration::from_secs(1);
 
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    echoes: Echoes,
+    debounce: SignalDebounce,
 }
 
 impl Signals {
@@ -25,18 +25,18 @@ impl Signals {
         Ok(Signals {
             terminate: catch(SignalKind::terminate())?,
             interrupt: catch(SignalKind::interrupt())?,
-            echoes: Echoes::default(),
+            debounce: SignalDebounce::default(),
         })
     }
 
-    /// Waits for the next one that is not an echo.
+    /// Waits for the next one that is not a repetition of the last.
     pub(crate) async fn next(&mut self) {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => {}
                 _ = self.interrupt.recv() => {}
             }
-            if self.echoes.is_new(Instant::now()) {
+            if self.debounce.is_new(Instant::now()) {
                 return;
             }
         }
@@ -49,13 +49,13 @@ pub(crate) fn catch(kind: SignalKind) -> Result<Signal, Failure> {
 
 /// Remembers when the last signal came that counted.
 #[derive(Debug, Default)]
-struct Echoes {
+struct SignalDebounce {
     last: Option<Instant>,
 }
 
-impl Echoes {
+impl SignalDebounce {
     fn is_new(&mut self, now: Instant) -> bool {
-        let is_new = self.last.is_none_or(|last| now.duration_since(last) >= ECHO);
+        let is_new = self.last.is_none_or(|last| now.duration_since(last) >= DEBOUNCE);
         if is_new {
             self.last = Some(now);
         }
@@ -69,10 +69,10 @@ mod tests {
 
     #[test]
     fn a_repeat_within_a_second_is_the_same_signal_and_a_later_one_is_another() {
-        let (mut echoes, first) = (Echoes::default(), Instant::now());
+        let (mut debounce, first) = (SignalDebounce::default(), Instant::now());
         let at = |millis| first + Duration::from_millis(millis);
         let heard: Vec<bool> =
-            [0, 1, 500, 999, 1_000, 1_001, 2_500].map(|millis| echoes.is_new(at(millis))).into();
+            [0, 1, 500, 999, 1_000, 1_001, 2_500].map(|millis| debounce.is_new(at(millis))).into();
         assert_eq!(heard, [true, false, false, false, true, false, true]);
     }
 }

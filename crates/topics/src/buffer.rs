@@ -34,11 +34,11 @@ impl Buffer {
         limits: BufferLimits,
     ) {
         let topic = &mut topics[to];
-        topic.heat().ring.push(Arc::clone(message));
+        topic.activate().ring.push(Arc::clone(message));
         self.kept.push_back(Kept { topic: to, order: message.order });
         self.messages += 1;
         self.bytes += message.cost();
-        while topic.hot().is_some_and(|hot| hot.ring.len() > limits.ring_messages) {
+        while topic.active().is_some_and(|active| active.ring.len() > limits.ring_messages) {
             let evicted = topic.evict_oldest();
             self.forget(evicted.as_deref());
         }
@@ -65,7 +65,7 @@ impl Buffer {
         let evicted = topic.evict_oldest();
         debug_assert!(evicted.as_ref().is_some_and(|message| message.order == oldest.order));
         self.forget(evicted.as_deref());
-        topic.cool();
+        topic.release_buffers();
     }
 
     fn forget(&mut self, evicted: Option<&Message>) {
@@ -81,8 +81,8 @@ impl Buffer {
 
 /// A topic's index may have been reused, but an order number never is.
 fn is_kept(topics: &TopicTable, kept: Kept) -> bool {
-    let hot = topics.get(kept.topic.0 as usize).and_then(|topic| topic.hot());
-    hot.is_some_and(|hot| hot.ring.holds(kept.order))
+    let active = topics.get(kept.topic.0 as usize).and_then(|topic| topic.active());
+    active.is_some_and(|active| active.ring.holds(kept.order))
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -196,6 +196,7 @@ impl SubscriptionQueue {
         self.entries.is_empty() && self.overflow.is_none()
     }
 
+    /// By the time of day, as it is shown.
     pub(crate) fn oldest_age(&self, now: Timestamp) -> Duration {
         for entry in &self.entries {
             if let Entry::Message(message) = entry {

@@ -33,7 +33,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// No requests yet, and at most so many at once.
+    /// No requests yet, and at most this many at once.
     pub fn new(limit: usize) -> Requests {
         Requests { open: BTreeMap::new(), deadlines: BTreeSet::new(), limit }
     }

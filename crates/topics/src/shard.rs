@@ -5,9 +5,9 @@ mod confirm;
 mod fan_out;
 mod list;
 mod pause;
-mod plan;
 mod publish;
 mod reap;
+mod replay_plan;
 mod restore;
 mod resume;
 mod save;
@@ -64,6 +64,8 @@ pub struct Shard {
     /// The statistics of ended subscriptions.
     ended: SubscriptionStats,
     reaped_at: Timestamp,
+    /// How far the time of day is ahead of the caller's clock, in milliseconds.
+    wall_ahead: i64,
     /// Reused by every publish.
     found: Vec<SubscriptionIndex>,
 }
@@ -87,9 +89,26 @@ impl Shard {
             paused: 0,
             ended: SubscriptionStats::default(),
             reaped_at: Timestamp(0),
+            wall_ahead: 0,
             found: Vec::new(),
             settings,
         }
+    }
+
+    /// Sets how far the time of day is ahead of the clock that all calls use. Durations are measured by that clock,
+    /// which is not set; what is saved and shown is the time of day.
+    pub fn set_wall_ahead(&mut self, millis: i64) {
+        self.wall_ahead = millis;
+    }
+
+    /// The time of day at a moment.
+    pub fn wall(&self, at: Timestamp) -> Timestamp {
+        at.shifted(self.wall_ahead)
+    }
+
+    /// The moment of a saved time of day.
+    fn moment(&self, wall: Timestamp) -> Timestamp {
+        wall.shifted(self.wall_ahead.saturating_neg())
     }
 
     /// The settings of the shard.
@@ -164,8 +183,8 @@ impl Shard {
     }
 
     /// Releases what an idle topic does not need, and the topic itself if it has no number yet.
-    fn cool(&mut self, index: TopicIndex) {
-        self.topics[index].cool();
+    fn release_buffers(&mut self, index: TopicIndex) {
+        self.topics[index].release_buffers();
         if self.topics.is_bare(index) {
             let topic = self.topics.remove(index);
             self.changes.forgot(&topic.name);
@@ -176,16 +195,16 @@ impl Shard {
     fn empty(&mut self, index: TopicIndex) {
         self.clear_retained(index);
         let topic = &mut self.topics[index];
-        let Some(hot) = topic.hot_mut() else { return };
-        self.deadlines.replace(&mut hot.deadline, Timestamp::NEVER, Owner::Topic(index));
-        self.buffer.released(hot.ring.len(), hot.ring.bytes());
-        hot.ring = Default::default();
-        topic.cool();
+        let Some(active) = topic.active_mut() else { return };
+        self.deadlines.replace(&mut active.deadline, Timestamp::NEVER, Owner::Topic(index));
+        self.buffer.released(active.ring.len(), active.ring.bytes());
+        active.ring = Default::default();
+        topic.release_buffers();
     }
 
     fn clear_retained(&mut self, index: TopicIndex) -> bool {
         let topic = &mut self.topics[index];
-        let Some(old) = topic.hot_mut().and_then(|hot| hot.retained.take()) else { return false };
+        let Some(old) = topic.active_mut().and_then(|active| active.retained.take()) else { return false };
         self.retained_bytes -= old.cost();
         self.retained.remove(&topic.name);
         true
@@ -195,8 +214,8 @@ impl Shard {
 /// Whether no subscription names the topic exactly, and nothing of it is kept by a rule or as retained value.
 /// The content of its replay buffer may be dropped.
 fn is_idle(topic: &Topic, settings: &Settings) -> bool {
-    topic.hot().is_none_or(|hot| {
-        let is_kept = !hot.ring.is_empty() && settings.is_kept_by_choice(&topic.name);
-        hot.subscribers.is_empty() && hot.retained.is_none() && !is_kept
+    topic.active().is_none_or(|active| {
+        let is_kept = !active.ring.is_empty() && settings.is_kept_by_choice(&topic.name);
+        active.subscribers.is_empty() && active.retained.is_none() && !is_kept
     })
 }

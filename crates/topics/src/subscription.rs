@@ -206,7 +206,7 @@ impl Subscription {
     }
 
     /// The warning that is due, if the last one is old enough.
-    pub(crate) fn warning(&mut self, now: Timestamp) -> Option<Warning> {
+    pub(crate) fn warning(&mut self, now: Timestamp, wall: Timestamp) -> Option<Warning> {
         let dropped = self.queue.dropped();
         let details = &mut self.details;
         let (full, expired) = (dropped.oldest + dropped.newest, dropped.ttl);
@@ -230,7 +230,7 @@ impl Subscription {
             expired: expired - details.warned_expired,
             depth: stats.depth,
             limit: stats.limit,
-            oldest_age: self.queue.oldest_age(now),
+            oldest_age: self.queue.oldest_age(wall),
         };
         (details.warned_at, details.warned_dropped, details.warned_expired) = (Some(now), full, expired);
         Some(warning)

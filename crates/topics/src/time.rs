@@ -18,6 +18,12 @@ impl Timestamp {
         Timestamp(self.0.saturating_add(millis))
     }
 
+    /// The same moment by a clock that is this much ahead.
+    #[must_use]
+    pub fn shifted(self, millis: i64) -> Timestamp {
+        if self == Timestamp::NEVER { self } else { Timestamp(self.0.saturating_add_signed(millis)) }
+    }
+
     /// The duration since `earlier`. Zero if the clock stepped back.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))

@@ -31,7 +31,7 @@ pub(crate) struct Topic {
     pub(crate) restarted_to: Sequence,
     /// Numbers up to this one are reserved on disk; zero if none are.
     pub(crate) reserved_to: Sequence,
-    hot: Option<Box<Hot>>,
+    active: Option<Box<ActiveTopic>>,
     /// In seconds, for choosing which idle topic to forget.
     pub(crate) used_at: u32,
     /// Already in the list of topics to save.
@@ -44,7 +44,7 @@ pub(crate) struct Topic {
 
 /// Fields that only a topic in use has.
 #[derive(Debug)]
-pub(crate) struct Hot {
+pub(crate) struct ActiveTopic {
     pub(crate) ring: Ring,
     pub(crate) subscribers: Vec<SubscriptionIndex>,
     pub(crate) retained: Option<Arc<Message>>,
@@ -59,7 +59,7 @@ impl Topic {
             sequence: floor,
             evicted_to: floor,
             skipped_to: floor,
-            hot: None,
+            active: None,
             used_at,
             dirty: false,
             restarted_to: Sequence::ZERO,
@@ -91,17 +91,17 @@ impl Topic {
         self.reserved_to
     }
 
-    pub(crate) fn hot(&self) -> Option<&Hot> {
-        self.hot.as_deref()
+    pub(crate) fn active(&self) -> Option<&ActiveTopic> {
+        self.active.as_deref()
     }
 
-    pub(crate) fn hot_mut(&mut self) -> Option<&mut Hot> {
-        self.hot.as_deref_mut()
+    pub(crate) fn active_mut(&mut self) -> Option<&mut ActiveTopic> {
+        self.active.as_deref_mut()
     }
 
-    pub(crate) fn heat(&mut self) -> &mut Hot {
-        self.hot.get_or_insert_with(|| {
-            Box::new(Hot {
+    pub(crate) fn activate(&mut self) -> &mut ActiveTopic {
+        self.active.get_or_insert_with(|| {
+            Box::new(ActiveTopic {
                 ring: Ring::default(),
                 subscribers: Vec::new(),
                 retained: None,
@@ -111,24 +111,24 @@ impl Topic {
     }
 
     /// Releases the memory if it is empty. The caller must remove the deadline first.
-    pub(crate) fn cool(&mut self) {
-        let Some(hot) = &self.hot else { return };
-        let empty = hot.ring.is_empty() && hot.subscribers.is_empty() && hot.retained.is_none();
-        if empty && hot.deadline == Timestamp::NEVER {
-            self.hot = None;
+    pub(crate) fn release_buffers(&mut self) {
+        let Some(active) = &self.active else { return };
+        let empty = active.ring.is_empty() && active.subscribers.is_empty() && active.retained.is_none();
+        if empty && active.deadline == Timestamp::NEVER {
+            self.active = None;
         }
     }
 
     pub(crate) fn subscribers(&self) -> &[SubscriptionIndex] {
-        self.hot().map_or(&[], |hot| &hot.subscribers)
+        self.active().map_or(&[], |active| &active.subscribers)
     }
 
     pub(crate) fn retained(&self, now: Timestamp) -> Option<&Arc<Message>> {
-        self.hot()?.retained.as_ref().filter(|message| !message.is_expired(now))
+        self.active()?.retained.as_ref().filter(|message| !message.is_expired(now))
     }
 
     pub(crate) fn evict_oldest(&mut self) -> Option<Arc<Message>> {
-        let oldest = self.hot.as_mut()?.ring.pop_oldest()?;
+        let oldest = self.active.as_mut()?.ring.pop_oldest()?;
         self.evicted_to = self.evicted_to.max(oldest.sequence);
         Some(oldest)
     }

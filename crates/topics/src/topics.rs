@@ -131,7 +131,7 @@ impl TopicTable {
     /// Removes the topic completely. The caller has emptied it.
     pub(crate) fn remove(&mut self, index: TopicIndex) -> Topic {
         let topic = self.slots[index.0 as usize].take().expect("a topic that is removed exists");
-        debug_assert!(topic.hot().is_none());
+        debug_assert!(topic.active().is_none());
         let hash = self.short_hash(&topic.name);
         let entry = self.table.find_entry(spread(hash), |place| place.index == index);
         entry.expect("a topic is in the table").remove();
@@ -142,7 +142,7 @@ impl TopicTable {
     /// Whether forgetting the topic loses nothing, not even its number.
     pub(crate) fn is_bare(&self, index: TopicIndex) -> bool {
         let topic = &self[index];
-        topic.hot().is_none() && topic.sequence <= self.floor_of(&topic.name)
+        topic.active().is_none() && topic.sequence <= self.floor_of(&topic.name)
     }
 
     pub(crate) fn floor_of(&self, name: &str) -> Sequence {

@@ -36,6 +36,7 @@ message! {
 }
 
 message! {
+    /// The caller of a pending call waits no longer.
     pub struct CallGivenUp {
         call: u64,
     }

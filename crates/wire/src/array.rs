@@ -41,10 +41,14 @@ message! {
         expires_at: Option<Timestamp>,
         /// What has to end before the elements may run.
         after: Vec<After>,
+        /// The trace that the elements belong to, as the W3C recommendation writes it.
+        traceparent: Option<Box<str>>,
+        tracestate: Option<Box<str>>,
     }
 }
 
 impl SubmitArray {
+    /// An array of this size with default options.
     pub fn new(size: u32, terms: Terms) -> SubmitArray {
         SubmitArray {
             id: None,
@@ -62,6 +66,8 @@ impl SubmitArray {
             not_before: None,
             expires_at: None,
             after: Vec::new(),
+            traceparent: None,
+            tracestate: None,
         }
     }
 }
@@ -103,6 +109,7 @@ impl serde::Serialize for Bodies {
 }
 
 message! {
+    /// Sets how many elements of an array run at once.
     pub struct LimitArray {
         array: TaskId,
         /// Absent: removes the limit.
@@ -111,6 +118,7 @@ message! {
 }
 
 message! {
+    /// A request that names one array.
     pub struct OneArray {
         array: TaskId,
     }
@@ -159,6 +167,7 @@ message! {
 }
 
 message! {
+    /// A page of the list of arrays.
     #[derive(Default)]
     pub struct Arrays {
         arrays: Vec<ArrayInfo>,

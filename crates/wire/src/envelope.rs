@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::error::{DecodeError, Problem, What};
+use crate::error::{DecodeError, Problem, ValueFault};
 use crate::frame;
 use crate::limits::KIND_BYTES_MAX;
 use crate::notice::Notice;
@@ -19,14 +19,18 @@ pub const NO_NUMBER: u64 = 0;
 pub struct ToBroker {
     /// The peer chooses it, and the reply carries it. With [`NO_NUMBER`] the broker sends no reply, only a refusal.
     pub number: u64,
+    /// What it asks for.
     pub request: Request,
 }
 
 /// A message from the broker to a peer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FromBroker {
+    /// The answer to the request with the same number.
     Reply {
+        /// The number of the request.
         number: u64,
+        /// The answer.
         reply: Reply,
     },
     /// The refusal of a request that wanted no answer is a reply with [`NO_NUMBER`].
@@ -98,12 +102,12 @@ fn decode_in<'a, T>(
 ) -> Result<T, Problem> {
     let entries = reader.array()?;
     if entries < 2 {
-        return Err(What::Missing.into());
+        return Err(ValueFault::Missing.into());
     }
     *number = reader.unsigned().map_err(|problem| problem.in_field("number"))?;
     let name = reader.text().map_err(|problem| problem.in_field("kind"))?;
     if name.len() > KIND_BYTES_MAX {
-        return Err(Problem::from(What::TooLong { limit: KIND_BYTES_MAX }).in_field("kind"));
+        return Err(Problem::from(ValueFault::TooLong { limit: KIND_BYTES_MAX }).in_field("kind"));
     }
     *kind = Some(name);
     let message = if entries == 2 {
@@ -115,7 +119,7 @@ fn decode_in<'a, T>(
         reader.skip()?;
     }
     if reader.left() > 0 {
-        return Err(What::Trailing { bytes: reader.left() }.into());
+        return Err(ValueFault::Trailing { bytes: reader.left() }.into());
     }
     Ok(message)
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use thiserror::Error;
 
 /// The stream cannot be decoded any further: the connection must be closed.
+#[allow(missing_docs, reason = "the message of each variant says what it is")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
     #[error("a frame of {length} bytes was announced, at most {limit} are allowed")]
@@ -18,6 +19,7 @@ pub struct DecodeError {
     pub number: u64,
     /// The message's kind, as far as it could be read.
     pub kind: Option<Box<str>>,
+    /// What is wrong with it.
     pub problem: Problem,
 }
 
@@ -34,10 +36,12 @@ impl std::error::Error for DecodeError {}
 
 /// What is wrong with a value, and where it is in the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem(Box<(What, String)>);
+pub struct Problem(Box<(ValueFault, String)>);
 
+/// What is wrong with a value. The message continues a sentence that begins with the name of the value.
+#[allow(missing_docs, reason = "the message of each variant says what it is")]
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum What {
+pub enum ValueFault {
     #[error("ends in the middle of a value")]
     Truncated,
     #[error("is missing")]
@@ -66,7 +70,8 @@ impl Problem {
         &self.0.1
     }
 
-    pub fn what(&self) -> &What {
+    /// What is wrong.
+    pub fn what(&self) -> &ValueFault {
         &self.0.0
     }
 
@@ -90,9 +95,9 @@ impl Problem {
     }
 }
 
-impl From<What> for Problem {
+impl From<ValueFault> for Problem {
     #[cold]
-    fn from(what: What) -> Problem {
+    fn from(what: ValueFault) -> Problem {
         Problem(Box::new((what, String::new())))
     }
 }

@@ -8,18 +8,22 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::error::{Problem, What};
+use crate::error::{Problem, ValueFault};
 use crate::pack;
 use crate::reader::Reader;
 
+/// A type that can be a field of a message.
 pub trait Field: Sized {
     /// The default of an absent field; `None` if the field is required.
     fn absent() -> Option<Self>;
 
+    /// Whether the value equals its default, so that it is not written.
     fn is_absent(&self) -> bool;
 
+    /// Writes the value as MessagePack.
     fn pack(&self, out: &mut BytesMut);
 
+    /// Reads the value from MessagePack.
     fn unpack(from: &mut Reader<'_>) -> Result<Self, Problem>;
 }
 
@@ -42,7 +46,7 @@ macro_rules! unsigned_fields {
 
             #[inline]
             fn unpack(from: &mut Reader<'_>) -> Result<$number, Problem> {
-                <$number>::try_from(from.unsigned()?).map_err(|_| What::OutOfRange.into())
+                <$number>::try_from(from.unsigned()?).map_err(|_| ValueFault::OutOfRange.into())
             }
         }
     )* };
@@ -64,7 +68,7 @@ impl Field for i32 {
     }
 
     fn unpack(from: &mut Reader<'_>) -> Result<i32, Problem> {
-        i32::try_from(from.signed()?).map_err(|_| What::OutOfRange.into())
+        i32::try_from(from.signed()?).map_err(|_| ValueFault::OutOfRange.into())
     }
 }
 

@@ -43,6 +43,7 @@ pub struct Frames {
 }
 
 impl Frames {
+    /// Whether all frames have been read.
     pub fn is_empty(&self) -> bool {
         self.complete.is_empty()
     }

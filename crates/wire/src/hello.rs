@@ -54,6 +54,12 @@ message! {
         /// The broker's clock.
         now: Timestamp,
         software: Option<Box<str>>,
+        /// The native door of the leader, if the broker belongs to a group.
+        leader: Option<Name>,
+        /// The native doors of all members of the group.
+        members: Vec<Name>,
+        /// The group. Numbers of events belong to it.
+        group: Option<Name>,
     }
 }
 
@@ -75,6 +81,7 @@ message! {
 pub struct Key(Zeroizing<Box<str>>);
 
 impl Key {
+    /// A key with this text.
     pub fn new(secret: impl Into<Box<str>>) -> Key {
         Key(Zeroizing::new(secret.into()))
     }

@@ -44,6 +44,7 @@ message! {
 }
 
 message! {
+    /// The list of hooks.
     #[derive(Default)]
     pub struct HookList {
         hooks: Vec<HookInfo>,
@@ -51,6 +52,7 @@ message! {
 }
 
 message! {
+    /// A request that names one hook.
     pub struct OneHook {
         hook: Name,
     }
@@ -79,6 +81,7 @@ message! {
 }
 
 message! {
+    /// Events that a hook has given up.
     #[derive(Default)]
     pub struct UndeliveredList {
         events: Vec<UndeliveredEvent>,
@@ -86,6 +89,7 @@ message! {
 }
 
 message! {
+    /// How many events a hook delivers again.
     pub struct Redelivered {
         events: u64,
     }

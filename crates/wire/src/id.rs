@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
-use crate::error::{Problem, What};
+use crate::error::{Problem, ValueFault};
 use crate::field::Field;
 use crate::pack;
 use crate::reader::Reader;
@@ -64,7 +64,7 @@ impl FromStr for TaskId {
     type Err = Problem;
 
     fn from_str(text: &str) -> Result<TaskId, Problem> {
-        let id = Uuid::try_parse(text).map_err(|_| What::NotAnId)?;
+        let id = Uuid::try_parse(text).map_err(|_| ValueFault::NotAnId)?;
         Ok(TaskId(id.into_bytes()))
     }
 }
@@ -94,7 +94,7 @@ impl Field for TaskId {
         if let Ok(id) = bytes.try_into() {
             return Ok(TaskId(id));
         }
-        std::str::from_utf8(bytes).map_err(|_| What::NotAnId)?.parse()
+        std::str::from_utf8(bytes).map_err(|_| ValueFault::NotAnId)?.parse()
     }
 }
 
@@ -137,7 +137,7 @@ mod tests {
 
         for bad in [&b"\xc4\x02ab"[..], b"\xa0", b"\xa4task", b"\xc4\x04\xff\xff\xff\xff"] {
             let problem = TaskId::unpack(&mut Reader::new(&Bytes::from_static(bad))).unwrap_err();
-            assert_eq!(problem.what(), &What::NotAnId, "{bad:x?}");
+            assert_eq!(problem.what(), &ValueFault::NotAnId, "{bad:x?}");
         }
     }
 }

@@ -9,6 +9,8 @@
 //! [`notice`] are the messages, and the modules below them are their parts. `spec/native.md` describes the same for
 //! authors of other clients.
 
+#![warn(missing_docs)]
+
 mod field;
 mod pack;
 mod reader;
@@ -27,6 +29,7 @@ pub mod hook;
 pub mod id;
 pub mod limits;
 #[cfg(feature = "testing")]
+#[allow(missing_docs, reason = "only tests use it")]
 pub mod notation;
 pub mod notice;
 pub mod queue;
@@ -48,7 +51,7 @@ pub mod worker;
 pub use envelope::{
     FromBroker, ToBroker, decode_from_broker, decode_to_broker, encode_notice, encode_reply, encode_request,
 };
-pub use error::{DecodeError, FrameError, Problem, What};
+pub use error::{DecodeError, FrameError, Problem, ValueFault};
 pub use field::Field;
 pub use frame::{Frames, split_frames};
 #[cfg(feature = "testing")]

@@ -42,7 +42,7 @@ pub enum Part {
 
 /// A message of one side.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Utterance {
+pub enum NotationMessage {
     Frame(Pattern),
     /// `<raw …>`: bytes that are not a valid frame.
     Raw(Bytes),
@@ -57,19 +57,19 @@ pub enum NotationError {
     Syntax { at: usize, expected: &'static str },
     #[error("`{0}` does not stand for anything yet")]
     Unbound(String),
-    #[error("a pattern with `*` or `…` cannot be said, only heard")]
+    #[error("a pattern with `*` or `…` cannot be sent, only expected")]
     Open,
     #[error("{path}: expected {expected}, got {found}")]
     Mismatch { path: String, expected: String, found: String },
 }
 
-impl Utterance {
-    pub fn parse(text: &str) -> Result<Utterance, NotationError> {
+impl NotationMessage {
+    pub fn parse(text: &str) -> Result<NotationMessage, NotationError> {
         let Some(digits) = text.strip_prefix("<raw ").and_then(|rest| rest.strip_suffix('>')) else {
-            return Pattern::parse(text).map(Utterance::Frame);
+            return Pattern::parse(text).map(NotationMessage::Frame);
         };
         match Pattern::parse(&format!("x\"{digits}\""))? {
-            Pattern::Exactly(Value::Bytes(bytes)) => Ok(Utterance::Raw(bytes)),
+            Pattern::Exactly(Value::Bytes(bytes)) => Ok(NotationMessage::Raw(bytes)),
             _ => Err(NotationError::Syntax { at: 0, expected: "hexadecimal digits" }),
         }
     }

@@ -11,6 +11,7 @@ use crate::topic::{Messages, ReplayComplete, SubscriptionEnded, TopicGap, Warnin
 use crate::words::{StopWhy, Wanted};
 
 kinds! {
+    /// What the broker tells a peer without being asked.
     pub enum Notice {
         /// Tasks for the worker, never more than it has free slots.
         Assign(Assign) = "assign",
@@ -56,15 +57,19 @@ message! {
 }
 
 message! {
+    /// A client wants a held task to be cancelled or paused.
     pub struct WantedNotice {
         task: TaskId,
         attempt: u32,
         wanted: Wanted,
         reason: Option<Box<str>>,
+        /// A pause: a worker that can stop the attempt in place does so, and says `suspend` with `resume`.
+        in_place: bool,
     }
 }
 
 message! {
+    /// A suspended attempt continues.
     pub struct Continue {
         task: TaskId,
         attempt: u32,
@@ -74,6 +79,7 @@ message! {
 }
 
 message! {
+    /// The attempt is no longer current: the worker ends its work on the task.
     pub struct Stop {
         task: TaskId,
         attempt: u32,
@@ -82,12 +88,14 @@ message! {
 }
 
 message! {
+    /// Another connection has registered as the same worker.
     pub struct Replaced {
         worker: Name,
     }
 }
 
 message! {
+    /// Events of a watch, in order.
     #[derive(Default)]
     pub struct Events {
         /// The number of the request that opened the watch.
@@ -97,6 +105,7 @@ message! {
 }
 
 message! {
+    /// Events that a watch can no longer deliver.
     pub struct Gap {
         watch: u64,
         /// The first event that is missing.
@@ -107,6 +116,7 @@ message! {
 }
 
 message! {
+    /// A watch has delivered all earlier events; new ones follow.
     pub struct Live {
         watch: u64,
         /// The number of the next event.

@@ -25,6 +25,7 @@ message! {
 }
 
 message! {
+    /// One row of the list of queues.
     pub struct QueueInfo {
         queue: Name,
         paused: bool,
@@ -32,7 +33,8 @@ message! {
         live_workers: u32,
         ever_served: bool,
         unserved_since: Option<Timestamp>,
-        /// When the task that is next in line was submitted.
+        /// Since when the longest-waiting task has been ready. Without a threshold, only the tasks that are next in
+        /// line are considered.
         oldest_ready: Option<Timestamp>,
         /// The thresholds that apply, the queue's own or the broker-wide ones.
         thresholds: Option<Thresholds>,
@@ -55,6 +57,7 @@ message! {
 }
 
 message! {
+    /// One row of the list of limits.
     pub struct LimitInfo {
         tag: Name,
         limit: Option<u32>,

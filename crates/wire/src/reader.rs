@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 
-use crate::error::{Problem, What};
+use crate::error::{Problem, ValueFault};
 use crate::limits::ENTRIES_MAX;
 
 /// A position in a frame.
@@ -14,6 +14,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// A reader at the beginning of a frame.
     pub fn new(frame: &'a Bytes) -> Reader<'a> {
         Reader { frame, at: 0 }
     }
@@ -33,7 +34,7 @@ impl<'a> Reader<'a> {
 
     /// Returns the next byte without taking it.
     pub(crate) fn peek(&self) -> Result<u8, Problem> {
-        self.frame.get(self.at).copied().ok_or_else(|| What::Truncated.into())
+        self.frame.get(self.at).copied().ok_or_else(|| ValueFault::Truncated.into())
     }
 
     pub(crate) fn boolean(&mut self) -> Result<bool, Problem> {
@@ -55,7 +56,7 @@ impl<'a> Reader<'a> {
             0xcf => Ok(u64::from_be_bytes(self.chunk()?)),
             0xd0..=0xd3 | 0xe0..=0xff => {
                 self.at -= 1;
-                u64::try_from(self.signed()?).map_err(|_| What::OutOfRange.into())
+                u64::try_from(self.signed()?).map_err(|_| ValueFault::OutOfRange.into())
             }
             _ => Err(unexpected("a number", marker)),
         }
@@ -71,7 +72,7 @@ impl<'a> Reader<'a> {
             0xd3 => Ok(i64::from_be_bytes(self.chunk()?)),
             0..=0x7f | 0xcc..=0xcf => {
                 self.at -= 1;
-                i64::try_from(self.unsigned()?).map_err(|_| What::OutOfRange.into())
+                i64::try_from(self.unsigned()?).map_err(|_| ValueFault::OutOfRange.into())
             }
             _ => Err(unexpected("a number", marker)),
         }
@@ -103,7 +104,7 @@ impl<'a> Reader<'a> {
             0xdb => u32::from_be_bytes(self.chunk()?) as usize,
             _ => return Err(unexpected("text", marker)),
         };
-        std::str::from_utf8(self.take(length)?).map_err(|_| What::NotText.into())
+        std::str::from_utf8(self.take(length)?).map_err(|_| ValueFault::NotText.into())
     }
 
     /// Bytes, shared with the frame. Accepts text as its bytes, so that people can type a body.
@@ -140,7 +141,7 @@ impl<'a> Reader<'a> {
             0xdd => u32::from_be_bytes(self.chunk()?) as usize,
             _ => return Err(unexpected("a list", marker)),
         };
-        self.believe(length, 1, limit)
+        self.checked_count(length, 1, limit)
     }
 
     #[inline]
@@ -152,7 +153,7 @@ impl<'a> Reader<'a> {
             0xdf => u32::from_be_bytes(self.chunk()?) as usize,
             _ => return Err(unexpected("a map", marker)),
         };
-        self.believe(length, 2, ENTRIES_MAX)
+        self.checked_count(length, 2, ENTRIES_MAX)
     }
 
     /// Skips one value of any kind.
@@ -220,12 +221,12 @@ impl<'a> Reader<'a> {
     /// Every entry takes at least `each` bytes, so a length beyond the bytes that are left is invalid; so is one above
     /// the limit.
     #[inline]
-    fn believe(&self, length: usize, each: usize, limit: usize) -> Result<usize, Problem> {
+    fn checked_count(&self, length: usize, each: usize, limit: usize) -> Result<usize, Problem> {
         if length > self.left() / each {
-            return Err(What::Truncated.into());
+            return Err(ValueFault::Truncated.into());
         }
         if length > limit {
-            return Err(What::TooMany { count: length, limit }.into());
+            return Err(ValueFault::TooMany { count: length, limit }.into());
         }
         Ok(length)
     }
@@ -239,14 +240,14 @@ impl<'a> Reader<'a> {
 
     #[inline]
     fn chunk<const N: usize>(&mut self) -> Result<[u8; N], Problem> {
-        let chunk = self.frame[self.at..].first_chunk::<N>().ok_or(What::Truncated)?;
+        let chunk = self.frame[self.at..].first_chunk::<N>().ok_or(ValueFault::Truncated)?;
         self.at += N;
         Ok(*chunk)
     }
 
     #[inline]
     fn take(&mut self, length: usize) -> Result<&'a [u8], Problem> {
-        let taken = self.frame[self.at..].get(..length).ok_or(What::Truncated)?;
+        let taken = self.frame[self.at..].get(..length).ok_or(ValueFault::Truncated)?;
         self.at += length;
         Ok(taken)
     }
@@ -266,5 +267,5 @@ fn unexpected(expected: &'static str, marker: u8) -> Problem {
         0xc7..=0xc9 | 0xd4..=0xd8 => "an extension",
         0xca | 0xcb => "a number with a fraction",
     };
-    What::Unexpected { expected, found }.into()
+    ValueFault::Unexpected { expected, found }.into()
 }

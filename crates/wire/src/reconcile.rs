@@ -10,7 +10,7 @@ use crate::words::StateName;
 
 words! {
     /// What the other store says about a task.
-    pub enum There {
+    pub enum DeclaredState {
         /// It should be here, and run.
         Exists = "exists",
         Ended = "ended",
@@ -38,7 +38,7 @@ message! {
     /// One page of what should exist.
     #[derive(Default)]
     pub struct Reconcile {
-        /// The tasks in question are those whose names begin so.
+        /// The tasks in question are those whose names begin with this.
         prefix: Box<str>,
         /// Submit what is missing and cancel what should not be.
         apply: bool,
@@ -58,7 +58,7 @@ row! {
     /// One task, as the other store knows it.
     pub struct Declared {
         name: Name,
-        there: There = There::Exists,
+        there: DeclaredState = DeclaredState::Exists,
         /// How to submit it, if it is missing here. Its name is that of the entry.
         task: Option<NewTask>,
     }
@@ -77,6 +77,7 @@ message! {
 }
 
 row! {
+    /// What reconciliation did with one task.
     pub struct ReconciledTask {
         name: Name,
         difference: Difference,

@@ -31,6 +31,9 @@ words! {
         Full = "full",
         DiskFull = "disk-full",
         Draining = "draining",
+        JournalAway = "journal-away",
+        Deposed = "deposed",
+        Elsewhere = "elsewhere",
         NotAllowed = "not-allowed",
         Trimmed = "trimmed",
         Unreadable = "unreadable",
@@ -85,10 +88,13 @@ message! {
         kind: Option<Box<str>>,
         /// The versions that the broker speaks.
         versions: Vec<u32>,
+        /// Where the native door of another group is reached, the leader's first.
+        addresses: Vec<Name>,
     }
 }
 
 impl Refusal {
+    /// A refusal without further fields.
     pub fn new(code: Code, message: impl Into<Box<str>>) -> Refusal {
         Refusal {
             code,
@@ -111,6 +117,7 @@ impl Refusal {
             deadline: None,
             kind: None,
             versions: Vec::new(),
+            addresses: Vec::new(),
         }
     }
 }

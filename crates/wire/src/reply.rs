@@ -21,6 +21,7 @@ use crate::why::Why;
 use crate::worker::WorkerInfo;
 
 kinds! {
+    /// The answer to a request.
     pub enum Reply {
         /// Done, and there is nothing to add.
         Done = "done",
@@ -94,6 +95,7 @@ row! {
 }
 
 message! {
+    /// The answer to a ping.
     pub struct Pong {
         now: Timestamp,
     }
@@ -125,6 +127,7 @@ row! {
 }
 
 message! {
+    /// The worker is registered.
     #[derive(Default)]
     pub struct Registered {
         /// The worker was known and lost, and is back.
@@ -145,6 +148,7 @@ message! {
 }
 
 message! {
+    /// The list of queues.
     #[derive(Default)]
     pub struct QueueList {
         queues: Vec<QueueInfo>,
@@ -152,6 +156,7 @@ message! {
 }
 
 message! {
+    /// The list of workers.
     #[derive(Default)]
     pub struct WorkerList {
         workers: Vec<WorkerInfo>,
@@ -159,6 +164,7 @@ message! {
 }
 
 message! {
+    /// The list of limits.
     #[derive(Default)]
     pub struct LimitList {
         limits: Vec<LimitInfo>,
@@ -166,6 +172,7 @@ message! {
 }
 
 message! {
+    /// The list of share keys.
     #[derive(Default)]
     pub struct ShareList {
         shares: Vec<ShareInfo>,
@@ -173,6 +180,7 @@ message! {
 }
 
 message! {
+    /// A body, result or checkpoint.
     #[derive(Default)]
     pub struct BytesReply {
         bytes: Bytes,
@@ -180,6 +188,7 @@ message! {
 }
 
 message! {
+    /// A watch has begun.
     pub struct Watching {
         /// As requested.
         from: Option<u64>,
@@ -187,6 +196,7 @@ message! {
 }
 
 message! {
+    /// How tasks ended.
     #[derive(Default)]
     pub struct EndedReply {
         tasks: Vec<Ended>,
@@ -196,6 +206,7 @@ message! {
 }
 
 message! {
+    /// A broadcast was sent.
     pub struct Sent {
         /// How many peers in the namespace hear broadcasts.
         receivers: u64,
@@ -203,6 +214,7 @@ message! {
 }
 
 message! {
+    /// Figures of the broker.
     #[derive(Default)]
     pub struct StatsReply {
         figures: Vec<Figure>,
@@ -218,6 +230,7 @@ row! {
 }
 
 message! {
+    /// A backup is complete.
     pub struct BackedUp {
         bytes: u64,
     }

@@ -23,6 +23,7 @@ use crate::words::{StateName, Wanted};
 use crate::worker::{Failure, WorkerSpec, WorkerStats};
 
 kinds! {
+    /// What a peer can ask for.
     pub enum Request {
         Hello(Box<Hello>) = "hello",
         Ping = "ping",
@@ -34,7 +35,7 @@ kinds! {
         Reconcile(Box<Reconcile>) = "reconcile",
         Release(OneTask) = "release",
         Cancel(OneTaskWhy) = "cancel",
-        Pause(OneTaskWhy) = "pause",
+        Pause(PauseTask) = "pause",
         Resume(OneTask) = "resume",
         Retry(OneTask) = "retry",
         Move(Move) = "move",
@@ -140,12 +141,14 @@ impl Submit {
 }
 
 message! {
+    /// A request that names one task.
     pub struct OneTask {
         task: TaskId,
     }
 }
 
 message! {
+    /// A request that names one task and gives a reason.
     pub struct OneTaskWhy {
         task: TaskId,
         reason: Option<Box<str>>,
@@ -153,18 +156,31 @@ message! {
 }
 
 message! {
+    /// Pauses a task.
+    pub struct PauseTask {
+        task: TaskId,
+        reason: Option<Box<str>>,
+        /// The worker ends the attempt even if it could stop it in place.
+        terminate: bool,
+    }
+}
+
+message! {
+    /// A request that names one task by its idempotency key.
     pub struct OneName {
         name: Name,
     }
 }
 
 message! {
+    /// A request that names one queue.
     pub struct OneQueue {
         queue: Name,
     }
 }
 
 message! {
+    /// A request that names one worker.
     pub struct OneWorker {
         worker: Name,
     }
@@ -188,6 +204,7 @@ message! {
 }
 
 message! {
+    /// Sets how many tasks with a tag run at once.
     pub struct SetLimit {
         tag: Name,
         /// Absent: removes the limit.
@@ -206,6 +223,7 @@ message! {
 }
 
 message! {
+    /// Sets the weight of a share key.
     pub struct SetShare {
         share: Name,
         /// Absent: the default weight, 1.
@@ -214,6 +232,7 @@ message! {
 }
 
 message! {
+    /// Sets from when on a queue has a backlog.
     pub struct SetThresholds {
         queue: Name,
         /// Absent: the broker-wide thresholds apply again.
@@ -293,6 +312,7 @@ message! {
 }
 
 message! {
+    /// A worker's sign of life.
     #[derive(Default)]
     pub struct Heartbeat {
         /// All attempts the worker holds. Absent means unknown; an empty list means none.
@@ -302,6 +322,7 @@ message! {
 }
 
 message! {
+    /// A worker has started tasks.
     #[derive(Default)]
     pub struct Start {
         held: Vec<Held>,
@@ -309,6 +330,7 @@ message! {
 }
 
 message! {
+    /// A worker reports how far it is.
     pub struct ReportProgress {
         task: TaskId,
         attempt: u32,
@@ -359,10 +381,13 @@ message! {
         on: Vec<TaskId>,
         /// Wait for the task's children instead of `on`.
         children: bool,
+        /// Wait until a client resumes the task, instead of `on`: the worker has stopped the attempt in place.
+        resume: bool,
     }
 }
 
 message! {
+    /// A worker has completed tasks.
     #[derive(Default)]
     pub struct Complete {
         done: Vec<Completion>,
@@ -380,6 +405,7 @@ message! {
 }
 
 message! {
+    /// A worker returns a task unfinished.
     pub struct GiveBack {
         task: TaskId,
         attempt: u32,

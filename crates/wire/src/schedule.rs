@@ -71,12 +71,14 @@ message! {
 }
 
 message! {
+    /// A request that names one schedule.
     pub struct OneSchedule {
         schedule: Name,
     }
 }
 
 message! {
+    /// The list of schedules.
     #[derive(Default)]
     pub struct ScheduleList {
         schedules: Vec<ScheduleInfo>,

@@ -10,7 +10,11 @@ macro_rules! message {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name {
-            $( $(#[$field_doc])* pub $field: $kind, )*
+            $(
+                $(#[$field_doc])*
+                #[doc = concat!("\n\nThe field `", stringify!($field), "` of the message.")]
+                pub $field: $kind,
+            )*
         }
 
         impl $crate::field::Field for $name {
@@ -69,7 +73,11 @@ macro_rules! row {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name {
-            $( $(#[$field_doc])* pub $field: $kind, )*
+            $(
+                $(#[$field_doc])*
+                #[doc = concat!("\n\nThe entry `", stringify!($field), "` of the list.")]
+                pub $field: $kind,
+            )*
         }
 
         impl $crate::field::Field for $name {
@@ -133,7 +141,11 @@ macro_rules! words {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub enum $name {
-            $( $(#[$word_doc])* $word, )*
+            $(
+                $(#[$word_doc])*
+                #[doc = concat!("\n\nSent as `", $text, "`.")]
+                $word,
+            )*
             /// A word that this version does not know.
             Other(Box<str>),
         }
@@ -142,6 +154,7 @@ macro_rules! words {
             /// Every word that this version knows.
             pub const KNOWN: &[$name] = &[ $( $name::$word ),* ];
 
+            /// The word as it is sent.
             pub fn as_str(&self) -> &str {
                 match self {
                     $( $name::$word => $text, )*
@@ -200,8 +213,13 @@ macro_rules! kinds {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq)]
         pub enum $name {
-            $( $(#[$kind_doc])* $kind $(($fields))?, )*
+            $(
+                $(#[$kind_doc])*
+                #[doc = concat!("\n\nSent as `", $text, "`.")]
+                $kind $(($fields))?,
+            )*
             /// A kind that this version does not know.
+            #[allow(missing_docs, reason = "the field is the name of the kind")]
             Unknown { kind: Box<str> },
         }
 
@@ -209,6 +227,7 @@ macro_rules! kinds {
             /// Every kind that this version knows.
             pub const KNOWN: &[&str] = &[ $( $text ),* ];
 
+            /// The name of the kind as it is sent.
             pub fn kind(&self) -> &str {
                 match self {
                     $( $crate::schema::variant!($name, $kind, _fields $(, $fields)?) => $text, )*
@@ -272,9 +291,8 @@ macro_rules! absent {
         match <$kind as $crate::field::Field>::absent() {
             Some(value) => value,
             None => {
-                return Err(
-                    $crate::error::Problem::from($crate::error::What::Missing).in_field(stringify!($field))
-                );
+                return Err($crate::error::Problem::from($crate::error::ValueFault::Missing)
+                    .in_field(stringify!($field)));
             }
         }
     };

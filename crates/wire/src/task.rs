@@ -46,6 +46,7 @@ message! {
 }
 
 impl Terms {
+    /// The default terms of a queue.
     pub fn new(queue: impl Into<Name>) -> Terms {
         Terms {
             queue: queue.into(),

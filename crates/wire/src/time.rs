@@ -17,10 +17,6 @@ use crate::reader::Reader;
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    pub fn to_system_time(self) -> Option<SystemTime> {
-        UNIX_EPOCH.checked_add(Duration::from_millis(self.0))
-    }
-
     /// A time before 1970 counts as 1970.
     pub fn from_system_time(time: SystemTime) -> Timestamp {
         Timestamp(millis(time.duration_since(UNIX_EPOCH).unwrap_or_default()))

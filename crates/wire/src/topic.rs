@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::Name;
-use crate::error::{Problem, What};
+use crate::error::{Problem, ValueFault};
 use crate::id::TaskId;
 use crate::reader::Reader;
 use crate::schema::{message, row, words};
@@ -107,6 +107,7 @@ row! {
 }
 
 impl NewMessage {
+    /// A message with default options.
     pub fn new(topic: impl Into<Name>, payload: impl Into<Bytes>) -> NewMessage {
         NewMessage {
             topic: topic.into(),
@@ -169,6 +170,7 @@ message! {
 }
 
 row! {
+    /// The last message of a topic that a subscriber has seen.
     pub struct LastSeen {
         topic: Name,
         sequence: u64,
@@ -219,6 +221,7 @@ message! {
 }
 
 message! {
+    /// The subscription is paused.
     pub struct SubscriptionPaused {
         /// How long the broker keeps it.
         kept_ms: u64,
@@ -323,7 +326,7 @@ pub fn look_at_messages<'a>(
         for _ in 0..reader.array()? {
             let values = reader.array()?;
             if values < 3 {
-                return Err(What::Missing.into());
+                return Err(ValueFault::Missing.into());
             }
             each(reader.text()?, reader.unsigned()?, reader.borrowed_bytes()?);
             for _ in 3..values {
@@ -373,6 +376,7 @@ message! {
 }
 
 message! {
+    /// The broker has ended a subscription.
     pub struct SubscriptionEnded {
         subscription: u64,
         why: EndedWhy,
@@ -390,6 +394,7 @@ message! {
 }
 
 message! {
+    /// A page of the list of topics.
     pub struct TopicList {
         topics: Vec<TopicInfo>,
         /// Where the next page starts, if there is one. A page may be short and still have a next.
@@ -398,6 +403,7 @@ message! {
 }
 
 message! {
+    /// One row of the list of topics.
     pub struct TopicInfo {
         topic: Name,
         /// The sequence of the latest message.
@@ -412,6 +418,7 @@ message! {
 }
 
 message! {
+    /// Asks for a page of the list of subscriptions.
     pub struct SubscriptionsQuery {
         from: u64,
         limit: u32 = 100,
@@ -419,6 +426,7 @@ message! {
 }
 
 message! {
+    /// A page of the list of subscriptions.
     pub struct SubscriptionList {
         subscriptions: Vec<SubscriptionInfo>,
         next: Option<u64>,

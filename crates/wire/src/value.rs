@@ -2,21 +2,29 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::error::{Problem, What};
+use crate::error::{Problem, ValueFault};
 use crate::limits::DEPTH_MAX;
 use crate::pack;
 use crate::reader::Reader;
 
+/// A value of any type that MessagePack has, except extensions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
+    /// Nothing.
     Nil,
+    /// True or false.
     Bool(bool),
     /// Whole numbers, whatever width they came in.
     Int(i128),
+    /// A floating-point number.
     Float(f64),
+    /// UTF-8 text.
     Text(String),
+    /// Bytes.
     Bytes(Bytes),
+    /// A list of values.
     List(Vec<Value>),
+    /// Keys with their values, in the order in which they were sent.
     Map(Vec<(Value, Value)>),
 }
 
@@ -26,11 +34,12 @@ impl Value {
         let mut reader = Reader::new(frame);
         let value = read(&mut reader, 0)?;
         if reader.left() > 0 {
-            return Err(What::Trailing { bytes: reader.left() }.into());
+            return Err(ValueFault::Trailing { bytes: reader.left() }.into());
         }
         Ok(value)
     }
 
+    /// Adds the value to the end of `out`.
     pub fn write(&self, out: &mut BytesMut) {
         match self {
             Value::Nil => pack::nil(out),
@@ -59,7 +68,7 @@ impl Value {
 
 fn read(from: &mut Reader<'_>, depth: usize) -> Result<Value, Problem> {
     if depth > DEPTH_MAX {
-        return Err(What::TooDeep { limit: DEPTH_MAX }.into());
+        return Err(ValueFault::TooDeep { limit: DEPTH_MAX }.into());
     }
     Ok(match from.peek()? {
         0xc0 => {

@@ -8,6 +8,7 @@ use crate::field::Field;
 use crate::reader::Reader;
 use crate::refusal::Refusal;
 
+/// The outcome of one entry of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict<T>(pub Result<T, Refusal>);
 

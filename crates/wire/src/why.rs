@@ -33,6 +33,7 @@ words! {
         NoWorkerAsks = "nobody-asks",
         AwaitingAcceptance = "awaiting-acceptance",
         AwaitingDisk = "awaiting-disk",
+        AwaitingJournal = "awaiting-journal",
         Suspended = "suspended",
         AwaitingSlot = "awaiting-slot",
         ArrayLimit = "array-limit",
@@ -86,6 +87,7 @@ row! {
 }
 
 impl Why {
+    /// A reason without further fields.
     pub fn new(code: WhyCode, message: impl Into<Box<str>>) -> Why {
         Why {
             code,

@@ -27,6 +27,7 @@ words! {
 }
 
 impl StateName {
+    /// Whether a task in this state has ended.
     pub fn has_ended(&self) -> bool {
         matches!(self, StateName::Completed | StateName::Failed | StateName::Cancelled)
     }

@@ -43,6 +43,7 @@ message! {
 }
 
 impl WorkerSpec {
+    /// A worker with default options.
     pub fn new(worker: impl Into<Name>, queues: Vec<Name>, slots: u32) -> WorkerSpec {
         WorkerSpec {
             worker: worker.into(),

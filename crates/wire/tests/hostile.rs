@@ -1,7 +1,7 @@
 //! Bytes that mean harm: nothing panics, nothing takes memory on a mere promise, nothing recurses without end.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use tenure_wire::error::What;
+use tenure_wire::error::ValueFault;
 use tenure_wire::limits::{DEPTH_MAX, ENTRIES_MAX, KIND_BYTES_MAX};
 use tenure_wire::value::Value;
 use tenure_wire::{DecodeError, Request, decode_to_broker, fuzz};
@@ -22,13 +22,13 @@ fn message(kind: &str, fields: &[u8]) -> Vec<u8> {
 fn a_length_beyond_the_frame_is_not_believed() {
     // {"tasks": a list of 4 billion entries
     let list = message("submit", b"\x81\xa5tasks\xdd\xff\xff\xff\xff");
-    assert_eq!(refused(&list).problem.what(), &What::Truncated);
+    assert_eq!(refused(&list).problem.what(), &ValueFault::Truncated);
     let map = message("submit", b"\xdf\xff\xff\xff\xff");
-    assert_eq!(refused(&map).problem.what(), &What::Truncated);
+    assert_eq!(refused(&map).problem.what(), &ValueFault::Truncated);
     let body = message("answer", b"\x82\xa4call\x01\xa4body\xc6\xff\xff\xff\xff");
-    assert_eq!(refused(&body).problem.what(), &What::Truncated);
+    assert_eq!(refused(&body).problem.what(), &ValueFault::Truncated);
     let text = message("cancel", b"\x81\xa6reason\xdb\xff\xff\xff\xff");
-    assert_eq!(refused(&text).problem.what(), &What::Truncated);
+    assert_eq!(refused(&text).problem.what(), &ValueFault::Truncated);
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_list_of_many_tiny_entries_is_refused_before_it_is_built() {
     fields.put_u32(count as u32);
     fields.resize(fields.len() + count, 0x90);
     let refusal = refused(&message("submit", &fields));
-    assert_eq!(refusal.problem.what(), &What::TooMany { count, limit: ENTRIES_MAX });
+    assert_eq!(refusal.problem.what(), &ValueFault::TooMany { count, limit: ENTRIES_MAX });
     assert_eq!(refusal.problem.at(), "tasks");
     assert_eq!((refusal.number, refusal.kind.as_deref()), (1, Some("submit")));
 }
@@ -48,7 +48,7 @@ fn nesting_without_end_takes_no_stack() {
     let deep = [0x91; 1_000_000];
     let mut fields = b"\x81\xa3new".to_vec();
     fields.put_slice(&deep);
-    assert_eq!(refused(&message("queues", &fields)).problem.what(), &What::Truncated);
+    assert_eq!(refused(&message("queues", &fields)).problem.what(), &ValueFault::Truncated);
     fields.push(0xc0);
     assert_eq!(
         decode_to_broker(&message("queues", &fields).into()).unwrap().request,
@@ -57,7 +57,7 @@ fn nesting_without_end_takes_no_stack() {
     );
 
     let value = Value::read(&Bytes::copy_from_slice(&deep)).unwrap_err();
-    assert_eq!(value.what(), &What::TooDeep { limit: DEPTH_MAX });
+    assert_eq!(value.what(), &ValueFault::TooDeep { limit: DEPTH_MAX });
     let notation = "[".repeat(100_000);
     assert!(tenure_wire::notation::Pattern::parse(&notation).is_err());
 }
@@ -67,7 +67,7 @@ fn every_cut_of_a_message_is_refused_as_cut() {
     let whole = message("cancel", b"\x81\xa4task\xc4\x10................");
     assert!(decode_to_broker(&Bytes::copy_from_slice(&whole)).is_ok());
     for end in 0..whole.len() {
-        assert_eq!(refused(&whole[..end]).problem.what(), &What::Truncated, "cut at {end}");
+        assert_eq!(refused(&whole[..end]).problem.what(), &ValueFault::Truncated, "cut at {end}");
     }
 }
 
@@ -75,7 +75,7 @@ fn every_cut_of_a_message_is_refused_as_cut() {
 fn bytes_behind_a_message_are_refused() {
     let mut whole = message("queues", b"\x80");
     whole.push(0xc0);
-    assert_eq!(refused(&whole).problem.what(), &What::Trailing { bytes: 1 });
+    assert_eq!(refused(&whole).problem.what(), &ValueFault::Trailing { bytes: 1 });
 }
 
 #[test]
@@ -83,12 +83,12 @@ fn a_kind_is_a_short_name() {
     let mut out = vec![0x93, 1, 0xd9, 200];
     out.put_slice(&[b'k'; 200]);
     out.push(0x80);
-    assert_eq!(refused(&out).problem.what(), &What::TooLong { limit: KIND_BYTES_MAX });
+    assert_eq!(refused(&out).problem.what(), &ValueFault::TooLong { limit: KIND_BYTES_MAX });
 }
 
 #[test]
 fn text_must_be_text_and_the_unused_byte_is_no_value() {
-    assert_eq!(refused(&message("find", b"\x81\xa4name\xa2\xff\xfe")).problem.what(), &What::NotText);
+    assert_eq!(refused(&message("find", b"\x81\xa4name\xa2\xff\xfe")).problem.what(), &ValueFault::NotText);
     assert!(refused(&message("queues", b"\xc1")).to_string().contains("c1"));
 }
 

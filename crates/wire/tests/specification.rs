@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use tenure_transcripts::{Step, Transcript, TranscriptAct, TranscriptSpeaker, read_page};
 use tenure_wire::event::EventKind;
-use tenure_wire::notation::{Bindings, Pattern, Utterance};
+use tenure_wire::notation::{Bindings, NotationMessage, Pattern};
 use tenure_wire::refusal::Code;
 use tenure_wire::value::Value;
 use tenure_wire::why::WhyCode;
@@ -18,9 +18,9 @@ fn transcripts() -> Vec<Transcript> {
 /// The frame of this line, if it is one.
 fn frame(step: &Step) -> Option<Pattern> {
     let TranscriptAct::Says(text) = &step.act else { return None };
-    match Utterance::parse(text).unwrap_or_else(|error| panic!("line {}: {error}", step.line)) {
-        Utterance::Frame(pattern) => Some(pattern),
-        Utterance::Raw(_) => None,
+    match NotationMessage::parse(text).unwrap_or_else(|error| panic!("line {}: {error}", step.line)) {
+        NotationMessage::Frame(pattern) => Some(pattern),
+        NotationMessage::Raw(_) => None,
     }
 }
 

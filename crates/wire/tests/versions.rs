@@ -2,7 +2,7 @@
 //! what cannot be done without is asked for by name.
 
 use bytes::{Bytes, BytesMut};
-use tenure_wire::error::What;
+use tenure_wire::error::ValueFault;
 use tenure_wire::notation::{Bindings, Pattern};
 use tenure_wire::request::{OneTaskWhy, Submit};
 use tenure_wire::task::Terms;
@@ -125,7 +125,7 @@ fn an_envelope_may_be_shorter_or_longer() {
     assert_eq!(asked(r#"[3, "queues"]"#), Ok(Request::Queues));
     assert_eq!(asked(r#"[3, "queues", {"page": 2}, {"trace": "00-ab"}, 5]"#), Ok(Request::Queues));
     let short = asked(r#"[3, "cancel"]"#).unwrap_err();
-    assert_eq!((short.number, short.problem.at(), short.problem.what()), (3, "task", &What::Missing));
+    assert_eq!((short.number, short.problem.at(), short.problem.what()), (3, "task", &ValueFault::Missing));
 }
 
 #[test]

@@ -13,10 +13,9 @@ use crate::python;
 /// The name of the Python SDK among the crates.
 const PYTHON: &str = "python";
 
-/// Benchmarks, by the name of the crate's folder: `engine`, `store`, `topics`, …
+/// Run the benchmarks of one crate, by the name of its folder, or of all
 ///
-/// Figures from two machines, or from one that does something else meanwhile, say nothing.
-/// Compare two runs on the same quiet one.
+/// Compare two runs on the same idle machine. Figures of different machines, or of a busy one, cannot be compared.
 ///
 ///     cargo xtask bench
 ///     cargo xtask bench engine

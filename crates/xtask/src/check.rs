@@ -10,7 +10,7 @@ use crate::place::Place;
 use crate::process::{ask, cargo, run};
 use crate::steps::Steps;
 
-/// Format, lints, house rules and the licences of dependencies.
+/// Check format, lints, house rules and the licences of dependencies
 ///
 /// Nothing is changed. `cargo fmt --all` mends the format; the other complaints name file and line.
 #[derive(Args)]

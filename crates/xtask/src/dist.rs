@@ -16,12 +16,16 @@ use toml::{Table, Value};
 
 use crate::place::Place;
 use crate::process::{ask, cargo, program, run};
+use crate::python;
 use crate::steps::Steps;
 
-/// Build a release: stripped binary, Debian package, container image, source archive, checksums
+/// The profile of `Cargo.toml` with optimization across crates.
+const PROFILE: &str = "release-lto";
+
+/// Build a release: stripped binary, Debian package, container image, Python wheel, source archive, checksums
 ///
 /// Everything is written to target/dist. The programs `strip`, `tar`, `gzip` and `sha256sum` must be installed,
-/// `dpkg-deb` for the package, `git` for the source archive.
+/// `dpkg-deb` for the package, `python3` for the wheel, `git` for the source archive.
 #[derive(Args)]
 pub(crate) struct Dist {
     /// Package uncommitted changes too; the version names the last commit
@@ -58,12 +62,13 @@ impl Dist {
                 None => {
                     run(cargo(&release.root).args([
                         "build",
-                        "--release",
+                        "--profile",
+                        PROFILE,
                         "--locked",
                         "--package",
                         "tenure",
                     ]))?;
-                    place.broker_of("release")
+                    place.broker_of(PROFILE)
                 }
             };
             binary::strip(&release, &binary)?;
@@ -73,6 +78,7 @@ impl Dist {
             steps.run("binary archive", repeat, || binary::archive(&release));
             steps.run("debian package", repeat, || deb::build(&release));
             steps.run("container image", repeat, || image::prepare(&release));
+            steps.run("python wheel", repeat, || release.wheel(place));
         }
         steps.run("source archive", repeat, || source::archive(&release));
         steps.run("checksums", repeat, || release.write_checksums());
@@ -106,6 +112,14 @@ impl Release {
 
     fn is_dirty(&self) -> bool {
         ask(program("git", &self.root).args(["status", "--porcelain"])).is_some_and(|said| !said.is_empty())
+    }
+
+    /// The Python SDK with the broker in it.
+    fn wheel(&self, place: &Place) -> Result<()> {
+        let wheel = python::wheel(place, &self.binary(), PROFILE)?;
+        let name = wheel.file_name().context("the wheel has no name")?;
+        fs::copy(&wheel, self.out.join(name)).context("cannot copy the wheel")?;
+        Ok(())
     }
 
     /// The stripped binary.

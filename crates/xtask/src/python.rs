@@ -1,5 +1,7 @@
 //! `cargo xtask python`: the Python SDK, built as a wheel, installed as a user would, and tested.
 
+use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -24,9 +26,11 @@ const AIIDA_TESTS: &str = "tests/aiida";
 /// The versions of aiida-core before the pinned one. A few stories run with the newest release of each.
 const EARLIER_AIIDA: [(&str, &str); 3] =
     [("2.6", "python: aiida-core 2.6"), ("2.7", "python: aiida-core 2.7"), ("2.8", "python: aiida-core 2.8")];
+/// From the folder of the SDK. Here is the plugin of pytest that puts Tenure in the place of RabbitMQ.
+const UPSTREAM_PLUGIN: (&str, &str) = ("tests/upstream", "on_tenure");
 const EARLIER_TESTS: [&str; 2] = ["tests/aiida/test_broker.py", "tests/aiida/test_faults.py"];
 
-/// The Python SDK: build the wheel, install it, check its types and style, run its tests
+/// Build the wheel of the Python SDK, install it, check its types and style, run its tests
 ///
 /// `cargo xtask test` does this by itself, without the tests that take long. The environment lies
 /// beside the build, in target/python.
@@ -35,6 +39,8 @@ const EARLIER_TESTS: [&str; 2] = ["tests/aiida/test_broker.py", "tests/aiida/tes
 ///     cargo xtask python --long              the tests that take long as well
 ///     cargo xtask python --aiida             all tests with a real AiiDA, and a few with earlier versions of it
 ///     cargo xtask python -- -k fork -x       arguments for pytest
+///     cargo xtask python --upstream ~/plumpy -- tests/rmq    the tests of a checkout of kiwipy, plumpy or
+///                                            aiida-core, with Tenure in the place of RabbitMQ
 ///     cargo xtask python --wheel             only the wheel, for release, into target/python/wheels
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
@@ -48,6 +54,9 @@ pub(crate) struct Python {
     /// Only build the wheel, with the release profile
     #[arg(long, conflicts_with_all = ["long", "aiida"])]
     wheel: bool,
+    /// Run the tests of a checkout of kiwipy, plumpy or aiida-core with Tenure in the place of RabbitMQ
+    #[arg(long, value_name = "CHECKOUT", conflicts_with_all = ["long", "aiida", "wheel"])]
+    upstream: Option<PathBuf>,
     /// Arguments for pytest
     #[arg(last = true, value_name = "PYTEST")]
     pytest: Vec<String>,
@@ -56,7 +65,7 @@ pub(crate) struct Python {
 impl Python {
     /// What `cargo xtask test` runs.
     pub(crate) fn short() -> Python {
-        Python { long: false, aiida: false, wheel: false, pytest: Vec::new() }
+        Python { long: false, aiida: false, wheel: false, upstream: None, pytest: Vec::new() }
     }
 
     /// What `cargo xtask test aiida` runs.
@@ -75,7 +84,10 @@ impl Python {
             });
             return Ok(steps.report());
         }
-        let counts = self.take(&mut steps, place);
+        let counts = match &self.upstream {
+            Some(checkout) => upstream(&mut steps, place, checkout, &self.pytest),
+            None => self.take(&mut steps, place),
+        };
         let code = steps.report();
         println!("{} passed, {} failed", counts.passed, counts.failed);
         Ok(code)
@@ -140,7 +152,8 @@ pub(crate) struct Counts {
 /// Runs a few stories with an earlier version of aiida-core, in an environment of its own.
 fn earlier_aiida(place: &Place, sdk: &Path, version: &str, counts: &mut Counts) -> Result<()> {
     let folder = place.python().join(format!("aiida-{version}"));
-    let packages = format!("aiida-core=={version}.*\nmsgpack\npytest\npytest-timeout\n");
+    // pgsu, which earlier versions need, has no wheel.
+    let packages = format!("--no-binary pgsu\naiida-core=={version}.*\nmsgpack\npytest\npytest-timeout\n");
     let python = environment(&folder, &packages)?;
     install(&python, sdk, &only_wheel(place)?)?;
     let mut own = Counts::default();
@@ -149,6 +162,38 @@ fn earlier_aiida(place: &Place, sdk: &Path, version: &str, counts: &mut Counts) 
     let passed = stream(&mut pytest, &mut own);
     counts.add(&own);
     passed
+}
+
+/// Runs the tests of a checkout, which is installed with what its tests need in an environment of its own.
+fn upstream(steps: &mut Steps, place: &Place, checkout: &Path, arguments: &[String]) -> Counts {
+    const REPEAT: &str = "cargo xtask python --upstream CHECKOUT";
+    let mut counts = Counts::default();
+    steps.run("python: upstream", REPEAT, || {
+        let checkout = checkout.canonicalize().with_context(|| format!("no {}", checkout.display()))?;
+        let name = checkout.file_name().context("the checkout is a folder with a name")?.to_string_lossy();
+        let sdk = place.root.join("sdk").join("python");
+        let wheel = build(place, &sdk, &environment(&place.python(), REQUIREMENTS)?, "dev")?;
+        // Some of these have no wheels.
+        let needs = format!(
+            "--only-binary :none:\n--editable {}[rmq,tests]\nmsgpack\nshortuuid\npytest-timeout\n",
+            checkout.display()
+        );
+        let python = environment(&place.python().join(format!("upstream-{name}")), &needs)?;
+        install(&python, &sdk, &wheel)?;
+        let (folder, plugin) = UPSTREAM_PLUGIN;
+        let mut pytest = program(&python, &checkout);
+        pytest.env("PYTHONPATH", sdk.join(folder)).env("PATH", path_with(&python)?);
+        pytest.args(["-m", "pytest", "--color=no", "-p", plugin]).args(arguments);
+        stream(&mut pytest, &mut counts)
+    });
+    counts
+}
+
+/// The search path with the programs of an environment first: tests start `verdi` by its name.
+fn path_with(python: &Path) -> Result<OsString> {
+    let programs = python.parent().context("python lies in no folder")?.to_owned();
+    let known = env::var_os("PATH").unwrap_or_default();
+    Ok(env::join_paths([programs].into_iter().chain(env::split_paths(&known)))?)
 }
 
 /// `cargo xtask bench python`: the figures of a release build.
@@ -168,6 +213,14 @@ pub(crate) fn bench(place: &Place, arguments: &[String]) -> Result<ExitCode> {
     Ok(steps.report())
 }
 
+/// The wheel of a release, with this binary in it. Returns where it is.
+pub(crate) fn wheel(place: &Place, binary: &Path, profile: &str) -> Result<PathBuf> {
+    let sdk = place.root.join("sdk").join("python");
+    let python = environment(&place.python(), REQUIREMENTS)?;
+    put_inside(&sdk, binary)?;
+    pack(place, &sdk, &python, profile)
+}
+
 fn install(python: &Path, sdk: &Path, wheel: &Path) -> Result<()> {
     run(program(python, sdk)
         .args(["-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall"])
@@ -177,15 +230,30 @@ fn install(python: &Path, sdk: &Path, wheel: &Path) -> Result<()> {
 /// Builds the wheel with the broker in it. For the dev profile, what is there from the build of the workspace is used.
 fn build(place: &Place, sdk: &Path, python: &Path, profile: &str) -> Result<PathBuf> {
     run(cargo(&place.root).args(["build", "--quiet", "--package", "tenure", "--profile", profile]))?;
-    let scripts = sdk.join("tenure.data").join("scripts");
-    fs::create_dir_all(&scripts).with_context(|| format!("cannot make {}", scripts.display()))?;
-    let (broker, inside) = (place.broker_of(profile), scripts.join("tenure"));
+    let broker = place.broker_of(profile);
     if profile == "dev" {
-        fs::copy(broker, inside).context("cannot copy the broker")?;
+        put_inside(sdk, &broker)?;
     } else {
         // Two thirds of the size are line tables, which are of no use without the sources.
-        run(program("strip", sdk).args(["--strip-debug", "-o"]).arg(&inside).arg(&broker))?;
+        run(program("strip", sdk).args(["--strip-debug", "-o"]).arg(inside(sdk)?).arg(&broker))?;
     }
+    pack(place, sdk, python, profile)
+}
+
+fn put_inside(sdk: &Path, broker: &Path) -> Result<()> {
+    fs::copy(broker, inside(sdk)?).context("cannot copy the broker")?;
+    Ok(())
+}
+
+/// Where maturin finds the broker.
+fn inside(sdk: &Path) -> Result<PathBuf> {
+    let scripts = sdk.join("tenure.data").join("scripts");
+    fs::create_dir_all(&scripts).with_context(|| format!("cannot make {}", scripts.display()))?;
+    Ok(scripts.join("tenure"))
+}
+
+/// Makes the wheel.
+fn pack(place: &Place, sdk: &Path, python: &Path, profile: &str) -> Result<PathBuf> {
     let wheels = place.python().join("wheels");
     if wheels.exists() {
         fs::remove_dir_all(&wheels).with_context(|| format!("cannot empty {}", wheels.display()))?;

@@ -15,7 +15,7 @@ const CONTENTS: [&str; 9] = [
     "book.toml",
     "*.md",
     "docs/monitoring",
-    "docs/pictures/*.svg",
+    "docs/pictures",
     "LICENSE-*",
     "packaging",
     "examples/python",

@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -15,7 +17,7 @@ use crate::tally::Tally;
 use crate::third_party::{self, ThirdParty};
 use crate::{check, features, members};
 
-/// Everything: check, all features, the third-party clients, the build, all tests, the Python SDK, a short simulation
+/// Run everything: check, all features, the third-party clients, the build, all tests, the Python SDK, a short simulation
 ///
 /// The third-party clients are programs that others wrote (redis-cli, redis-py, ioredis, node-redis, pyzmq,
 /// grpcio). They are installed once beside the build, and the tests find them by
@@ -25,6 +27,7 @@ use crate::{check, features, members};
 ///     cargo xtask test --quick      without features, third-party clients, Python SDK and simulation
 ///     cargo xtask test torn_tail    only the tests with this in their name, and nothing else
 ///     cargo xtask test aiida        the Python SDK with a real AiiDA: every fault, many workchains
+///     cargo xtask test cluster      groups of brokers on a real PostgreSQL: every fault, many times
 ///
 /// A failed step does not stop the others. The last line is `N passed, N failed`; a failed
 /// step that is not a test counts as one failure.
@@ -43,6 +46,9 @@ impl Test {
     pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
         if self.filters == ["aiida"] {
             return Python::aiida().run(place);
+        }
+        if self.filters == ["cluster"] {
+            return test_cluster(place);
         }
         let mut steps = Steps::default();
         let everything = self.filters.is_empty();
@@ -71,7 +77,10 @@ impl Test {
             python.failed = python.failed.max(python_failed as u64);
         }
         if everything && !self.quick && members::has(&place.root, "sim") {
-            steps.run("simulation", "cargo xtask sim --minutes 1", || Sim::short().simulate(place));
+            for (name, arguments) in ["simulation", "simulation of a group"].into_iter().zip(Sim::SHORT) {
+                let repeat = format!("cargo xtask sim {arguments}");
+                steps.run(name, &repeat, || Sim::short(arguments).simulate(place));
+            }
         }
         let failed = failures(steps.failed() - python_failed, tally.failed) + python.failed;
         Ok(summarize(&steps, tally.passed + python.passed, failed))
@@ -96,9 +105,45 @@ impl Test {
     }
 }
 
+/// The long tests of groups: the short ones are part of every run. One at a time, because each has servers of its own.
+fn test_cluster(place: &Place) -> Result<ExitCode> {
+    let (mut steps, mut tally) = (Steps::default(), Tally::default());
+    let third_party = third_party::prepare_postgres(&mut steps);
+    let mut command = cargo(&place.root);
+    command.args(["test", "--release", "-p", "tenure-journal-postgres", "-p", "tenure"]);
+    command.args(["--test", "session", "--test", "hazards", "--test", "cluster", "--no-fail-fast"]);
+    command.args(["--", "--include-ignored", "--nocapture", "--test-threads", "1"]);
+    command.envs(third_party.variables());
+    steps.run("groups of brokers", line_with_variables(&command), || stream(&mut command, &mut tally));
+    let failed = failures(steps.failed(), tally.failed);
+    Ok(summarize(&steps, tally.passed, failed))
+}
+
+/// A test run that prints nothing for this long hangs.
+const SILENCE: Duration = Duration::from_secs(20 * 60);
+
+/// Ends this program if the tests print nothing for too long: the last lines then name the test that hangs, and a run
+/// of the continuous integration fails instead of being cut off without a word.
+fn watch_for_silence(printed: mpsc::Receiver<()>) {
+    std::thread::spawn(move || {
+        loop {
+            match printed.recv_timeout(SILENCE) {
+                Ok(()) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    eprintln!("FAILED: no test has printed anything for {} minutes", SILENCE.as_secs() / 60);
+                    std::process::exit(1);
+                }
+            }
+        }
+    });
+}
+
 /// Runs the tests, passing their output through as it comes and counting in it.
 fn stream(command: &mut Command, tally: &mut Tally) -> Result<()> {
     announce(command);
+    let (prints, printed) = mpsc::channel();
+    watch_for_silence(printed);
     let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo test")?;
     let mut output = BufReader::new(child.stdout.take().context("cargo test has no output")?);
     let mut line = Vec::new();
@@ -108,6 +153,7 @@ fn stream(command: &mut Command, tally: &mut Tally) -> Result<()> {
         out.flush()?;
         tally.read(String::from_utf8_lossy(&line).trim_end());
         line.clear();
+        let _ = prints.send(());
     }
     tally.end();
     let status = child.wait().context("cannot wait for cargo test")?;

@@ -1,12 +1,14 @@
 //! Third-party clients, against which every door is tested.
 //!
 //! What a door promises is that an unknown client in its language works. Our own client cannot prove that, because
-//! it would share our misunderstandings. So the tests speak through redis-cli, redis-py, ioredis, node-redis, pyzmq,
-//! grpcio and msgpack, in versions pinned in `crates/xtask/third_party/`, installed once beside the build.
+//! it would share our misunderstandings. So the tests speak through redis-cli, redis-py, ioredis, node-redis, BullMQ, pyzmq,
+//! grpcio, msgpack, schemathesis and promtool, in versions pinned in `crates/xtask/third_party/`, installed once beside the build.
 
 mod apt;
 mod browser;
 mod node;
+mod postgres;
+mod promtool;
 mod python;
 mod redis;
 mod stamp;
@@ -48,6 +50,8 @@ pub(crate) struct ThirdParty {
     python: Option<PathBuf>,
     node_path: Option<PathBuf>,
     browser: Option<PathBuf>,
+    postgres: Option<PathBuf>,
+    promtool: Option<PathBuf>,
 }
 
 impl ThirdParty {
@@ -63,8 +67,24 @@ impl ThirdParty {
         if let Some(browser) = &self.browser {
             variables.push(("TENURE_THIRD_PARTY_BROWSER", browser.clone().into_os_string()));
         }
+        if let Some(postgres) = &self.postgres {
+            variables.push(("TENURE_TEST_POSTGRES", postgres.clone().into_os_string()));
+        }
+        if let Some(promtool) = &self.promtool {
+            variables.push(("TENURE_THIRD_PARTY_PROMTOOL", promtool.clone().into_os_string()));
+        }
         variables
     }
+}
+
+/// PostgreSQL alone, for the tests of groups of brokers.
+pub(crate) fn prepare_postgres(steps: &mut Steps) -> ThirdParty {
+    let mut third_party = ThirdParty::default();
+    steps.run("third-party servers: postgresql", "cargo xtask third-party", || {
+        third_party.postgres = Some(postgres::prepare()?);
+        Ok(())
+    });
+    third_party
 }
 
 /// Installs what is missing. Each kind is a step of its own: without Node the Python tests still say something.
@@ -84,6 +104,14 @@ pub(crate) fn prepare(steps: &mut Steps, place: &Place) -> ThirdParty {
         third_party.browser = Some(browser::prepare()?);
         Ok(())
     });
+    steps.run("third-party servers: postgresql", REPEAT, || {
+        third_party.postgres = Some(postgres::prepare()?);
+        Ok(())
+    });
+    steps.run("third-party clients: promtool", REPEAT, || {
+        third_party.promtool = promtool::prepare(&place.third_party().join("promtool"))?;
+        Ok(())
+    });
     third_party
 }
 
@@ -92,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_are_told_only_of_the_clients_that_are_there() {
+    fn tests_learn_only_of_the_clients_that_are_there() {
         assert!(ThirdParty::default().variables().is_empty());
         let third_party = ThirdParty { python: Some("/venv/bin/python".into()), ..ThirdParty::default() };
         assert_eq!(

@@ -1,4 +1,4 @@
-"""Peers that talk to each other: one listens and answers, one calls, one hears what is told to all.
+"""Peers that talk to each other: one listens and answers, one calls, one receives broadcasts.
 
     python talk.py 127.0.0.1:7171 listen desk
     python talk.py 127.0.0.1:7171 call desk "is anybody there?"

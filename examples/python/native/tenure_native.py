@@ -32,7 +32,7 @@ class Connection:
         self.welcome = self.ask("hello", **hello)
 
     def send(self, kind, **fields):
-        """Sends a request and returns its number, by which its answers can be told."""
+        """Sends a request and returns its number, which its answers carry."""
         self.number += 1
         message = msgpack.packb([self.number, kind, fields])
         self.socket.sendall(struct.pack(">I", len(message)) + message)

@@ -16,7 +16,7 @@ parser.add_argument("verb", choices=["pub", "sub", "ask", "answer"])
 parser.add_argument("topic")
 parser.add_argument("payloads", nargs="*")
 parser.add_argument("--id", help="a name to come back to")
-parser.add_argument("--count", type=int, default=0, help="end after so many messages")
+parser.add_argument("--count", type=int, default=0, help="end after this many messages")
 arguments = parser.parse_args()
 peer = Connection(arguments.address, identity=f"python-{arguments.verb}")
 

@@ -38,7 +38,7 @@ def main():
     parser.add_argument("queue")
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--name", default="python-worker")
-    parser.add_argument("--tasks", type=int, default=0, help="leave after so many")
+    parser.add_argument("--tasks", type=int, default=0, help="leave after this many")
     arguments = parser.parse_args()
     worker = Connection(arguments.address, identity=arguments.name)
     worker.ask(

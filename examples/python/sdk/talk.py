@@ -1,4 +1,4 @@
-"""Calls by address and broadcasts: a calculator that others ask, and news that everybody hears.
+"""Calls by address and broadcasts: a calculator that others ask, and a broadcast to all receivers.
 
 python talk.py
 """
@@ -27,9 +27,9 @@ def main() -> None:
         except tenure.CallFailed as failed:
             print(failed)
         try:
-            client.call("examples-nobody", "hello")
+            client.call("examples-absent", "hello")
         except tenure.NoListener:
-            print("nobody there")
+            print("no listener")
         with client.receive_broadcasts(subject="examples-news") as heard:
             client.broadcast("it rains", subject="examples-news", sender="weather station")
             news = heard.next(timeout=5)

@@ -46,7 +46,7 @@ def main():
     parser.add_argument("--broker", default="tcp://127.0.0.1:5555")
     parser.add_argument("--timeout", type=float, default=2.5, help="seconds to wait before asking again")
     parser.add_argument("--retries", type=int, default=3)
-    parser.add_argument("--count", type=int, help="send so many requests, each with its number at the end")
+    parser.add_argument("--count", type=int, help="send this many requests, each with its number at the end")
     arguments = parser.parse_args()
     client = Client(arguments.broker, arguments.timeout, arguments.retries)
     for number in range(arguments.count or 1):

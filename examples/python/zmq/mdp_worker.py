@@ -35,7 +35,7 @@ class Worker:
         self.beat_at = time.monotonic() + self.heartbeat
 
     def requests(self):
-        """Yields (address, body) for every request, for ever."""
+        """Yields (address, body) for every request, without end."""
         while True:
             if self.socket.poll(int(self.heartbeat * 1000)):
                 self.missed = 0

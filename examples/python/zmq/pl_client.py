@@ -50,7 +50,7 @@ class Client:
         return service.decode(), frames
 
     def ask(self, service, *body, seconds=5, on_notice=print):
-        """The answer of the broker itself. Notices that come in between are told, replies are kept for later."""
+        """The answer of the broker itself. Notices that come in between are printed, replies are kept for later."""
         self.send(service, *body)
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:

@@ -57,7 +57,7 @@ class Worker:
                 self.heard_at = time.monotonic()
                 _empty, header, command, *rest = self.socket.recv_multipart()
                 if header == HEADER:
-                    self.obey(command, rest)
+                    self.handle(command, rest)
             elif time.monotonic() > self.heard_at + 3 * self.arguments.heartbeat:
                 self.connect()
             while not self.done.empty():
@@ -68,7 +68,7 @@ class Worker:
             if time.monotonic() >= self.beat_at:
                 self.beat()
 
-    def obey(self, command, rest):
+    def handle(self, command, rest):
         if command == REQUEST:
             path, parameters = rest
             parameters = cbor.loads(parameters)

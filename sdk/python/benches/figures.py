@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -18,8 +19,9 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
 from tenure.kiwi import Communicator
 from tenure.testing import Broker
@@ -29,27 +31,41 @@ TASKS = HERE.parent / "tests"
 #: What RabbitMQ 3.10 and AiiDA's core.zeromq reach on a machine with two cores, operations per second.
 ELSEWHERE = {
     "task_send": "RabbitMQ 564, core.zeromq 2,738",
+    "drain": "RabbitMQ 990, core.zeromq 1,898",
+    "task and result": "RabbitMQ 242",
     "add and remove an RPC subscriber": "RabbitMQ 143, core.zeromq 1,673",
     "RPC round trip": "RabbitMQ 293, core.zeromq 832",
     "broadcast": "RabbitMQ 902, core.zeromq 1,920",
 }
+TASK_SEND_FLOOR = 1_500
+FLOORS: dict[str, Optional[float]] = {
+    "threads": TASK_SEND_FLOOR,
+    "add and remove an RPC subscriber": 1_500,
+    "RPC round trip": 900,
+    "broadcast": 2_000,
+}
+#: How many threads send tasks at once.
+SENDERS = 16
+#: A folder without a disk.
+MEMORY = "/dev/shm"
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Figures:
     """Measures and prints."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, pid: int) -> None:
+        """``pid`` is the process of the broker."""
+        self._pid = pid
         self.missed: list[str] = []
         print(f"{'':40}{'per second':>12}{'floor':>10}{'CPU here':>12}{'CPU broker':>12}")
 
     def measure(self, what: str, count: int, floor: Optional[float], work: Callable[[], object]) -> float:
         """Runs work that does ``count`` operations."""
-        here, there, start = time.process_time(), cpu_of(self._broker.pid), time.perf_counter()
+        here, there, start = time.process_time(), cpu_of(self._pid), time.perf_counter()
         work()
         seconds = time.perf_counter() - start
-        per = [(time.process_time() - here) / count * 1e6, (cpu_of(self._broker.pid) - there) / count * 1e6]
+        per = [(time.process_time() - here) / count * 1e6, (cpu_of(self._pid) - there) / count * 1e6]
         figure = count / seconds
         self.tell(what, figure, floor, [f"{one:,.0f} us" for one in per])
         return figure
@@ -79,31 +95,149 @@ def times(count: int, work: Callable[[], object]) -> Callable[[], None]:
     return run
 
 
+def at_once(count: int, work: Callable[[], object]) -> Callable[[], None]:
+    """The same work from several threads."""
+
+    def run() -> None:
+        with ThreadPoolExecutor(SENDERS) as threads:
+            for done in [threads.submit(times(count // SENDERS, work)) for _ in range(SENDERS)]:
+                done.result()
+
+    return run
+
+
 def communicator(figures: Figures, broker: Broker, count: int) -> None:
     """What a submission of AiiDA consists of."""
+    disk = figures.measure("fdatasync alone", count, None, lambda: sync(broker.directory, count))
+    connect = f"Communicator({broker.address!r}, namespace='bench')"
     with contextlib.closing(Communicator(broker.address, namespace="bench")) as ours:
-        figures.measure("fdatasync alone", count, None, lambda: sync(broker.directory, count))
-        task = {"task": "continue", "args": {"pid": 4711, "nowait": False, "tag": None}}
-        figures.measure("task_send", count, 1_500, times(count, lambda: ours.task_send(task, no_reply=True)))
+        # A sender that waits for each of its tasks cannot be faster than the disk. Several share its writes.
+        floors = dict(FLOORS, task_send=TASK_SEND_FLOOR if disk > 2 * TASK_SEND_FLOOR else None)
+        kiwi(figures, ours, f"from tenure.kiwi import Communicator; communicator = {connect}", count, floors)
 
-        def subscribe() -> None:
-            ours.remove_rpc_subscriber(ours.add_rpc_subscriber(lambda _, message: None, "4711"))
 
-        figures.measure("add and remove an RPC subscriber", count, 1_500, times(count, subscribe))
-        with receiver(broker):
-            send = lambda: ours.rpc_send("echo", {"intent": "status"}).result(30)  # noqa: E731
-            send()
-            figures.measure("RPC round trip", count, 900, times(count, send))
-        heard = threading.Semaphore(0)
-        ours.add_broadcast_subscriber(lambda *_: heard.release())
+def kiwi(figures: Figures, ours: Any, connect: str, count: int, floors: dict[str, Optional[float]]) -> None:
+    """What any communicator of kiwipy does. ``connect`` makes another one like it in another program."""
 
-        def broadcast() -> None:
-            for _ in range(count):
-                ours.broadcast_send(None, sender="4711", subject="state_changed.created.running")
-            for _ in range(count):
-                assert heard.acquire(timeout=60)
+    def measure(what: str, work: Callable[[], object]) -> None:
+        figures.measure(what, count, floors.get(what), work)
 
-        figures.measure("broadcast", count, 2_000, broadcast)
+    task = {"task": "continue", "args": {"pid": 4711, "nowait": False, "tag": None}}
+    send_one = lambda: ours.task_send(task, no_reply=True)  # noqa: E731
+    measure("task_send", times(count, send_one))
+    many = f"task_send from {SENDERS} threads"
+    figures.measure(many, count, floors.get("threads"), at_once(count, send_one))
+    sent = count + count // SENDERS * SENDERS
+    done = threading.Semaphore(0)
+
+    def drain() -> None:
+        ours.add_task_subscriber(lambda *_: done.release(), "drain")
+        for _ in range(sent):
+            assert done.acquire(timeout=300)
+
+    figures.measure("drain", sent, None, drain)
+    measure("task and result", times(count, lambda: ours.task_send(task).result(30)))
+    ours.remove_task_subscriber("drain")
+
+    def subscribe() -> None:
+        ours.remove_rpc_subscriber(ours.add_rpc_subscriber(lambda _, message: None, "4711"))
+
+    measure("add and remove an RPC subscriber", times(count, subscribe))
+    with receiver(connect):
+        send = lambda: ours.rpc_send("echo", {"intent": "status"}).result(30)  # noqa: E731
+        send()
+        measure("RPC round trip", times(count, send))
+    heard = threading.Semaphore(0)
+    ours.add_broadcast_subscriber(lambda *_: heard.release())
+
+    def broadcast() -> None:
+        for _ in range(count):
+            ours.broadcast_send(None, sender="4711", subject="state_changed.created.running")
+        for _ in range(count):
+            assert heard.acquire(timeout=60)
+
+    measure("broadcast", broadcast)
+
+
+def rabbitmq(count: int) -> None:
+    """The same with kiwipy's own communicator and RabbitMQ, if it is installed."""
+    # Debian has a wrapper of this name, which starts the service of the system.
+    server = shutil.which("rabbitmq-server", path=f"/usr/lib/rabbitmq/bin:{os.environ.get('PATH', '')}")
+    if server is None:
+        print("RabbitMQ is left out: rabbitmq-server is not installed")
+        return
+    from kiwipy.rmq import RmqThreadCommunicator
+
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {
+            **os.environ,
+            "HOME": folder,
+            "RABBITMQ_NODENAME": f"tenure-bench-{port}@localhost",
+            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODE_PORT": str(port),
+            "RABBITMQ_DIST_PORT": str(free_port()),
+            "RABBITMQ_MNESIA_BASE": folder,
+            "RABBITMQ_LOG_BASE": folder,
+            "RABBITMQ_ENABLED_PLUGINS_FILE": os.path.join(folder, "plugins"),
+            "ERL_EPMD_PORT": str(free_port()),
+        }
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen([server], env=environment, start_new_session=True, **quiet)
+        try:
+            url = f"amqp://guest:guest@127.0.0.1:{port}/"
+            wait_for_server(port, process)
+            ours = RmqThreadCommunicator.connect(url)
+            print("RabbitMQ, with kiwipy's own communicator:")
+            connect = f"from kiwipy.rmq import RmqThreadCommunicator as R; communicator = R.connect({url!r})"
+            with contextlib.closing(ours):
+                kiwi(Figures(largest_of(process.pid)), ours, connect, count, {})
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(60)
+            # It stays behind otherwise.
+            subprocess.run(["epmd", "-kill"], env=environment, **quiet, check=False)
+
+
+def wait_for_server(port: int, server: subprocess.Popen[bytes]) -> None:
+    """Waits until a server takes connections."""
+    deadline = time.monotonic() + 120
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        if time.monotonic() > deadline or server.poll() is not None:
+            raise RuntimeError("the server does not answer")
+        time.sleep(0.1)
+
+
+def largest_of(session: int) -> int:
+    """The process of a session that has used the most CPU: the server itself, not the script that started it."""
+    used = {session: 0.0}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if stat.read_text().rpartition(")")[2].split()[3] == str(session):
+                used[int(stat.parent.name)] = cpu_of(int(stat.parent.name))
+    return max(used, key=lambda pid: used[pid])
+
+
+def in_memory(count: int) -> list[str]:
+    """Durable submissions where the disk costs nothing: what the SDK and the broker take themselves."""
+    if not os.access(MEMORY, os.W_OK):
+        print(f"no figures with data in memory: {MEMORY} cannot be written")
+        return []
+    with (
+        tempfile.TemporaryDirectory(dir=MEMORY) as folder,
+        Broker(**{"data-dir": os.path.join(folder, "data")}) as broker,
+    ):
+        print(f"with data in memory ({MEMORY}):")
+        figures = Figures(broker.pid)
+        with contextlib.closing(Communicator(broker.address, namespace="bench")) as ours:
+            task = {"task": "continue", "args": {"pid": 4711, "nowait": False, "tag": None}}
+            send_one = lambda: ours.task_send(task, no_reply=True)  # noqa: E731
+            figures.measure("task_send", count, TASK_SEND_FLOOR, times(count, send_one))
+            figures.measure(f"task_send from {SENDERS} threads", count, TASK_SEND_FLOOR, at_once(count, send_one))
+        return figures.missed
 
 
 def sync(folder: str, count: int) -> None:
@@ -115,18 +249,17 @@ def sync(folder: str, count: int) -> None:
 
 
 @contextlib.contextmanager
-def receiver(broker: Broker) -> Iterator[None]:
+def receiver(connect: str) -> Iterator[None]:
     """A subscriber of calls in a program of its own, as a worker of AiiDA is."""
-    code = """
+    code = f"""
         import sys
-        from tenure.kiwi import Communicator
-        communicator = Communicator(sys.argv[1], namespace="bench")
+        {connect}
         communicator.add_rpc_subscriber(lambda _, message: True, "echo")
         print("ready", flush=True)
         sys.stdin.read()
         communicator.close()
     """
-    command = [sys.executable, "-c", textwrap.dedent(code), broker.address]
+    command = [sys.executable, "-c", textwrap.dedent(code)]
     program = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert program.stdout is not None
     program.stdout.readline()
@@ -166,9 +299,7 @@ def celery(count: int) -> Optional[float]:
     if redis is None or not has_celery:
         print("Celery is left out: redis-server or the packages celery and redis are missing")
         return None
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         code = f"""
             import sys, time
@@ -188,8 +319,7 @@ def celery(count: int) -> Optional[float]:
         (Path(folder) / "celery_tasks.py").write_text(textwrap.dedent(code))
         started = [subprocess.Popen([redis, "--port", str(port), "--save", ""], stdout=subprocess.DEVNULL)]
         try:
-            while socket.socket().connect_ex(("127.0.0.1", port)) != 0:
-                time.sleep(0.05)
+            wait_for_server(port, started[0])
             command = [python, "-m", "celery", "-A", "celery_tasks", "worker", "-c", "1", "--loglevel", "ERROR"]
             quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
             started.append(subprocess.Popen(command, cwd=folder, **quiet))
@@ -204,6 +334,13 @@ def celery(count: int) -> Optional[float]:
                 process.wait(60)
 
 
+def free_port() -> int:
+    """A port on which no program listens at this moment."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 def main() -> int:
     """Measures everything."""
     arguments = argparse.ArgumentParser(description=__doc__)
@@ -212,9 +349,11 @@ def main() -> int:
     arguments.add_argument("--celery-tasks", type=int, default=5_000, help="how many tasks to map with Celery; 0: none")
     said = arguments.parse_args()
     with Broker() as broker:
-        figures = Figures(broker)
+        figures = Figures(broker.pid)
         communicator(figures, broker, said.requests)
         ours = mapped(figures, broker, said.tasks)
+    figures.missed += in_memory(said.requests)
+    rabbitmq(said.requests)
     theirs = celery(said.celery_tasks) if said.celery_tasks else None
     if theirs is not None:
         figures.tell(f"Celery with Redis, {said.celery_tasks:,} tasks", theirs, None)

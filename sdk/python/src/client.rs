@@ -59,7 +59,7 @@ pub(crate) fn connect(
     })
 }
 
-type Answer = PyResult<Py<PyAny>>;
+pub(crate) type Answer = PyResult<Py<PyAny>>;
 
 #[pymethods]
 impl Client {
@@ -197,7 +197,7 @@ impl Client {
         }
     }
 
-    /// What people look at: `queues`, `workers`, `limits`, `shares`, `counts`, `stats` or `subscriptions`.
+    /// What people look at: `queues`, `workers`, `limits`, `shares`, `hooks`, `counts`, `stats` or `subscriptions`.
     #[pyo3(signature = (what, via=None))]
     fn look(&self, py: Python<'_>, what: &str, via: Option<Via>) -> Answer {
         let client = self.get()?.clone();
@@ -206,6 +206,7 @@ impl Client {
             "workers" => run(py, via, async move { Ok(Value::json(&client.workers().await?)) }),
             "limits" => run(py, via, async move { Ok(Value::json(&client.limits().await?)) }),
             "shares" => run(py, via, async move { Ok(Value::json(&client.shares().await?)) }),
+            "hooks" => run(py, via, async move { Ok(Value::json(&client.hooks().await?)) }),
             "counts" => run(py, via, async move { Ok(Value::json(&client.counts().await?)) }),
             "stats" => run(py, via, async move { Ok(Value::json(&client.stats().await?)) }),
             "subscriptions" => run(py, via, async move { Ok(Value::json(&client.subscriptions().await?)) }),
@@ -213,7 +214,7 @@ impl Client {
         }
     }
 
-    /// Steers a task: `release`, `cancel`, `pause`, `resume` or `retry`.
+    /// Steers a task: `release`, `cancel`, `pause`, `pause-and-terminate`, `resume` or `retry`.
     #[pyo3(signature = (verb, task, reason, via=None))]
     fn steer(
         &self,
@@ -228,9 +229,16 @@ impl Client {
             "release" => run(py, via, async move { Ok(client.release(task).await?.into()) }),
             "cancel" => run(py, via, async move { Ok(client.cancel(task, reason.as_deref()).await?.into()) }),
             "pause" => run(py, via, async move { Ok(client.pause(task, reason.as_deref()).await?.into()) }),
+            "pause-and-terminate" => {
+                run(
+                    py,
+                    via,
+                    async move { Ok(client.pause_and_terminate(task, reason.as_deref()).await?.into()) },
+                )
+            }
             "resume" => run(py, via, async move { Ok(client.resume(task).await?.into()) }),
             "retry" => run(py, via, async move { Ok(client.retry(task).await?.into()) }),
-            _ => Err(error::bad_setting("a task", &format!("cannot be told to `{verb}`"))),
+            _ => Err(error::bad_setting("a task", &format!("has no action `{verb}`"))),
         }
     }
 
@@ -328,7 +336,7 @@ impl Client {
     }
 
     /// Lists tasks, page by page.
-    #[pyo3(signature = (states, queue, tag, worker, parent, submitter, after_ms, before_ms, page))]
+    #[pyo3(signature = (states, queue, tag, worker, parent, array, without_elements, submitter, after_ms, before_ms, page))]
     #[allow(clippy::too_many_arguments)]
     fn list_tasks(
         &self,
@@ -337,6 +345,8 @@ impl Client {
         tag: Option<String>,
         worker: Option<String>,
         parent: Option<String>,
+        array: Option<String>,
+        without_elements: bool,
         submitter: Option<String>,
         after_ms: Option<u64>,
         before_ms: Option<u64>,
@@ -357,6 +367,12 @@ impl Client {
         }
         if let Some(parent) = parent {
             query = query.parent(task_id(&parent)?);
+        }
+        if let Some(array) = array {
+            query = query.array(task_id(&array)?);
+        }
+        if without_elements {
+            query = query.without_elements();
         }
         if let Some(submitter) = submitter {
             query = query.submitter(submitter);
@@ -575,7 +591,7 @@ impl Client {
 }
 
 impl Client {
-    fn get(&self) -> PyResult<&tenure_client::Client> {
+    pub(crate) fn get(&self) -> PyResult<&tenure_client::Client> {
         self.client.get()
     }
 }
@@ -595,7 +611,7 @@ fn new_message(message: Published<'_>) -> NewMessage {
 }
 
 /// `(id, state, known, why unserved)`
-fn accepted(accepted: &Accepted) -> Value {
+pub(crate) fn accepted(accepted: &Accepted) -> Value {
     Value::Tuple(vec![
         Value::text(accepted.task.to_string()),
         Value::text(accepted.state.as_str()),

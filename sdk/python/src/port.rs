@@ -27,8 +27,8 @@ pub(crate) struct Port {
 
 struct Inner {
     state: Mutex<State>,
-    bell: UnixStream,
-    hearing: UnixStream,
+    wake_sender: UnixStream,
+    wake_receiver: UnixStream,
 }
 
 #[derive(Default)]
@@ -47,14 +47,16 @@ type Drained = (u64, Py<PyAny>, Py<PyAny>);
 impl Port {
     #[new]
     fn new() -> PyResult<Port> {
-        let (bell, hearing) = UnixStream::pair()?;
-        bell.set_nonblocking(true)?;
-        hearing.set_nonblocking(true)?;
-        Ok(Port { inner: Owned::new(Arc::new(Inner { state: Mutex::default(), bell, hearing })) })
+        let (wake_sender, wake_receiver) = UnixStream::pair()?;
+        wake_sender.set_nonblocking(true)?;
+        wake_receiver.set_nonblocking(true)?;
+        Ok(Port {
+            inner: Owned::new(Arc::new(Inner { state: Mutex::default(), wake_sender, wake_receiver })),
+        })
     }
 
     fn fileno(&self) -> PyResult<i32> {
-        Ok(self.inner.get()?.hearing.as_raw_fd())
+        Ok(self.inner.get()?.wake_receiver.as_raw_fd())
     }
 
     /// Everything that has come: `[(token, value or None, exception or None)]`.
@@ -112,16 +114,16 @@ impl Inner {
             return;
         }
         if state.done.is_empty() {
-            // A bell that is full has rung.
-            let _ = (&self.bell).write(&[1]);
+            // A full pipe wakes the reader already.
+            let _ = (&self.wake_sender).write(&[1]);
         }
         state.done.push_back((token, outcome));
     }
 
     fn take(&self) -> VecDeque<(u64, Result<Value, Error>)> {
         let mut state = self.state();
-        let mut rung = [0; 64];
-        while matches!((&self.hearing).read(&mut rung), Ok(64)) {}
+        let mut bytes = [0; 64];
+        while matches!((&self.wake_receiver).read(&mut bytes), Ok(64)) {}
         std::mem::take(&mut state.done)
     }
 }

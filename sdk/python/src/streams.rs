@@ -1,5 +1,5 @@
 //! What a program follows: events, messages, calls and broadcasts. It takes them when it is ready for more, several at
-//! once if several have come; what it does not take waits where the client lets it wait.
+//! once if several have received; what it does not take waits where the client lets it wait.
 
 use std::future::Future;
 use std::pin::pin;
@@ -33,23 +33,23 @@ fn shared<T>(stream: T) -> Shared<T> {
     Owned::new(Arc::new(Stream { slot: Mutex::new(Some(stream)), closed }))
 }
 
-enum Come<T> {
+enum Waited<T> {
     Here(T),
     TimeUp,
     Closed,
 }
 
 impl<T> Stream<T> {
-    /// Waits until something has come, the time is up, or the program has closed the stream.
-    async fn until<R>(&self, timeout_ms: Option<u64>, work: impl Future<Output = Option<R>>) -> Come<R> {
+    /// Waits until something has received, the time is up, or the program has closed the stream.
+    async fn until<R>(&self, timeout_ms: Option<u64>, work: impl Future<Output = Option<R>>) -> Waited<R> {
         let mut closed = self.closed.subscribe();
         tokio::select! {
             biased;
-            _ = closed.wait_for(|closed| *closed) => Come::Closed,
-            come = within(timeout_ms, work) => match come {
-                None => Come::TimeUp,
-                Some(None) => Come::Closed,
-                Some(Some(come)) => Come::Here(come),
+            _ = closed.wait_for(|closed| *closed) => Waited::Closed,
+            received = within(timeout_ms, work) => match received {
+                None => Waited::TimeUp,
+                Some(None) => Waited::Closed,
+                Some(Some(received)) => Waited::Here(received),
             },
         }
     }
@@ -115,7 +115,7 @@ pub(crate) struct Watcher(Shared<Events>);
 
 struct Events {
     watcher: tenure_client::Watcher,
-    /// The watch is over, which is told after the events that came before.
+    /// The watch is over. The reader learns it after the events that came before.
     failed: Option<Error>,
 }
 
@@ -138,9 +138,9 @@ impl Watcher {
                 return Err(error);
             }
             let first = match stream.until(timeout_ms, watcher.next()).await {
-                Come::Here(first) => first,
-                Come::TimeUp => return Ok(Value::List(Vec::new())),
-                Come::Closed => return Ok(Value::None),
+                Waited::Here(first) => first,
+                Waited::TimeUp => return Ok(Value::List(Vec::new())),
+                Waited::Closed => return Ok(Value::None),
             };
             let mut batch = vec![watched(&first?)];
             while batch.len() < BATCH_MAX {
@@ -188,7 +188,7 @@ struct Subscribed {
 }
 
 impl Subscriber {
-    /// How many changes of the connection may wait to be told.
+    /// How many changes of the connection may wait to be delivered.
     pub(crate) const STATES_WAITING_MAX: usize = 64;
 
     pub(crate) fn new(
@@ -210,7 +210,7 @@ impl Subscriber {
         self.missed
     }
 
-    /// A list of what has come, each a tuple that begins with its kind; empty when the time is up, nothing at the end.
+    /// A list of what has received, each a tuple that begins with its kind; empty when the time is up, nothing at the end.
     #[pyo3(signature = (limit, timeout_ms, via=None))]
     fn next(
         &self,
@@ -223,7 +223,7 @@ impl Subscriber {
         run(py, via, async move {
             let mut slot = inner.slot.lock().await;
             let Some(Subscribed { subscriber, states }) = slot.as_mut() else { return Ok(Value::None) };
-            let come = inner.until(timeout_ms, async {
+            let received = inner.until(timeout_ms, async {
                 tokio::select! {
                     biased;
                     Some(change) = states.recv() => Some(Ok(vec![state_change(change)])),
@@ -232,10 +232,10 @@ impl Subscriber {
                     }),
                 }
             });
-            match come.await {
-                Come::Here(come) => come.map(Value::List),
-                Come::TimeUp => Ok(Value::List(Vec::new())),
-                Come::Closed => Ok(Value::None),
+            match received.await {
+                Waited::Here(received) => received.map(Value::List),
+                Waited::TimeUp => Ok(Value::List(Vec::new())),
+                Waited::Closed => Ok(Value::None),
             }
         })
     }
@@ -305,7 +305,7 @@ impl Listener {
 
 #[pymethods]
 impl Listener {
-    /// Calls that have come; empty when the time is up, nothing when the listener is over.
+    /// Calls that have received; empty when the time is up, nothing when the listener is over.
     #[pyo3(signature = (timeout_ms, via=None))]
     fn next(&self, py: Python<'_>, timeout_ms: Option<u64>, via: Option<Via>) -> PyResult<Py<PyAny>> {
         let stream = Arc::clone(self.0.get()?);
@@ -313,9 +313,9 @@ impl Listener {
             let mut slot = stream.slot.lock().await;
             let Some(listener) = slot.as_mut() else { return Ok(Value::None) };
             let first = match stream.until(timeout_ms, listener.next()).await {
-                Come::Here(first) => first,
-                Come::TimeUp => return Ok(Value::List(Vec::new())),
-                Come::Closed => return Ok(Value::None),
+                Waited::Here(first) => first,
+                Waited::TimeUp => return Ok(Value::List(Vec::new())),
+                Waited::Closed => return Ok(Value::None),
             };
             let mut batch = vec![Value::object(Call::new(first))];
             while batch.len() < BATCH_MAX
@@ -429,9 +429,9 @@ impl BroadcastReceiver {
             let mut slot = stream.slot.lock().await;
             let Some(receiver) = slot.as_mut() else { return Ok(Value::None) };
             let first = match stream.until(timeout_ms, receiver.next()).await {
-                Come::Here(first) => first,
-                Come::TimeUp => return Ok(Value::List(Vec::new())),
-                Come::Closed => return Ok(Value::None),
+                Waited::Here(first) => first,
+                Waited::TimeUp => return Ok(Value::List(Vec::new())),
+                Waited::Closed => return Ok(Value::None),
             };
             let mut batch = vec![heard(first)];
             while batch.len() < BATCH_MAX

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use tenure_client::{OnLost, Quantity, Submission, TaskId, Timestamp};
+use tenure_client::{After, Condition, OnBroken, OnLost, Quantity, Submission, TaskId, Timestamp};
 
 use crate::error;
 
@@ -38,6 +38,13 @@ pub(crate) fn read(said: &Bound<'_, PyDict>) -> PyResult<Submission> {
             }
             "share" => submission.share(value.extract::<String>()?),
             "parent" => submission.parent(task_id(&value.extract::<String>()?)?),
+            "after" => {
+                for row in value.extract::<Vec<AfterRow>>()? {
+                    submission = submission.after(after(row)?);
+                }
+                submission
+            }
+            "on_broken" => submission.on_broken(on_broken(&value.extract::<String>()?)?),
             "traceparent" => submission.traceparent(value.extract::<String>()?),
             "tracestate" => submission.tracestate(value.extract::<String>()?),
             "hold" => submission.hold(value.extract()?),
@@ -81,6 +88,38 @@ pub(crate) fn quantities(value: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Quan
 
 pub(crate) fn task_id(text: &str) -> PyResult<TaskId> {
     text.parse().map_err(|_| error::bad_setting("the task id", &format!("`{text}` is not a UUID")))
+}
+
+/// A task to wait for: its id, its name or its index, and how it has to end. One of the three is there.
+type AfterRow = (Option<String>, Option<String>, Option<u32>, String);
+
+fn after((task, name, index, condition): AfterRow) -> PyResult<After> {
+    let after = match (task, name, index) {
+        (Some(task), None, None) => After::task(task_id(&task)?),
+        (None, Some(name), None) => After::name(name),
+        (None, None, Some(index)) => After::index(index),
+        _ => {
+            return Err(error::bad_setting("after", "names a task by one of its id, its name and its index"));
+        }
+    };
+    match Condition::from(condition.as_str()) {
+        Condition::Completed => Ok(after),
+        Condition::Ended => Ok(after.ended()),
+        Condition::Failed => Ok(after.failed()),
+        Condition::Other(_) => {
+            let why = format!("has the condition `{condition}`: say completed, ended or failed");
+            Err(error::bad_setting("after", &why))
+        }
+    }
+}
+
+fn on_broken(word: &str) -> PyResult<OnBroken> {
+    match OnBroken::from(word) {
+        OnBroken::Other(_) => {
+            Err(error::bad_setting("on_broken", &format!("is `{word}`: say cancel, run or hold")))
+        }
+        known => Ok(known),
+    }
 }
 
 fn span(value: &Bound<'_, PyAny>) -> PyResult<Duration> {

@@ -28,11 +28,11 @@ pub(crate) struct Worker {
     handle: Owned<WorkerHandle>,
     // Both are bounded by the slots of the worker: a task waits once, and is interrupted at most four times.
     tasks: Owned<Arc<Mutex<mpsc::UnboundedReceiver<Task>>>>,
-    news: Owned<Arc<Mutex<mpsc::UnboundedReceiver<News>>>>,
+    stops: Owned<Arc<Mutex<mpsc::UnboundedReceiver<AttemptStop>>>>,
 }
 
 /// A task should wind down.
-struct News {
+struct AttemptStop {
     task: String,
     attempt: u32,
     interrupt: Interrupt,
@@ -91,11 +91,11 @@ pub(crate) fn start_worker(
         };
     }
     let (tell, tasks) = mpsc::unbounded_channel();
-    let (tell_news, news) = mpsc::unbounded_channel();
+    let (stop_sender, stops) = mpsc::unbounded_channel();
     let builder = builder.hand_over(move |context: Context, finish: Finish| {
-        let (task, attempt, news) = (context.task().to_string(), context.attempt(), tell_news.clone());
+        let (task, attempt, stops) = (context.task().to_string(), context.attempt(), stop_sender.clone());
         context.on_interrupt(move |interrupt| {
-            let _ = news.send(News { task: task.clone(), attempt, interrupt: interrupt.clone() });
+            let _ = stops.send(AttemptStop { task: task.clone(), attempt, interrupt: interrupt.clone() });
         });
         // If Python has gone, the drop of `finish` says so.
         let _ = tell.send(Task { context: Owned::new(context), finish: Once::new(finish) });
@@ -105,7 +105,7 @@ pub(crate) fn start_worker(
         Ok(Value::object(Worker {
             handle: Owned::new(handle),
             tasks: Owned::new(Arc::new(Mutex::new(tasks))),
-            news: Owned::new(Arc::new(Mutex::new(news))),
+            stops: Owned::new(Arc::new(Mutex::new(stops))),
         }))
     })
 }
@@ -169,10 +169,11 @@ impl Worker {
         timeout_ms: Option<u64>,
         via: Option<Via>,
     ) -> PyResult<Py<PyAny>> {
-        let news = Arc::clone(self.news.get()?);
+        let stops = Arc::clone(self.stops.get()?);
         run(py, via, async move {
-            let next = async { news.lock().await.recv().await };
-            let Some(News { task, attempt, interrupt }) = within(timeout_ms, next).await.flatten() else {
+            let next = async { stops.lock().await.recv().await };
+            let Some(AttemptStop { task, attempt, interrupt }) = within(timeout_ms, next).await.flatten()
+            else {
                 return Ok(Value::None);
             };
             let (kind, reason) = words(&interrupt);
@@ -191,7 +192,7 @@ impl Worker {
         Ok(())
     }
 
-    /// The same, but tasks are told to hurry.
+    /// The same, but asks running tasks to stop.
     fn stop(&self) -> PyResult<()> {
         self.handle.get()?.stop();
         Ok(())
@@ -278,6 +279,22 @@ impl Task {
     #[getter]
     fn parent(&self) -> PyResult<Option<String>> {
         Ok(self.get()?.parent().map(|parent| parent.to_string()))
+    }
+
+    #[getter]
+    fn array(&self) -> PyResult<Option<String>> {
+        Ok(self.get()?.array().map(|array| array.to_string()))
+    }
+
+    #[getter]
+    fn index(&self) -> PyResult<Option<u32>> {
+        Ok(self.get()?.index())
+    }
+
+    /// The tasks that it waited for, as JSON.
+    fn after(&self) -> PyResult<String> {
+        let after = serde_json::to_string(self.get()?.after());
+        after.map_err(|error| error::bad_setting("the dependencies", &error.to_string()))
     }
 
     #[getter]
@@ -377,6 +394,13 @@ impl Task {
 
     fn progress(&self, percent: Option<u8>, note: &str) -> PyResult<()> {
         self.get()?.progress(percent, note);
+        Ok(())
+    }
+
+    /// Sends a piece of its output, which begins at this offset of its stream.
+    fn append_log(&self, stream: &str, offset: u64, piece: &Bound<'_, PyBytes>) -> PyResult<()> {
+        let stream = crate::logs::stream(stream)?;
+        self.get()?.append_log(stream, offset, Bytes::copy_from_slice(piece.as_bytes()));
         Ok(())
     }
 

@@ -87,3 +87,40 @@ def terms() -> list[object]:
 @app.task(queue="tests")
 def unencodable() -> object:
     return object()
+
+
+@app.task(queue="tests")
+def nested(depth: int) -> str:
+    """Waits for a task of its own kind, without its slot."""
+    if depth == 0:
+        return "leaf"
+    context = tenure.current_context()
+    child = nested.with_options(parent=context.id).submit(depth - 1)
+    (end,) = context.wait_for(child.id)
+    assert (end.task, end.state) == (child.id, "completed")
+    return f"{depth} over {child.result(timeout=60)}"
+
+
+@app.task(queue="tests")
+async def nested_later(depth: int) -> int:
+    """The same for a function that awaits."""
+    context = tenure.current_context()
+    if depth == 0:
+        return 0
+    for _ in range(2):
+        await nested_later.with_options(parent=context.id).submit_async(depth - 1)
+    await context.save_checkpoint_async(b"submitted")
+    return len(await context.wait_for_children_async())
+
+
+@app.task(queue="tests")
+def waits_for(task: str) -> None:
+    tenure.current_context().wait_for(task)
+
+
+@app.task(queue="tests")
+def surroundings() -> list[object]:
+    """Everything that a task can ask about itself."""
+    context = tenure.current_context()
+    print("said", file=context.stdout)
+    return [context.array is not None, context.index, context.traceparent, context.cpus, len(context.after)]

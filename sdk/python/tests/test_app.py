@@ -59,6 +59,38 @@ def test_a_polite_task_winds_down_when_it_is_cancelled(pool: str) -> None:
         task.result(timeout=LONG)
 
 
+def test_a_task_knows_its_array_its_trace_and_its_dependencies(pool: str) -> None:
+    trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    first = tasks_app.add.submit(1)
+    batch = tasks_app.surroundings.with_options(traceparent=trace, after=first).starmap([()])
+    assert batch.results(timeout=LONG) == [[True, 0, trace, [], 1]]
+    assert "".join(chunk.text for chunk in batch[0].logs(follow=True)) == "said\n"
+
+
+def test_three_nested_workflows_finish_on_three_slots(pool: str) -> None:
+    if pool == "asyncio":
+        assert tasks_app.nested_later.submit(2).result(timeout=LONG) == 2
+        return
+    workflows = [tasks_app.nested.submit(4) for _ in range(3)]
+    for workflow in workflows:
+        assert workflow.result(timeout=LONG) == "4 over 3 over 2 over 1 over leaf"
+        assert workflow.status().attempt == 1
+    assert tasks_app.nested_later.submit(1).result(timeout=LONG) == 2
+
+
+def test_a_task_that_waits_is_cancelled(pool: str) -> None:
+    if pool == "asyncio":
+        pytest.skip("a plain function on an event loop runs in a thread that asyncio cannot interrupt")
+    never = tasks_app.app.client.submit("no such queue")
+    task = tasks_app.waits_for.submit(never.id)
+    until("it waits", lambda: task.status().state == "suspended")
+    task.cancel("enough")
+    with pytest.raises(tenure.TaskCancelled):
+        task.result(timeout=LONG)
+    with pytest.raises(tenure.TaskFailed, match="a task to wait for"):
+        tasks_app.waits_for.submit("nonsense").result(timeout=LONG)
+
+
 def test_many_are_mapped(pool: str) -> None:
     assert tasks_app.add.map(range(500)).results(timeout=LONG) == list(range(500))
     assert tasks_app.add.starmap([(1, 2), (3, 4)]).results(timeout=LONG) == [3, 7]

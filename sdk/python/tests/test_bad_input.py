@@ -34,7 +34,7 @@ def test_a_wrong_address() -> None:
             tenure.SyncClient(address).ping()
 
 
-def test_nobody_at_the_address() -> None:
+def test_no_broker_at_the_address() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -75,7 +75,8 @@ def test_a_broker_of_another_version() -> None:
 
 
 def test_a_body_that_is_too_large(client: tenure.SyncClient) -> None:
-    with pytest.raises(tenure.BodyTooLarge, match="the broker accepts at most"):
+    advice = "the broker accepts at most .*: put the data elsewhere and submit a reference"
+    with pytest.raises(tenure.BodyTooLarge, match=advice):
         client.submit("large", b"x" * (17 << 20))
     assert client.ping() > 0
 
@@ -98,7 +99,7 @@ def test_values_that_cannot_be_right(client: tenure.SyncClient) -> None:
         client.submit("q", b"", on_lost="panic")
     with pytest.raises(tenure.BadSetting, match="bytes or text"):
         client.submit("q", {"a": 1})  # type: ignore[arg-type]
-    with pytest.raises(tenure.BadSetting, match="below zero"):
+    with pytest.raises(tenure.BadSetting, match="negative"):
         client.submit("q", b"", run_limit=-1)
     with pytest.raises(tenure.BadSetting, match="a list of names"):
         client.subscribe("topic")

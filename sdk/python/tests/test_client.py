@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
+import subprocess
 import sys
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 
 import pytest
 import tenure
 import uvloop
 from conftest import LONG, until
-from tenure import Client, Submission, SyncClient
+from tenure import Client, Submission, SyncClient, _binary
 from tenure.testing import Broker
 
 
@@ -43,6 +46,66 @@ def test_both_clients_have_the_same_verbs() -> None:
     assert ours == theirs
 
 
+def test_a_pause_stops_a_command_in_place_or_ends_its_attempt(tenure_broker: Broker, tmp_path: Path) -> None:
+    command = [_binary.find(), "work", "--broker", tenure_broker.address, "--queue", "commands", "--slots", "2"]
+    worker = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    body = json.dumps({"command": ["sleep", "600"]})
+
+    async def terminate_async(task: str) -> None:
+        async with Client(tenure_broker.address) as client:
+            await client.handle(task).pause("from a loop", terminate=True)
+
+    try:
+        with tenure_broker.client() as client:
+            task, array = client.submit("commands", body), client.submit_array("commands", body, size=1)
+            element = array[0]
+            for one, pause in ((task, task.pause), (element, array.pause)):
+                until("it runs", lambda one=one: one.status().state == "running")  # type: ignore[misc]
+                pause("lunch")
+                until("it is stopped", lambda one=one: one.status().state == "suspended")  # type: ignore[misc]
+                client.resume(one.id)
+                until("it runs", lambda one=one: one.status().state == "running")  # type: ignore[misc]
+                assert one.status().attempt == 1
+                pause("another machine", terminate=True)
+                until("it is paused", lambda one=one: one.status().state == "paused")  # type: ignore[misc]
+                client.resume(one.id)
+                until("it runs", lambda one=one: one.status().state == "running")  # type: ignore[misc]
+                assert one.status().attempt == 2
+            asyncio.run(terminate_async(task.id))
+            until("it is paused", lambda: task.status().state == "paused")
+            array.cancel()
+            assert element.wait(timeout=LONG).state == "cancelled"
+    finally:
+        worker.kill()
+        worker.wait()
+
+
+def test_a_watch_tells_which_events_are_no_longer_kept() -> None:
+    with Broker(events_kept="8", snapshot_size="64KB") as broker:
+        for _ in range(10):
+            with broker.client() as client:
+                for _ in range(40):
+                    client.submit("old", b"x" * 1_000)
+            # A broker that stops takes a snapshot, and the next one drops what is too old.
+            broker.stop()
+            broker.start()
+            with broker.client() as client, client.watch(from_=1) as watch:
+                if isinstance(watch.next(LONG), tenure.EventGap):
+                    break
+        with broker.client() as client, client.watch(from_=1) as watch:
+            client.submit("new", b"")
+            told = [watch.next(LONG)]
+            while not (isinstance(told[-1], tenure.Event) and told[-1].queue == "new"):
+                told.append(watch.next(LONG))
+        gap, *events = told
+        assert isinstance(gap, tenure.EventGap)
+        assert gap.first_missed == 1 and gap.last_missed > 1
+        # Nothing is missing after the gap.
+        numbers = [event.seq for event in events if isinstance(event, tenure.Event)]
+        assert numbers == list(range(gap.last_missed + 1, gap.last_missed + 1 + len(events)))
+        assert len(numbers) >= 8
+
+
 def test_a_named_task_is_submitted_once(client: SyncClient) -> None:
     name = str(uuid.uuid4())
     first = client.submit("named", b"1", name=name)
@@ -59,11 +122,11 @@ def test_many_are_submitted_and_each_has_a_verdict(client: SyncClient) -> None:
     assert all(isinstance(verdicts[place], tenure.SyncTaskHandle) for place in (0, 2))
 
 
-def test_the_reason_for_waiting_is_told(client: SyncClient) -> None:
-    task = client.submit("nobody-serves-this", b"")
+def test_the_reason_for_waiting_is_explained(client: SyncClient) -> None:
+    task = client.submit("unserved", b"")
     assert task.accepted is not None and task.accepted.unserved is not None
     why = client.explain(task.id)
-    assert why.code == "no-worker-ever" and "nobody-serves-this" in str(why)
+    assert why.code == "no-worker-ever" and "unserved" in str(why)
 
 
 def test_a_task_is_held_released_paused_resumed_moved_and_cancelled(client: SyncClient) -> None:
@@ -128,7 +191,7 @@ def test_a_listing_goes_on_over_pages(client: SyncClient) -> None:
 
 def test_waiting_ends_when_the_time_is_up(client: SyncClient) -> None:
     task = client.submit("never", b"")
-    with pytest.raises(tenure.ResultTimeout, match="it goes on"):
+    with pytest.raises(tenure.ResultTimeout, match="keeps running"):
         task.result(timeout=0.05)
     ended, pending = client.wait_all([task.id], timeout=0.05)
     assert ended == {} and pending == [task.id]

@@ -12,7 +12,7 @@ import tenure
 from tenure.testing import Broker
 
 MODULES = sorted(
-    module.name for module in pkgutil.iter_modules(tenure.__path__, "tenure.") if not module.name.endswith("__main__")
+    module.name for module in pkgutil.walk_packages(tenure.__path__, "tenure.") if not module.name.endswith("__main__")
 )
 
 
@@ -30,3 +30,4 @@ def test_there_are_examples() -> None:
     finder = doctest.DocTestFinder(exclude_empty=True)
     found = [test for name in MODULES for test in finder.find(importlib.import_module(name)) if test.examples]
     assert len(found) >= 10
+    assert any(test.name.startswith("tenure.kiwi.") for test in found)

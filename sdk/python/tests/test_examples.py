@@ -27,7 +27,7 @@ def run(name: str, broker: Broker) -> str:
     [
         ("client", ["HELLO FROM PYTHON", "why not:", "completed"]),
         ("topics", ["connection: connected", "sensor.kitchen 3: 21.7"]),
-        ("talk", ["1+2+3 = 6", "write numbers", "nobody there", "weather station: it rains"]),
+        ("talk", ["1+2+3 = 6", "write numbers", "no listener", "weather station: it rains"]),
     ],
 )
 def test_an_example_runs(name: str, said: list[str], tenure_broker: Broker) -> None:

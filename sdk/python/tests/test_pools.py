@@ -47,6 +47,23 @@ def test_more_slots_than_processes_lets_tasks_wait_in_them(app_broker: Broker) -
     assert end_worker(worker) == 0
 
 
+def test_a_task_that_weighs_no_slot_runs_besides_the_others(app_broker: Broker) -> None:
+    """It has a process of its own: it does not wait behind the task that takes the slot."""
+    worker = start_worker(app_broker, "--pool", "processes", "--slots", "1", "--kill-after", "0.2")
+    long = tasks_app.spin.submit(600.0)
+    until("it runs", lambda: (holding := long.status().holding) is not None and holding.progress is not None)
+    for number in range(3):
+        assert tasks_app.add.with_options(slots=0).submit(number, 1).result(timeout=LONG) == number + 1
+    # One more than that waits for a process.
+    light = [tasks_app.spin.with_options(slots=0).submit(600.0) for _ in range(2)]
+    until("one of them runs", lambda: sorted(one.status().state for one in light) == ["ready", "running"])
+    for task in (long, *light):
+        task.cancel()
+    for task in (long, *light):
+        assert task.wait(timeout=LONG).state == "cancelled"
+    assert end_worker(worker) == 0
+
+
 def test_a_worker_drains_on_sigterm(app_broker: Broker) -> None:
     worker = start_worker(app_broker, "--pool", "threads", "--slots", "1")
     task = tasks_app.spin.submit(1.0)
@@ -112,7 +129,7 @@ def test_a_call_that_cannot_be_right_is_refused_where_it_is_written() -> None:
         app.task(name=tasks_app.add.name)(lambda: None)
 
 
-def test_an_app_that_is_not_there_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_app_that_is_not_there_is_reported(capfd: pytest.CaptureFixture[str]) -> None:
     from tenure.__main__ import main
 
     assert main(["work", "no_such_module:app"]) == 1

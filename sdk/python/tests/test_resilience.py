@@ -162,7 +162,7 @@ def test_a_worker_that_dies_with_its_lease_lives_while_no_broker_runs(tenure_bro
             task = client.submit("steps", b"", on_lost="fail")
             until("it runs", lambda: task.status().state == "running")
             tenure_broker.kill()
-            # Longer than the lease: nobody can have the task meanwhile.
+            # Longer than the lease: no worker can have the task meanwhile.
             time.sleep(4.0)
             assert worker.poll() is None
             tenure_broker.start()

@@ -17,7 +17,7 @@ from tenure.testing import Broker
 T = TypeVar("T")
 
 
-def test_a_call_is_answered_or_fails_and_nobody_is_told_at_once(client: SyncClient) -> None:
+def test_a_call_is_answered_or_fails_or_has_no_receiver_at_once(client: SyncClient) -> None:
     listener = client.listen(["calculator"])
 
     def serve() -> None:
@@ -39,14 +39,14 @@ def test_a_call_is_answered_or_fails_and_nobody_is_told_at_once(client: SyncClie
     with pytest.raises(tenure.CallCancelled):
         client.call("calculator", "give up", timeout=LONG)
     with pytest.raises(tenure.NoListener):
-        client.call("nobody", "hello")
+        client.call("absent", "hello")
     listener.close()
     thread.join(LONG)
     assert not thread.is_alive()
-    until("the address is free", lambda: _is_nobody_there(client, "calculator"))
+    until("the address is free", lambda: _is_address_free(client, "calculator"))
 
 
-def _is_nobody_there(client: SyncClient, address: str) -> bool:
+def _is_address_free(client: SyncClient, address: str) -> bool:
     try:
         client.call(address, b"", timeout=0.2)
     except tenure.NoListener:
@@ -130,7 +130,7 @@ def test_a_subscription_replays_what_it_missed_while_the_broker_was_gone(
     assert (retries[0]["attempt"], retries[0]["delay_ms"]) == (1, 50) and retries[0]["subscription_id"]
 
 
-def test_a_gap_is_told_to_the_callback(tenure_broker: Broker) -> None:
+def test_the_callback_receives_a_gap(tenure_broker: Broker) -> None:
     policy = ReconnectionPolicy(initial_delay_ms=300, max_delay_ms=300)
     with tenure_broker.client(reconnection_policy=policy) as client, tenure_broker.client() as publisher:
         gaps: list[tuple[int, int, str]] = []

@@ -33,7 +33,7 @@ def test_every_verb_can_be_said_through_the_interpreter() -> None:
     assert "--data-dir" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_types_are_told() -> None:
+def test_the_wheel_has_types() -> None:
     files = importlib.metadata.files("tenure") or []
     names = {file.name for file in files}
     assert {"py.typed", "_native.pyi", "_native.abi3.so"} <= names

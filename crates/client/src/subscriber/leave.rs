@@ -26,7 +26,7 @@ impl Subscriber {
     /// returned counts as taken; the broker delivers everything after it again, as far as it is kept. A dropped
     /// subscriber leaves as well, but then the broker repeats messages that were taken and not yet acknowledged.
     pub async fn leave(mut self) -> Result<(), Error> {
-        let mut untaken = Untaken::default();
+        let mut untaken = FirstUnread::default();
         for received in self.ready.drain(..) {
             untaken.received(&received);
         }
@@ -46,7 +46,7 @@ impl Subscriber {
 }
 
 impl Subscribing {
-    async fn leave(self, mut connection: Connection, mut untaken: Untaken) -> Result<(), Error> {
+    async fn leave(self, mut connection: Connection, mut untaken: FirstUnread) -> Result<(), Error> {
         for received in &self.undelivered {
             untaken.received(received);
         }
@@ -93,11 +93,11 @@ impl Subscribing {
 
 /// The first sequence of each topic that has arrived and was not taken.
 #[derive(Debug, Default)]
-struct Untaken {
+struct FirstUnread {
     first: HashMap<Name, u64>,
 }
 
-impl Untaken {
+impl FirstUnread {
     fn received(&mut self, received: &Received) {
         match received {
             Received::Message { kind, message } => self.message(kind, &message.topic, message.sequence),

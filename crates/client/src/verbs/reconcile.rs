@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use tenure_wire::reconcile::{
-    Declared as DeclaredRow, Difference, Reconcile, Reconciled, ReconciledTask, There,
+    Declared as DeclaredRow, DeclaredState, Difference, Reconcile, Reconciled, ReconciledTask,
 };
 use tenure_wire::{Name, Reply, Request, Timestamp};
 
@@ -19,19 +19,19 @@ const PAGE_BYTES: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct Declared {
     name: Name,
-    there: There,
+    there: DeclaredState,
     submission: Option<Submission>,
 }
 
 impl Declared {
     /// The task should exist. If it is missing, it can only be reported.
     pub fn exists(name: impl Into<Name>) -> Declared {
-        Declared { name: name.into(), there: There::Exists, submission: None }
+        Declared { name: name.into(), there: DeclaredState::Exists, submission: None }
     }
 
     /// The task has ended in the other store.
     pub fn ended(name: impl Into<Name>) -> Declared {
-        Declared { there: There::Ended, ..Declared::exists(name) }
+        Declared { there: DeclaredState::Ended, ..Declared::exists(name) }
     }
 
     /// Says how to submit the task if it is missing. The submission gets the name of the entry.
@@ -44,8 +44,8 @@ impl Declared {
 
 /// A reconciliation under way. Each page is complete in itself: after a crash of either side, begin again.
 #[derive(Debug)]
-pub struct Reconciler<'a> {
-    client: &'a Client,
+pub struct Reconciler {
+    client: Client,
     prefix: Box<str>,
     apply: bool,
     as_of: Timestamp,
@@ -59,11 +59,11 @@ impl Client {
     /// Begins to compare the tasks whose names begin with `prefix` with those of another store. Read that store after
     /// this call: tasks that are submitted later are left alone. With `apply`, the broker submits what is missing and
     /// cancels what the other store does not know or has ended; otherwise it only says so.
-    pub async fn reconcile(&self, prefix: impl Into<Box<str>>, apply: bool) -> Result<Reconciler<'_>, Error> {
+    pub async fn reconcile(&self, prefix: impl Into<Box<str>>, apply: bool) -> Result<Reconciler, Error> {
         let prefix = prefix.into();
         let first = self.reconcile_page(Reconcile { prefix: prefix.clone(), ..Reconcile::default() }).await?;
         Ok(Reconciler {
-            client: self,
+            client: self.clone(),
             prefix,
             apply,
             as_of: first.now,
@@ -83,7 +83,7 @@ impl Client {
     }
 }
 
-impl Reconciler<'_> {
+impl Reconciler {
     /// Declares one task of the other store.
     pub async fn declare(&mut self, declared: Declared) -> Result<(), Error> {
         let bytes = declared.submission.as_ref().map_or(0, Submission::bytes);
@@ -106,7 +106,8 @@ impl Reconciler<'_> {
             let answer = self.client.reconcile_page(page).await?;
             for name in answer.names {
                 if !self.known.contains(&name) {
-                    self.declare(Declared { there: There::Unknown, ..Declared::exists(name) }).await?;
+                    self.declare(Declared { there: DeclaredState::Unknown, ..Declared::exists(name) })
+                        .await?;
                 }
             }
             cursor = answer.next;

@@ -31,7 +31,7 @@ pub struct NewSchedule {
 }
 
 impl NewSchedule {
-    /// Creates a schedule. `when` is a cron expression in UTC, or `every` and a span: `every 15m`.
+    /// Creates a schedule. `when` is a cron expression in UTC, or `every` and a duration: `every 15m`.
     pub fn new(name: impl Into<Name>, when: impl Into<Box<str>>, task: Submission) -> NewSchedule {
         let Submission { terms, task } = task;
         // The broker would refuse them; here their names are known.
@@ -82,17 +82,17 @@ impl NewSchedule {
         self
     }
 
-    /// Delays each firing by a part of this span.
+    /// Delays each firing by a part of this duration.
     #[must_use]
-    pub fn jitter(mut self, span: Duration) -> NewSchedule {
-        self.set.jitter_ms = millis(span);
+    pub fn jitter(mut self, duration: Duration) -> NewSchedule {
+        self.set.jitter_ms = millis(duration);
         self
     }
 
     /// Lets a task fail if it has not started this long after its submission.
     #[must_use]
-    pub fn expires_after(mut self, span: Duration) -> NewSchedule {
-        self.set.expires_after_ms = Some(millis(span));
+    pub fn expires_after(mut self, duration: Duration) -> NewSchedule {
+        self.set.expires_after_ms = Some(millis(duration));
         self
     }
 

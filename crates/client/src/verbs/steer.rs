@@ -4,8 +4,8 @@ use tenure_wire::hook::Redeliver;
 use tenure_wire::queue::Thresholds;
 use tenure_wire::rate::Rate;
 use tenure_wire::request::{
-    Backup, Move as MoveRequest, OneQueue, OneTask, OneTaskWhy, OneWorker, SetLimit, SetRate, SetShare,
-    SetThresholds,
+    Backup, Move as MoveRequest, OneQueue, OneTask, OneTaskWhy, OneWorker, PauseTask, SetLimit, SetRate,
+    SetShare, SetThresholds,
 };
 use tenure_wire::{Name, Reply, Request, TaskId};
 
@@ -55,9 +55,20 @@ impl Client {
         self.command("cancel", Request::Cancel(OneTaskWhy { task, reason: reason.map(Into::into) })).await
     }
 
-    /// Pauses a task until a client resumes it. A running task is paused when its worker confirms.
+    /// Pauses a task until a client resumes it. A worker that can stops a running task in place: the attempt is
+    /// suspended, and continues when it is resumed. Otherwise its attempt ends, and the task is paused when the worker
+    /// confirms.
     pub async fn pause(&self, task: TaskId, reason: Option<&str>) -> Result<(), Error> {
-        self.command("pause", Request::Pause(OneTaskWhy { task, reason: reason.map(Into::into) })).await
+        self.pause_task(PauseTask { task, reason: reason.map(Into::into), terminate: false }).await
+    }
+
+    /// Pauses a task like [`Client::pause`], but never in place: a running attempt ends.
+    pub async fn pause_and_terminate(&self, task: TaskId, reason: Option<&str>) -> Result<(), Error> {
+        self.pause_task(PauseTask { task, reason: reason.map(Into::into), terminate: true }).await
+    }
+
+    async fn pause_task(&self, pause: PauseTask) -> Result<(), Error> {
+        self.command("pause", Request::Pause(pause)).await
     }
 
     /// Lets a paused task run again.

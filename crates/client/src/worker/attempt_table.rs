@@ -35,6 +35,8 @@ pub(crate) struct AttemptTable {
     /// Handlers that still run although their attempt is over.
     over: HashMap<Held, Instant>,
     leaving: bool,
+    /// Its handlers can stop in place.
+    pub(crate) stops_in_place: bool,
     /// Attempts whose checkpoint the link must fetch.
     pub(crate) fetches: Vec<Held>,
     /// Attempts whose start the link must report to the broker.
@@ -64,7 +66,7 @@ impl Stage {
 
 /// What became of a report.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Answered {
+pub(crate) enum ReportOutcome {
     /// The broker has accepted it.
     Taken(AttemptReport),
     /// The attempt was already over, so there is nothing more to report.
@@ -85,6 +87,7 @@ impl AttemptTable {
             waiting: VecDeque::new(),
             over: HashMap::new(),
             leaving: false,
+            stops_in_place: false,
             fetches: Vec::new(),
             starts: Vec::new(),
             begins: Vec::new(),
@@ -200,6 +203,16 @@ impl AttemptTable {
         }
     }
 
+    /// A client wants the task paused, and the worker may keep the attempt. A worker that leaves cannot.
+    pub(crate) fn stop_wanted(&mut self, held: Held, interrupt: Interrupt) {
+        match self.held.get(&held) {
+            Some(Stage::Running(context)) if self.stops_in_place && !self.leaving => {
+                context.stop_request().raise();
+            }
+            _ => self.wanted(held, interrupt, Wanted::Pause),
+        }
+    }
+
     /// The attempt waits for other tasks and takes no slot.
     pub(crate) fn suspended(&mut self, held: Held) {
         if self.is_running(held) {
@@ -211,6 +224,13 @@ impl AttemptTable {
     /// The attempt has a slot again.
     pub(crate) fn continued(&mut self, held: Held) {
         self.occupancy.resume(held);
+    }
+
+    /// No client wants the task paused any more.
+    pub(crate) fn resumed(&mut self, held: Held) {
+        if let Some(Stage::Running(context)) = self.held.get(&held) {
+            context.stop_request().clear();
+        }
     }
 
     pub(crate) fn interrupt(&self, held: Held) -> Option<Interrupt> {
@@ -249,31 +269,41 @@ impl AttemptTable {
     }
 
     /// The broker has answered a report.
-    pub(crate) fn answered(&mut self, now: Instant, held: Held, refusal: Option<&Refusal>) -> Answered {
-        let Some(Stage::Reported { report, .. }) = self.held.get(&held) else { return Answered::Unknown };
+    pub(crate) fn answered(&mut self, now: Instant, held: Held, refusal: Option<&Refusal>) -> ReportOutcome {
+        let Some(Stage::Reported { report, .. }) = self.held.get(&held) else {
+            return ReportOutcome::Unknown;
+        };
         match refusal.map(|refusal| (&refusal.code, refusal)) {
             None => match self.held.remove(&held) {
-                Some(Stage::Reported { report, .. }) => Answered::Taken(report),
+                Some(Stage::Reported { report, .. }) => ReportOutcome::Taken(report),
                 _ => unreachable!("it was looked at just now"),
             },
             Some((Code::StaleAttempt | Code::UnknownTask, _)) => {
                 self.held.remove(&held);
-                Answered::Stale
+                ReportOutcome::Stale
             }
-            Some((Code::Full | Code::DiskFull | Code::Draining | Code::TooMany, _)) => {
+            Some((
+                Code::Full
+                | Code::DiskFull
+                | Code::Draining
+                | Code::JournalAway
+                | Code::Deposed
+                | Code::TooMany,
+                _,
+            )) => {
                 self.mark_unsent(held);
                 self.later.push_back((now + AGAIN_AFTER, held));
-                Answered::Again
+                ReportOutcome::Again
             }
             Some((_, refusal)) => {
                 if matches!(report, AttemptReport::Fail(failure) if failure.message.starts_with(REFUSED)) {
                     self.held.remove(&held);
-                    return Answered::Given(Box::new(refusal.clone()));
+                    return ReportOutcome::Given(Box::new(refusal.clone()));
                 }
                 // The submitter should learn why there is no better end.
                 let failure = Failure::new(1, format!("{REFUSED}{refusal}")).last();
                 self.report(held, AttemptReport::Fail(Box::new(failure)));
-                Answered::Again
+                ReportOutcome::Again
             }
         }
     }
@@ -347,6 +377,14 @@ impl AttemptTable {
         self.waiting.clear();
         for held in waiting {
             self.report(held, AttemptReport::GiveBack { reason: Some("the worker is leaving".into()) });
+        }
+        // What is stopped in place would keep the worker without end.
+        for stage in self.held.values() {
+            if let Stage::Running(context) = stage
+                && context.stop_request().stands()
+            {
+                context.raise(Interrupt::Leaving);
+            }
         }
     }
 

@@ -72,9 +72,12 @@ fn a_task_is_started_run_reported_and_forgotten() {
     assert!(complete(&mut attempts, held));
     assert_eq!(attempts.unsent, [held]);
     assert_eq!(attempts.send(held), Some(&AttemptReport::Complete("done".into())));
-    assert_eq!(attempts.answered(now, held, None), Answered::Taken(AttemptReport::Complete("done".into())));
+    assert_eq!(
+        attempts.answered(now, held, None),
+        ReportOutcome::Taken(AttemptReport::Complete("done".into()))
+    );
     assert!(attempts.is_empty());
-    assert_eq!(attempts.answered(now, held, None), Answered::Unknown);
+    assert_eq!(attempts.answered(now, held, None), ReportOutcome::Unknown);
 }
 
 #[test]
@@ -88,6 +91,19 @@ fn a_careful_task_begins_only_when_the_broker_knows() {
     attempts.started(now, &[one.held(), two.held()], &[0]);
     assert_eq!(begun(&mut attempts), [two.held()]);
     assert_eq!(attempts.len(), 1, "the refused one is gone");
+}
+
+#[test]
+fn only_a_task_that_may_run_again_begins_before_the_broker_knows() {
+    for (on_lost, begins_at_once) in [(OnLost::Requeue, true), (OnLost::Pause, false), (OnLost::Fail, false)]
+    {
+        let (mut attempts, now) = (AttemptTable::new(room(1)), Instant::now());
+        let context = context(1, on_lost.clone());
+        attempts.assigned(context.clone());
+        assert_eq!(!begun(&mut attempts).is_empty(), begins_at_once, "{on_lost:?}");
+        attempts.started(now, &[context.held()], &[]);
+        assert_eq!(!begun(&mut attempts).is_empty(), !begins_at_once, "{on_lost:?}");
+    }
 }
 
 #[test]
@@ -191,18 +207,18 @@ fn a_stale_answer_ends_a_report() {
     let (mut attempts, now) = (AttemptTable::new(room(1)), Instant::now());
     let (one, _) = assign(&mut attempts, 1);
     complete(&mut attempts, one);
-    assert_eq!(attempts.answered(now, one, Some(&refusal(Code::StaleAttempt))), Answered::Stale);
+    assert_eq!(attempts.answered(now, one, Some(&refusal(Code::StaleAttempt))), ReportOutcome::Stale);
     assert!(attempts.is_empty());
 }
 
 #[test]
-fn a_broker_without_room_is_told_again_a_little_later() {
+fn a_broker_without_room_gets_the_report_again_a_little_later() {
     let (mut attempts, now) = (AttemptTable::new(room(1)), Instant::now());
     let (one, _) = assign(&mut attempts, 1);
     complete(&mut attempts, one);
     attempts.unsent.clear();
     attempts.send(one);
-    assert_eq!(attempts.answered(now, one, Some(&refusal(Code::DiskFull))), Answered::Again);
+    assert_eq!(attempts.answered(now, one, Some(&refusal(Code::DiskFull))), ReportOutcome::Again);
     assert_eq!(attempts.for_heartbeat(), [one], "the broker still believes it to run");
     assert_eq!(attempts.next_due(), Some(now + AGAIN_AFTER));
     attempts.due(now);
@@ -216,11 +232,11 @@ fn a_report_that_the_broker_does_not_take_becomes_a_failure_and_then_nothing() {
     let (mut attempts, now) = (AttemptTable::new(room(1)), Instant::now());
     let (one, _) = assign(&mut attempts, 1);
     complete(&mut attempts, one);
-    assert_eq!(attempts.answered(now, one, Some(&refusal(Code::BadValue))), Answered::Again);
+    assert_eq!(attempts.answered(now, one, Some(&refusal(Code::BadValue))), ReportOutcome::Again);
     assert!(
         matches!(attempts.send(one), Some(AttemptReport::Fail(failure)) if failure.message.starts_with(REFUSED))
     );
-    assert!(matches!(attempts.answered(now, one, Some(&refusal(Code::BadValue))), Answered::Given(_)));
+    assert!(matches!(attempts.answered(now, one, Some(&refusal(Code::BadValue))), ReportOutcome::Given(_)));
     assert!(attempts.is_empty());
 }
 
@@ -254,7 +270,7 @@ fn what_does_not_end_in_time_is_reported_as_crashed_and_its_handler_is_over() {
     assert!(!complete(&mut attempts, one), "its outcome does not count any more");
     assert_eq!(
         attempts.answered(now, one, None),
-        Answered::Taken(AttemptReport::Fail(Box::new(
+        ReportOutcome::Taken(AttemptReport::Fail(Box::new(
             Failure::new(1, "the worker stopped before the handler ended").crashed()
         )))
     );

@@ -71,6 +71,7 @@ pub struct WorkerBuilder {
     spec: WorkerSpec,
     handler: Option<Handler>,
     stop_grace: Duration,
+    stops_in_place: bool,
     connect_timeout: Duration,
     drain_on_sigterm: bool,
     die_with_lease: Option<LeaseClock>,
@@ -102,6 +103,7 @@ impl WorkerBuilder {
             spec,
             handler: None,
             stop_grace: STOP_GRACE,
+            stops_in_place: false,
             connect_timeout: CONNECT_TIMEOUT,
             drain_on_sigterm: false,
             die_with_lease: None,
@@ -142,6 +144,15 @@ impl WorkerBuilder {
     #[must_use]
     pub fn light_slots(mut self, light_slots: u32) -> WorkerBuilder {
         self.spec.light_slots = Some(light_slots);
+        self
+    }
+
+    /// Declares that the handlers can stop in place: a pause reaches them through
+    /// [`Context::stop_wanted`](super::Context::stop_wanted) instead of an interrupt, unless its client wants the attempt
+    /// to end.
+    #[must_use]
+    pub fn stops_in_place(mut self) -> WorkerBuilder {
+        self.stops_in_place = true;
         self
     }
 
@@ -289,6 +300,17 @@ impl WorkerBuilder {
 
     /// Like [`run`](Self::run), for programs without a runtime, with a [blocking
     /// handler](WorkerBuilder::handle_blocking).
+    ///
+    /// ```no_run
+    /// use tenure_client::{Context, Error, Worker};
+    ///
+    /// fn main() -> Result<(), Error> {
+    ///     let count = |context: Context| context.body().len().to_string();
+    ///     let worker = Worker::builder("127.0.0.1:7171").queues(["images"]).handle_blocking(count);
+    ///     worker.drain_on_sigterm(true).run_blocking()?;
+    ///     Ok(())
+    /// }
+    /// ```
     pub fn run_blocking(self) -> Result<WorkerStats, Error> {
         let (mut handle, registered) = self.spawn()?;
         registered.blocking_recv().unwrap_or(Err(Error::Closed))?;
@@ -331,6 +353,7 @@ impl WorkerBuilder {
             peer,
             spec: self.spec,
             stop_grace: self.stop_grace,
+            stops_in_place: self.stops_in_place,
             connect_timeout: self.connect_timeout,
             drain_on_sigterm: self.drain_on_sigterm,
             die_with_lease: self.die_with_lease,

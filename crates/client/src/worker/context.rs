@@ -14,6 +14,7 @@ use crate::log::LogStream;
 use super::outbox::{PendingProgress, WorkerOutbox};
 use super::pending_checkpoint::Receipt;
 use super::signal::{Interrupt, Signal};
+use super::stop_request::StopRequest;
 use super::waiting::Waiting;
 
 /// Maximum length of the note in a progress report; the rest is cut off.
@@ -35,6 +36,7 @@ struct Inner {
     terms: Arc<Terms>,
     checkpoint: OnceLock<Bytes>,
     signal: Signal,
+    stop: StopRequest,
     outbox: Arc<WorkerOutbox>,
 }
 
@@ -43,8 +45,8 @@ impl Context {
         if assignment.body.len() <= BODY_COPIED_BYTES {
             assignment.body = Bytes::copy_from_slice(&assignment.body);
         }
-        let (checkpoint, signal) = (OnceLock::new(), Signal::default());
-        Context { inner: Arc::new(Inner { assignment, terms, checkpoint, signal, outbox }) }
+        let (checkpoint, signal, stop) = (OnceLock::new(), Signal::default(), StopRequest::default());
+        Context { inner: Arc::new(Inner { assignment, terms, checkpoint, signal, stop, outbox }) }
     }
 
     /// The id of the task, the same in every attempt.
@@ -188,13 +190,28 @@ impl Context {
     /// # }
     /// ```
     pub fn wait_for(&self, tasks: &[TaskId]) -> Waiting {
-        Waiting::new(self.held(), &self.inner.outbox, tasks.to_vec(), false)
+        Waiting::for_tasks(self.held(), &self.inner.outbox, tasks.to_vec())
     }
 
     /// Waits until the children of this task have ended, like [`Context::wait_for`]. Of a task with more than 1,000
     /// children it waits for the oldest 1,000 that have not ended: call it again until it returns fewer.
     pub fn wait_for_children(&self) -> Waiting {
-        Waiting::new(self.held(), &self.inner.outbox, Vec::new(), true)
+        Waiting::for_children(self.held(), &self.inner.outbox)
+    }
+
+    /// Waits until a client wants the task paused and the handler may stop in place. Only a worker that
+    /// [can](super::WorkerBuilder::stops_in_place) is asked to. The handler then stops what it does, without losing
+    /// it, and calls [`Context::wait_for_resume`]. Cancel-safe: use it in a `select!` beside the work.
+    pub async fn stop_wanted(&self) {
+        self.inner.stop.wanted().await;
+    }
+
+    /// Waits until a client resumes the task and the worker has room for it again: the handler has stopped in place.
+    /// Until then the attempt takes no slot and no resources. It takes the place of a wait for other tasks, which the
+    /// handler drops, and begins again when this one is over. If the task should wind down meanwhile, the wait ends
+    /// with [`Error::Interrupted`](crate::Error::Interrupted).
+    pub fn wait_for_resume(&self) -> Waiting {
+        Waiting::for_resume(self.held(), &self.inner.outbox)
     }
 
     /// Reports progress: a percentage if known, and a note for people. Never blocks; if reports come faster than the
@@ -256,8 +273,12 @@ impl Context {
         self.inner.signal.raise(interrupt);
     }
 
-    /// Whether the task must run at most once: then its handler starts only after the broker has recorded the start.
+    pub(crate) fn stop_request(&self) -> &StopRequest {
+        &self.inner.stop
+    }
+
+    /// Whether the task must not run twice: then its handler starts only after the broker has recorded the start.
     pub(crate) fn is_careful(&self) -> bool {
-        self.inner.terms.on_lost == OnLost::Pause
+        self.inner.terms.on_lost != OnLost::Requeue
     }
 }

@@ -42,6 +42,7 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct Settings {
     pub(crate) peer: PeerOptions,
     pub(crate) spec: WorkerSpec,
+    pub(crate) stops_in_place: bool,
     pub(crate) stop_grace: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) drain_on_sigterm: bool,
@@ -90,13 +91,13 @@ pub(crate) struct Link {
     process_stats: ProcessStats,
     progress_at: Instant,
     guard: Option<LeaseGuard>,
-    standing: Standing,
+    state: LinkState,
     first: Option<oneshot::Sender<Result<(), Error>>>,
 }
 
 /// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum LinkState {
     /// There is no connection.
     Away,
     /// Registration sent; the deadline for the answer.
@@ -119,7 +120,10 @@ enum Sent {
     Progress(Held),
     Fetch(Held),
     SaveCheckpoint(Held, PendingCheckpoint),
-    Suspend(Held),
+    Suspend {
+        held: Held,
+        is_for_resume: bool,
+    },
     Log(AppendLog),
     Drain,
     Leave,
@@ -134,6 +138,7 @@ impl Link {
     ) -> Link {
         let now = Instant::now();
         let mut attempts = AttemptTable::new(Occupancy::new(&settings.spec));
+        attempts.stops_in_place = settings.stops_in_place;
         for Unreported { held, report } in std::mem::take(&mut settings.unreported) {
             attempts.resume(held, report);
         }
@@ -157,7 +162,7 @@ impl Link {
             process_stats: ProcessStats::default(),
             progress_at: now,
             guard: None,
-            standing: Standing::Away,
+            state: LinkState::Away,
             first: None,
         }
     }
@@ -206,12 +211,12 @@ impl Link {
         if let Some(clock) = self.settings.die_with_lease {
             let spec = &self.settings.spec;
             self.guard = Some(LeaseGuard::new(clock, Duration::from_millis(spec.lease_ms))?);
-            absent = Some(dialer.report_absence(clock, Duration::from_millis(spec.heartbeat_ms)));
+            absent = Some(dialer.report_outage(clock, Duration::from_millis(spec.heartbeat_ms)));
         }
         let deadline = tokio::time::Instant::now() + self.settings.connect_timeout;
         let mut connection = dialer.dial(Some(deadline)).await?;
         loop {
-            let ended = self.converse(&mut connection, &mut terminate).await;
+            let ended = self.run_connection(&mut connection, &mut terminate).await;
             self.tally.connected.store(false, Ordering::Relaxed);
             match ended {
                 Ok(()) => return Ok(()),
@@ -226,12 +231,12 @@ impl Link {
                 }
             }
             drop(connection);
-            self.standing = Standing::Away;
+            self.state = LinkState::Away;
             self.attempts.disconnected();
             self.checkpoints_sent.clear();
             self.logs_sent = 0;
             // The notice that ends a wait may have been lost: the worker says again what it waits for.
-            self.waits.values_mut().for_each(|wait| wait.sent = false);
+            self.waits.values_mut().for_each(|wait| (wait.sent, wait.is_second) = (false, false));
             // The latest first.
             for (_, sent) in self.sent.drain().into_iter().rev() {
                 match sent {
@@ -299,7 +304,7 @@ impl Link {
     }
 
     /// Runs until the connection breaks or the worker has left.
-    async fn converse(
+    async fn run_connection(
         &mut self,
         connection: &mut Connection,
         terminate: &mut Option<Terminate>,
@@ -335,9 +340,9 @@ impl Link {
             self.collect();
             self.send_due(now, connection)?;
             if self.outbox.leaving() == Leaving::Now {
-                self.standing = Standing::Left;
+                self.state = LinkState::Left;
             }
-            if self.standing == Standing::Left {
+            if self.state == LinkState::Left {
                 return Ok(());
             }
             if now.duration_since(heard) >= silence_max && !self.dies_with_connection() {
@@ -350,7 +355,7 @@ impl Link {
         let held = self.attempts.for_register();
         let spec = WorkerSpec { held: held.clone(), ..self.settings.spec.clone() };
         self.ask(connection, Sent::Register(held, self.lease_now()), &Request::Register(Box::new(spec)));
-        self.standing = Standing::Registering(Instant::now() + DIAL_TIMEOUT);
+        self.state = LinkState::Registering(Instant::now() + DIAL_TIMEOUT);
         self.told = Leaving::No;
     }
 
@@ -432,7 +437,10 @@ impl Link {
     fn interrupt_all(&mut self, now: Instant) {
         match self.outbox.leaving() {
             Leaving::No => {}
-            Leaving::Drain => self.attempts.leave(),
+            Leaving::Drain => {
+                self.attempts.leave();
+                self.interrupt_waits();
+            }
             Leaving::Stop | Leaving::Now => {
                 if self.stop_at.is_none() {
                     self.stop_at = Some(now + self.settings.stop_grace);
@@ -476,14 +484,14 @@ impl Link {
     fn next_deadline(&self, now: Instant) -> Instant {
         let mut next = now + IDLE_MAX;
         let mut at = |time: Option<Instant>| next = time.map_or(next, |time| next.min(time));
-        match self.standing {
-            Standing::Registering(until) | Standing::Leaving(until) => at(Some(until)),
-            Standing::Registered => {
+        match self.state {
+            LinkState::Registering(until) | LinkState::Leaving(until) => at(Some(until)),
+            LinkState::Registered => {
                 at(Some(self.heartbeat_at));
                 at(self.outbox.has_progress().then_some(self.progress_at));
                 at(self.attempts.next_due());
             }
-            Standing::Away | Standing::Left => {}
+            LinkState::Away | LinkState::Left => {}
         }
         at(self.leave_by.or(self.stop_at));
         let droppable = self.attempts.over().filter(|(held, _)| self.aborts.contains_key(held));

@@ -15,7 +15,7 @@ pub(crate) struct Occupancy {
     slots_used: u64,
     resources: Vec<Resource>,
     running: HashMap<Held, Context>,
-    /// Handlers that wait for other tasks: they keep their resources and take no slot.
+    /// Handlers that wait for other tasks, or for a client: they take no slot and no resources.
     suspended: HashSet<Held>,
 }
 
@@ -70,14 +70,19 @@ impl Occupancy {
         (weight == 0 || self.slots_used + weight <= self.slots)
             && (resources.is_empty()
                 || resources.iter().all(|needed| self.has(needed))
-                    && !self.running.values().any(|other| takes_whole_device_of(context, other)))
+                    && !self.working().any(|other| takes_whole_device_of(context, other)))
+    }
+
+    fn working(&self) -> impl Iterator<Item = &Context> {
+        let suspended = &self.suspended;
+        self.running.iter().filter(|(held, _)| !suspended.contains(held)).map(|(_, context)| context)
     }
 
     fn has(&self, needed: &Resource) -> bool {
         let quantity = |resources: &[Resource]| {
             resources.iter().find(|other| other.name == needed.name).map_or(0, |other| other.quantity)
         };
-        let used: u64 = self.running.values().map(|other| quantity(&other.terms().resources)).sum();
+        let used: u64 = self.working().map(|other| quantity(&other.terms().resources)).sum();
         used + needed.quantity <= quantity(&self.resources)
     }
 }

@@ -96,10 +96,12 @@ impl WorkerOutbox {
         receipt
     }
 
-    /// A later wait of an attempt replaces an earlier one.
+    /// A later wait of an attempt replaces an earlier one. A handler that gives up its wait for tasks does not end one
+    /// for a client.
     pub(crate) fn suspend(&self, held: Held, wait: PendingWait) {
         let mut inner = self.lock();
-        if !inner.closed {
+        let is_for_client = inner.waits.get(&held).is_some_and(PendingWait::is_for_resume);
+        if !inner.closed && (wait.is_heard() || !is_for_client) {
             inner.waits.insert(held, wait);
         }
         drop(inner);

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processor_time_is_told_as_a_share_since_the_last_time() {
+    fn processor_time_is_a_share_since_the_last_time() {
         let stat = "4711 (a (name) 1) S 1 4711 4711 0 -1 4194560 500 0 0 0 250 50 7 7 20 0 1 0 100 8192 30";
         assert_eq!(ticks(stat), Some(300));
         let (mut process_stats, start) = (ProcessStats::default(), Instant::now());
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_told_in_bytes() {
+    fn memory_is_reported_in_bytes() {
         let status = "VmPeak:\t  900 kB\nVmRSS:\t     512 kB\n";
         assert_eq!(kilobytes(status, "VmRSS:"), Some(512 << 10));
         assert_eq!(kilobytes(status, "MemTotal:"), None);
@@ -79,7 +79,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn this_process_is_told_of() {
+    fn this_process_has_stats() {
         let stats = ProcessStats::default().read(Instant::now()).expect("Linux tells");
         assert!(stats.memory_used > Some(100 << 10) && stats.memory_used < stats.memory_total, "{stats:?}");
     }

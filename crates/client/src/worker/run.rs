@@ -70,7 +70,7 @@ impl Handler {
             };
             // If no thread can be created, dropping `finish` reports that the handler did not end.
             if let Err(error) = std::thread::Builder::new().name(name).spawn(work) {
-                tracing::error!(%error, "no thread for a handler");
+                tracing::error!(%error, "cannot start a thread for a handler");
             }
             None
         }))
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_that_never_ends_is_told_all_the_same() {
+    fn a_handler_that_never_ends_is_reported_all_the_same() {
         let outbox = Arc::new(WorkerOutbox::default());
         let held = Held { task: tenure_wire::TaskId::default(), attempt: 1 };
         drop(Finish::new(held, Arc::clone(&outbox)));

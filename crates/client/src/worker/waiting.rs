@@ -22,16 +22,32 @@ pub struct Waiting {
     told: oneshot::Receiver<Result<Vec<WaitEnd>, Error>>,
     held: Held,
     outbox: Arc<WorkerOutbox>,
+    /// Nothing is to be given up any more.
     is_over: bool,
 }
 
 impl Waiting {
-    pub(crate) fn new(held: Held, outbox: &Arc<WorkerOutbox>, on: Vec<TaskId>, children: bool) -> Waiting {
-        let (tell, told) = oneshot::channel();
+    pub(crate) fn for_tasks(held: Held, outbox: &Arc<WorkerOutbox>, on: Vec<TaskId>) -> Waiting {
         let Held { task, attempt } = held;
-        let suspend = Suspend { task, attempt, on, children };
-        outbox.suspend(held, PendingWait { suspend, tell: Some(tell), sent: false });
-        Waiting { told, held, outbox: Arc::clone(outbox), is_over: false }
+        Waiting::new(held, outbox, Suspend { task, attempt, on, children: false, resume: false })
+    }
+
+    pub(crate) fn for_children(held: Held, outbox: &Arc<WorkerOutbox>) -> Waiting {
+        let Held { task, attempt } = held;
+        Waiting::new(held, outbox, Suspend { task, attempt, on: Vec::new(), children: true, resume: false })
+    }
+
+    pub(crate) fn for_resume(held: Held, outbox: &Arc<WorkerOutbox>) -> Waiting {
+        let Held { task, attempt } = held;
+        Waiting::new(held, outbox, Suspend { task, attempt, on: Vec::new(), children: false, resume: true })
+    }
+
+    fn new(held: Held, outbox: &Arc<WorkerOutbox>, suspend: Suspend) -> Waiting {
+        let (tell, told) = oneshot::channel();
+        // Only a client ends the wait for a client.
+        let can_be_given_up = !suspend.resume;
+        outbox.suspend(held, PendingWait { suspend, tell: Some(tell), sent: false, is_second: false });
+        Waiting { told, held, outbox: Arc::clone(outbox), is_over: !can_be_given_up }
     }
 
     /// For blocking handlers: waits until it resolves.
@@ -47,7 +63,7 @@ impl Future for Waiting {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let told = Pin::new(&mut self.told).poll(context).map(|told| told.unwrap_or_else(|_| Err(over())));
-        self.is_over = told.is_ready();
+        self.is_over |= told.is_ready();
         told
     }
 }
@@ -67,14 +83,16 @@ pub(crate) struct PendingWait {
     tell: Option<oneshot::Sender<Result<Vec<WaitEnd>, Error>>>,
     /// Sent over the present connection.
     pub(crate) sent: bool,
+    /// It took the place of a wait that was not answered. Until the broker has accepted it, a notice may answer that one.
+    pub(crate) is_second: bool,
 }
 
 impl PendingWait {
     /// The handler has given up its wait: to wait for nothing is to go on.
     pub(crate) fn given_up(held: Held) -> PendingWait {
         let Held { task, attempt } = held;
-        let suspend = Suspend { task, attempt, on: Vec::new(), children: false };
-        PendingWait { suspend, tell: None, sent: false }
+        let suspend = Suspend { task, attempt, on: Vec::new(), children: false, resume: false };
+        PendingWait { suspend, tell: None, sent: false, is_second: false }
     }
 
     pub(crate) fn resolve(self, told: Result<Vec<WaitEnd>, Error>) {
@@ -88,14 +106,39 @@ impl PendingWait {
         self.tell.is_some()
     }
 
+    /// Whether only a client ends it.
+    pub(crate) fn is_for_resume(&self) -> bool {
+        self.suspend.resume
+    }
+
     /// Whether these ends answer this wait, and not one that the handler has given up.
     pub(crate) fn is_answered_by(&self, ends: &[WaitEnd]) -> bool {
         let ended: BTreeSet<TaskId> = ends.iter().map(|end| end.task).collect();
-        self.suspend.children || self.suspend.on.iter().copied().collect::<BTreeSet<_>>() == ended
+        let is_open = self.suspend.children || self.suspend.resume;
+        !self.is_second && (is_open || self.suspend.on.iter().copied().collect::<BTreeSet<_>>() == ended)
     }
 }
 
 /// The error of a wait whose attempt is over.
 fn over() -> Error {
     Refusal::new(Code::StaleAttempt, "the attempt is over; it no longer waits").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_wire::words::StateName;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_to_the_wait_before_does_not_resume_a_paused_attempt() {
+        let (task, attempt) = (TaskId([1; 16]), 1);
+        let suspend = Suspend { task, attempt, on: Vec::new(), children: false, resume: true };
+        let mut wait = PendingWait { suspend, tell: None, sent: true, is_second: true };
+        let ends = [WaitEnd { task: TaskId([2; 16]), state: StateName::Completed }];
+        assert!(!wait.is_answered_by(&ends) && !wait.is_answered_by(&[]));
+        // The broker has accepted it: it answers no other wait any more.
+        wait.is_second = false;
+        assert!(wait.is_answered_by(&ends) && wait.is_answered_by(&[]));
+    }
 }

@@ -85,7 +85,7 @@ impl Broker {
         self.running = Some(Running { runtime, hub, ended });
     }
 
-    /// A clean end: everybody is told goodbye.
+    /// A clean end: every peer receives goodbye.
     pub(crate) fn stop(&mut self) {
         let Running { runtime, hub, ended } = self.running.take().unwrap();
         hub.stop();

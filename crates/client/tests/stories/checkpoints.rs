@@ -27,7 +27,7 @@ async fn the_next_attempt_goes_on_where_the_last_one_was() {
                     context.save_checkpoint("row 2000").await.unwrap();
                     Outcome::give_back("a break")
                 }
-                // Nobody waits for the receipt; it goes before the end all the same.
+                // The handler does not wait for the receipt; it is sent before the end all the same.
                 2 => {
                     drop(context.save_checkpoint("row 3000"));
                     Outcome::fail(Failure::new(3, "no luck"))
@@ -106,7 +106,7 @@ async fn a_checkpoint_saved_while_the_broker_is_away_arrives_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn a_worker_that_cannot_save_a_checkpoint_is_told_why() {
+async fn a_worker_that_cannot_save_a_checkpoint_learns_why() {
     let broker = Broker::start();
     let client = broker.client().await;
     let (tell, mut told) = mpsc::unbounded_channel();

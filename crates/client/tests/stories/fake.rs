@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 use tenure_client::wire::hello::{PeerLimits, Welcome};
-use tenure_client::wire::notice::Gap;
+use tenure_client::wire::notice::{Gap, Live};
 use tenure_client::wire::reply::{Submitted, Watching};
 use tenure_client::wire::task::Accepted;
 use tenure_client::wire::verdict::Verdict;
@@ -20,6 +20,23 @@ struct Peer {
 
 impl Peer {
     async fn accept(listener: &TcpListener) -> Peer {
+        Peer::accept_in(listener, None).await
+    }
+
+    /// A broker of another group refuses the client, with the address of this one.
+    async fn refuse(listener: &TcpListener, address: &str) {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut peer = Peer { stream, arrived: BytesMut::new(), waiting: Vec::new() };
+        let hello = peer.next().await;
+        let refusal = Refusal {
+            name: Some("g2".into()),
+            addresses: vec![address.into()],
+            ..Refusal::new(Code::Elsewhere, "the namespace default belongs to the group g2")
+        };
+        peer.say(hello.number, &Reply::Refused(Box::new(refusal))).await;
+    }
+
+    async fn accept_in(listener: &TcpListener, group: Option<&str>) -> Peer {
         let (stream, _) = listener.accept().await.unwrap();
         let mut peer = Peer { stream, arrived: BytesMut::new(), waiting: Vec::new() };
         let hello = peer.next().await;
@@ -27,6 +44,9 @@ impl Peer {
         let limits =
             PeerLimits { frame_bytes: 1 << 20, entries: 100, body_bytes: 1 << 20, open_requests: 100 };
         let welcome = Welcome {
+            leader: None,
+            group: group.map(Into::into),
+            members: Vec::new(),
             version: 1,
             identity: "ada".into(),
             namespace: "default".into(),
@@ -136,7 +156,7 @@ async fn a_watch_that_is_refused_says_why() {
 }
 
 #[tokio::test]
-async fn a_gap_in_the_events_is_told() {
+async fn a_gap_in_the_events_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let fake = tokio::spawn(async move {
@@ -156,5 +176,35 @@ async fn a_gap_in_the_events_is_told() {
     let mut watcher = client.watch(Watch::default().from(5)).await.unwrap();
     assert_eq!(watcher.next().await.unwrap().unwrap(), Watched::Gap { from: 5, to: 9 });
     assert_eq!(watcher.position(), 10);
+    fake.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_goes_to_the_group_of_its_namespace_and_its_watch_begins_again_there() {
+    let (old, new) =
+        (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let [old_at, new_at] = [&old, &new].map(|listener| listener.local_addr().unwrap().to_string());
+    let fake = tokio::spawn(async move {
+        let _client = Peer::accept_in(&old, Some("g1")).await;
+        let mut peer = Peer::accept_in(&old, Some("g1")).await;
+        let watch = peer.next().await;
+        peer.say(watch.number, &Reply::Watching(Watching { from: Some(500) })).await;
+        peer.tell(&Notice::Live(Live { watch: watch.number, next: 500 })).await;
+        drop(peer);
+        // The namespace has moved meanwhile.
+        Peer::refuse(&old, &new_at).await;
+        let mut peer = Peer::accept_in(&new, Some("g2")).await;
+        let watch = peer.next().await;
+        let Request::Watch(asked) = watch.request else { panic!("a watch is asked for") };
+        assert_eq!(asked.from, None, "the number is of another group");
+        peer.say(watch.number, &Reply::Watching(Watching { from: Some(42) })).await;
+        peer.tell(&Notice::Live(Live { watch: watch.number, next: 42 })).await;
+        let _ = peer.stream.read_u8().await;
+    });
+    let client = Client::connect(&old_at).await.unwrap();
+    let mut watcher = client.watch(Watch::default().from(500)).await.unwrap();
+    assert_eq!(watcher.next().await.unwrap().unwrap(), Watched::Gap { from: 1, to: 41 });
+    assert_eq!(watcher.position(), 42);
+    drop((watcher, client));
     fake.await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! The broker goes away and comes back: nothing runs twice, nothing is lost, and nobody has to do anything.
+//! The broker goes away and comes back: nothing runs twice, nothing is lost, and no caller has to act.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -173,9 +173,9 @@ async fn a_connect_timeout_says_what_failed() {
     let gone = client.counts().await.unwrap_err();
     assert!(matches!(gone, Error::Unreachable { .. }) && gone.to_string().contains(&address), "{gone}");
     assert!(begun.elapsed() < LONG);
-    let nobody =
+    let none =
         Client::builder().address(&address).connect_timeout(Duration::from_millis(300)).connect().await;
-    assert!(matches!(nobody.unwrap_err(), Error::Unreachable { .. }));
+    assert!(matches!(none.unwrap_err(), Error::Unreachable { .. }));
 }
 
 #[tokio::test]

@@ -26,10 +26,10 @@ async fn a_call_is_answered_even_after_a_while() {
     let given_up = ada.call("process.18", "", None).await.unwrap();
     assert_eq!(given_up.outcome, CallOutcome::Cancelled);
     drop(serving.await.unwrap());
-    // The listener's goodbye is on its way; whoever asks after it finds nobody.
+    // The listener's goodbye is on its way; a later call finds no listener.
     desk.ping().await.unwrap();
-    let nobody = ada.call("process.17", "", None).await.unwrap_err();
-    assert!(nobody.is(&Code::NoListener), "{nobody}");
+    let none = ada.call("process.17", "", None).await.unwrap_err();
+    assert!(none.is(&Code::NoListener), "{none}");
 }
 
 #[tokio::test]

@@ -58,7 +58,7 @@ async fn what_is_published_is_heard_by_those_who_subscribed() {
     assert_eq!(topics.iter().map(|topic| topic.sequence).collect::<Vec<_>>(), [1, 1_000]);
     let subscriptions = client.subscriptions().await.unwrap();
     assert_eq!((&*subscriptions[0].id, subscriptions[0].delivered), ("dashboard", 1_001));
-    // Whoever comes with the same id has it from then on.
+    // A client that comes with the same id has it from then on.
     let mut other = client.subscribe(Subscribe::to(["sensor.*"]).id("dashboard")).await.unwrap();
     assert_eq!(next(&mut subscriber).await, Received::Ended(EndedWhy::TakenOver));
     assert!(subscriber.next().await.is_none());
@@ -82,8 +82,8 @@ async fn a_bad_subscription_is_refused_at_once_and_not_tried_again() {
     }
     let refused = client.publish("a.*", "x").await.unwrap_err();
     assert_eq!(refused.code().unwrap().as_str(), "topic-name-wildcard");
-    let nobody = client.request("a", "x", LONG).await.unwrap_err();
-    assert_eq!(nobody.code().unwrap().as_str(), "no-responders");
+    let none = client.request("a", "x", LONG).await.unwrap_err();
+    assert_eq!(none.code().unwrap().as_str(), "no-responders");
 }
 
 #[tokio::test]
@@ -173,7 +173,7 @@ async fn a_subscriber_goes_on_after_a_restart_of_the_broker() {
             broker.kill();
         }
         broker.start_again();
-        // Whatever it is told about what it missed, it is there again.
+        // Whatever it learns about missed messages, it is there again.
         while !matches!(next(&mut subscriber).await, Received::Back { .. }) {}
         client.publish("log", format!("after {round}")).await.unwrap();
         loop {
@@ -202,7 +202,7 @@ async fn a_broker_that_does_not_come_back_is_given_up_as_the_policy_says() {
 }
 
 #[tokio::test]
-async fn a_slow_subscriber_is_told_what_its_queue_dropped() {
+async fn a_slow_subscriber_learns_what_its_queue_dropped() {
     let broker = Broker::start();
     let client = broker.client().await;
     let subscribe = Subscribe::to(["log"]).queue(10, Policy::DropOldest);

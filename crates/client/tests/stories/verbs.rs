@@ -256,12 +256,12 @@ async fn a_unix_socket_is_as_good_as_any_other() {
     let client = Client::connect(&format!("unix:{}", path.display())).await.unwrap();
     let task = client.submit(Submission::to("images").body("here")).await.unwrap().task;
     assert_eq!(broker.client().await.body(task).await.unwrap(), "here");
-    let nobody = Client::builder()
+    let none = Client::builder()
         .address("unix:/no/such.sock")
         .connect_timeout(Duration::from_millis(50))
         .connect()
         .await;
-    assert!(matches!(nobody.unwrap_err(), Error::Unreachable { .. }));
+    assert!(matches!(none.unwrap_err(), Error::Unreachable { .. }));
 }
 
 #[tokio::test]

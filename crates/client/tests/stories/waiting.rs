@@ -207,3 +207,37 @@ async fn a_worker_that_leaves_gives_back_what_waits() {
     client.cancel(other, None).await.unwrap();
     assert_eq!(client.show(task).await.unwrap().state, StateName::Ready);
 }
+
+#[tokio::test]
+async fn a_handler_that_is_paused_while_it_waits_waits_again_when_it_is_resumed() {
+    let broker = Broker::start();
+    let client = broker.client().await;
+    let other = client.submit(Submission::to("images").name("other").hold(true)).await.unwrap().task;
+    let handler = move |context: Context| async move {
+        while context.name().is_none() {
+            tokio::select! {
+                ends = context.wait_for(&[other]) => return ends.map(|ends| assert_eq!(ends[0].task, other)),
+                () = context.stop_wanted() => drop(context.wait_for_resume().await?),
+            }
+        }
+        Ok::<(), Error>(())
+    };
+    let _worker = broker.worker("w").slots(1).stops_in_place().handle(handler).start().await.unwrap();
+    let task = client.submit(Submission::to("images")).await.unwrap().task;
+    let waits = async || {
+        let shown = client.show(task).await.unwrap();
+        shown.state == StateName::Suspended && shown.pause.is_none() && shown.open == Some(1)
+    };
+    until("it waits", waits).await;
+    // Whatever the broker has answered to its first wait in the meantime does not resume it.
+    for _ in 0..20 {
+        client.pause(task, None).await.unwrap();
+        until("it is paused", async || client.show(task).await.unwrap().pause.is_some()).await;
+        assert_eq!(client.explain(task).await.unwrap().code, "paused".into());
+        client.resume(task).await.unwrap();
+        until("it waits again", waits).await;
+    }
+    client.release(other).await.unwrap();
+    assert_eq!(ended(&client, task).await, StateName::Completed);
+    assert_eq!(client.show(task).await.unwrap().attempt, 1);
+}

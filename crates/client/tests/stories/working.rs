@@ -181,7 +181,7 @@ async fn progress_is_seen_while_the_task_runs() {
     };
     let _worker = broker.worker("w1").handle(handler).start().await.unwrap();
     let task = submit(&client, "").await;
-    until("the progress is told", async || {
+    until("the broker shows the progress", async || {
         let shown = client.show(task).await.unwrap();
         let progress = shown.holding.and_then(|holding| holding.progress);
         progress.is_some_and(|progress| {
@@ -262,7 +262,7 @@ async fn a_stopping_worker_hurries_its_handlers_and_leaves_without_those_that_do
 }
 
 #[tokio::test]
-async fn an_attempt_that_is_over_is_told_to_stop_and_is_dropped_if_it_does_not() {
+async fn an_attempt_that_is_over_must_stop_and_is_dropped_if_it_does_not() {
     let broker = Broker::start();
     let client = broker.client().await;
     let (tell, mut told) = mpsc::unbounded_channel();
@@ -329,7 +329,7 @@ async fn thousands_of_tasks_flow_through_a_few_slots_and_each_runs_once() {
 }
 
 #[tokio::test]
-async fn a_worker_drains_when_the_process_is_told_to_terminate() {
+async fn a_worker_drains_when_the_process_gets_sigterm() {
     let broker = Broker::start();
     let client = broker.client().await;
     let handler = async |_| {
@@ -344,6 +344,19 @@ async fn a_worker_drains_when_the_process_is_told_to_terminate() {
     let stats = tokio::time::timeout(LONG, worker.ended()).await.unwrap().unwrap();
     assert_eq!(stats.completed, 1);
     assert_eq!(client.wait(task).await.unwrap().result.unwrap(), "finished first");
+}
+
+#[tokio::test]
+async fn a_program_without_a_runtime_works_until_it_is_drained() {
+    let broker = Broker::start();
+    let client = broker.client().await;
+    let worker = broker.worker("w1").handle_blocking(|context: Context| context.body().len().to_string());
+    let program = std::thread::spawn(|| worker.run_blocking());
+    let task = submit(&client, "twelve bytes").await;
+    assert_eq!(client.wait(task).await.unwrap().result.unwrap(), "12");
+    client.drain_worker("w1").await.unwrap();
+    until("the program has ended", async || program.is_finished()).await;
+    assert_eq!(program.join().unwrap().unwrap().completed, 1);
 }
 
 #[tokio::test]

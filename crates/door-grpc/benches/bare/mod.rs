@@ -1,4 +1,4 @@
-//! A bare tonic server: what is published is broadcast to whoever subscribed, and nothing else is promised.
+//! A bare tonic server: what is published is broadcast to all subscribers, and nothing else is promised.
 
 use std::convert::Infallible;
 use std::future::{Future, Ready, ready};
@@ -19,7 +19,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 
-/// How many messages it keeps for whoever lags.
+/// How many messages it keeps for subscribers that lag.
 const KEPT: usize = 16_384;
 
 pub(crate) async fn start() -> SocketAddr {
@@ -98,7 +98,7 @@ impl ServerStreamingService<pb::SubscribeRequest> for Bare {
     fn call(&mut self, _: Request<pb::SubscribeRequest>) -> Self::Future {
         let messages = self.messages.subscribe();
         let stream = stream::unfold(messages, |mut messages| async move {
-            let event = messages.recv().await.expect("nobody lags behind the window");
+            let event = messages.recv().await.expect("no subscriber lags behind the window");
             Some((Ok(event), messages))
         });
         ready(Ok(Response::new(stream.boxed())))

@@ -24,13 +24,14 @@ pub(super) fn incoming(
 ) -> impl futures::Stream<Item = io::Result<Connection>> + Send + 'static {
     let (sender, mut receiver) = mpsc::channel(ACCEPTED_MAX);
     let login_within = door.settings.login_within;
+    let budget = Arc::clone(&door.settings.budget);
     tokio::spawn(async move {
         let serve = move |stream, address| {
             let sender = sender.clone();
+            let flow = Flow::new(address, &budget);
             async move {
                 let (alive, ended) = oneshot::channel();
                 let login = Some(Box::pin(sleep(login_within)));
-                let flow = Flow::new(address);
                 let connection = Connection { stream, login, flow, _alive: alive };
                 // The slot of the connection is free again when the server has dropped it.
                 if sender.send(Ok(connection)).await.is_ok() {

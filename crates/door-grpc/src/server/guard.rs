@@ -14,7 +14,7 @@ use tonic::server::NamedService;
 use tonic::{Code, Status};
 
 use crate::authentication::AuthenticatedPeer;
-use crate::flow::{Flow, Room};
+use crate::flow::{Flow, FlowPermit};
 use crate::server::incoming::Incoming;
 use crate::server::outgoing::Outgoing;
 
@@ -42,7 +42,8 @@ impl<S> Guarded<S> {
 
     /// Admits a call, or refuses it, after a delay if its peer has sent too many wrong keys.
     fn enter(&self, request: &mut Request<Body>) -> Result<Flow, (Status, Duration)> {
-        let flow = Flow::of(request.extensions()).unwrap_or_else(|| Flow::new(None));
+        let flow =
+            Flow::of(request.extensions()).unwrap_or_else(|| Flow::new(None, &self.door.settings.budget));
         let peer = AuthenticatedPeer::enter(&self.door, request.headers(), flow.clone())
             .map_err(|(no, wait)| (self.log_refusal(no), wait))?;
         request.extensions_mut().insert(peer);
@@ -97,7 +98,7 @@ where
 
 /// Attaches the reserved room to a reply, which holds it from here on.
 fn held(mut answer: Response<Body>) -> Response<Body> {
-    match answer.extensions_mut().remove::<Room>() {
+    match answer.extensions_mut().remove::<FlowPermit>() {
         Some(room) => answer.map(|body| Body::new(Outgoing::new(body, room))),
         None => answer,
     }

@@ -13,6 +13,8 @@ use tokio::time::{Instant, Sleep, sleep};
 use tonic::Status;
 use tonic::body::Body;
 
+use crate::flow::no_memory;
+
 pub(super) struct Incoming {
     body: Body,
     door: Arc<Door>,
@@ -44,9 +46,7 @@ impl Incoming {
         self.charge.set(self.scan.largest).map_err(|exhausted| {
             self.door.counters.count("no_memory");
             tracing::warn!(door = self.door.name, %exhausted, "call refused: the connection buffers are full");
-            Status::resource_exhausted(
-                "the broker has no memory for a message of this size now: try again later",
-            )
+            no_memory()
         })
     }
 }

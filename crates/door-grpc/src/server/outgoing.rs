@@ -8,15 +8,15 @@ use http_body::{Frame, SizeHint};
 use tonic::Status;
 use tonic::body::Body;
 
-use crate::flow::Room;
+use crate::flow::FlowPermit;
 
 pub(super) struct Outgoing {
     body: Body,
-    room: Room,
+    room: FlowPermit,
 }
 
 impl Outgoing {
-    pub(super) fn new(body: Body, room: Room) -> Outgoing {
+    pub(super) fn new(body: Body, room: FlowPermit) -> Outgoing {
         Outgoing { body, room }
     }
 }
@@ -46,7 +46,7 @@ impl http_body::Body for Outgoing {
 /// The server reads the whole body at once and then drops it, so the bytes themselves hold the room.
 struct Kept {
     bytes: Bytes,
-    _room: Room,
+    _room: FlowPermit,
 }
 
 impl AsRef<[u8]> for Kept {

@@ -13,8 +13,9 @@ use crate::translate;
 impl pb::broker_server::Broker for GrpcService {
     async fn queues(&self, mut request: Request<pb::QueuesRequest>) -> Reply<pb::QueuesResponse> {
         let call = self.look(&mut request)?;
+        let room = call.flow.list_room().await?;
         match call.query(Query::Queues).await? {
-            Answer::Queues(queues) => Ok(Response::new(translate::queues(queues))),
+            Answer::Queues(queues) => call.flow.reply(room, translate::queues(queues)),
             _ => Err(translate::unexpected()),
         }
     }
@@ -39,8 +40,9 @@ impl pb::broker_server::Broker for GrpcService {
 
     async fn limits(&self, mut request: Request<pb::LimitsRequest>) -> Reply<pb::LimitsResponse> {
         let call = self.look(&mut request)?;
+        let room = call.flow.list_room().await?;
         match call.query(Query::Limits).await? {
-            Answer::Limits(limits) => Ok(Response::new(translate::limits(limits))),
+            Answer::Limits(limits) => call.flow.reply(room, translate::limits(limits)),
             _ => Err(translate::unexpected()),
         }
     }
@@ -72,8 +74,9 @@ impl pb::broker_server::Broker for GrpcService {
 
     async fn shares(&self, mut request: Request<pb::SharesRequest>) -> Reply<pb::SharesResponse> {
         let call = self.look(&mut request)?;
+        let room = call.flow.list_room().await?;
         match call.query(Query::Shares).await? {
-            Answer::Shares(shares) => Ok(Response::new(translate::shares(shares))),
+            Answer::Shares(shares) => call.flow.reply(room, translate::shares(shares)),
             _ => Err(translate::unexpected()),
         }
     }
@@ -94,8 +97,44 @@ impl pb::broker_server::Broker for GrpcService {
 
     async fn stats(&self, mut request: Request<pb::StatsRequest>) -> Reply<pb::StatsResponse> {
         let call = self.look(&mut request)?;
+        let room = call.flow.list_room().await?;
         match call.ask(tenure_hub::Request::Stats).await? {
-            tenure_hub::Response::Stats(stats) => Ok(Response::new(translate::stats(&stats))),
+            tenure_hub::Response::Stats(stats) => call.flow.reply(room, translate::stats(&stats)),
+            _ => Err(translate::unexpected()),
+        }
+    }
+
+    async fn hooks(&self, mut request: Request<pb::HooksRequest>) -> Reply<pb::HooksResponse> {
+        let call = self.look(&mut request)?;
+        let room = call.flow.list_room().await?;
+        match call.ask(tenure_hub::Request::Hooks).await? {
+            tenure_hub::Response::Hooks(hooks) => call.flow.reply(room, translate::hooks(hooks)),
+            _ => Err(translate::unexpected()),
+        }
+    }
+
+    async fn undelivered(
+        &self,
+        mut request: Request<pb::UndeliveredRequest>,
+    ) -> Reply<pb::UndeliveredResponse> {
+        let call = self.look(&mut request)?;
+        let hook = translate::name(request.into_inner().hook);
+        let room = call.flow.list_room().await?;
+        match call.ask(tenure_hub::Request::Undelivered { hook }).await? {
+            tenure_hub::Response::Undelivered(events) => {
+                call.flow.reply(room, translate::undelivered(events))
+            }
+            _ => Err(translate::unexpected()),
+        }
+    }
+
+    async fn redeliver(&self, mut request: Request<pb::RedeliverRequest>) -> Reply<pb::RedeliverResponse> {
+        let call = self.manage(&mut request)?;
+        let pb::RedeliverRequest { hook, event: seq } = request.into_inner();
+        match call.ask(tenure_hub::Request::Redeliver { hook: translate::name(hook), seq }).await? {
+            tenure_hub::Response::Redelivered(events) => {
+                Ok(Response::new(pb::RedeliverResponse { events: events as u64 }))
+            }
             _ => Err(translate::unexpected()),
         }
     }

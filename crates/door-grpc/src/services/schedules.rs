@@ -17,8 +17,9 @@ impl pb::schedules_server::Schedules for GrpcService {
 
     async fn list(&self, mut request: Request<pb::ListSchedulesRequest>) -> Reply<pb::ListSchedulesResponse> {
         let call = self.look(&mut request)?;
+        let room = call.flow.list_room().await?;
         match call.query(Query::Schedules).await? {
-            Answer::Schedules(schedules) => Ok(Response::new(translate::schedules(&schedules))),
+            Answer::Schedules(schedules) => call.flow.reply(room, translate::schedules(&schedules)),
             _ => Err(translate::unexpected()),
         }
     }

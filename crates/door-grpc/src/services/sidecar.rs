@@ -78,6 +78,7 @@ impl pb::sidecar_service_server::SidecarService for GrpcService {
     async fn get_topics(&self, mut request: Request<pb::GetTopicsRequest>) -> Reply<pb::GetTopicsResponse> {
         let peer = self.enter(&mut request)?;
         peer.may(TopicAct::List)?;
+        let room = peer.flow.list_room().await?;
         let mut topics = Vec::new();
         let mut from = Some(0);
         while let Some(next) = from
@@ -91,7 +92,7 @@ impl pb::sidecar_service_server::SidecarService for GrpcService {
         }
         let truncated = from.is_some() || topics.len() > self.listed_topics_max;
         topics.truncate(self.listed_topics_max);
-        Ok(Response::new(pb::GetTopicsResponse { topics, truncated }))
+        peer.flow.reply(room, pb::GetTopicsResponse { topics, truncated })
     }
 
     /// This broker has no peers.

@@ -4,12 +4,14 @@ use futures::StreamExt as _;
 use tenure_hub::words::{Answer, Blob, Command, Query, Refusal, TaskId, TaskInfo};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Answers, GrpcService, Reply};
+use super::{GrpcService, Reply, ReplyStream};
 use crate::authentication::AuthenticatedPeer;
-use crate::flow::Room;
 use crate::proto::tenure::v1 as pb;
-use crate::session::{self, CallerTrace, GrpcCall, Submitting, Watching};
+use crate::session::{self, CallerTrace, Submitting, Watching};
 use crate::translate;
+
+/// Room for one task.
+const SHOWN_BYTES: u32 = 4 << 10;
 
 #[tonic::async_trait]
 impl pb::tasks_server::Tasks for GrpcService {
@@ -19,7 +21,7 @@ impl pb::tasks_server::Tasks for GrpcService {
         session::submit(call, &trace, request.into_inner()).await.map(Response::new)
     }
 
-    type SubmitStreamStream = Answers<pb::SubmitResponse>;
+    type SubmitStreamStream = ReplyStream<pb::SubmitResponse>;
 
     async fn submit_stream(
         &self,
@@ -27,7 +29,7 @@ impl pb::tasks_server::Tasks for GrpcService {
     ) -> Reply<Self::SubmitStreamStream> {
         let call = self.steer(&mut request)?;
         let trace = CallerTrace::of(request.metadata());
-        let submitting = Submitting::new(call.0, trace, request.into_inner());
+        let submitting = Submitting::new(call.session, trace, request.into_inner());
         Ok(Response::new(session::stream(submitting).boxed()))
     }
 
@@ -58,11 +60,13 @@ impl pb::tasks_server::Tasks for GrpcService {
     ) -> Reply<pb::ListArraysResponse> {
         let call = self.look(&mut request)?;
         let query = translate::arrays_query(request.get_ref()).map_err(|no| translate::status(&no))?;
+        let room = call.flow.list_room().await?;
         match call.query(query).await? {
-            Answer::Arrays { arrays, next } => Ok(Response::new(pb::ListArraysResponse {
-                arrays: arrays.iter().map(translate::array_info).collect(),
-                next: next.map(|cursor| cursor.to_string()).unwrap_or_default(),
-            })),
+            Answer::Arrays { arrays, next } => {
+                let arrays = arrays.iter().map(translate::array_info).collect();
+                let next = next.map(|cursor| cursor.to_string()).unwrap_or_default();
+                call.flow.reply(room, pb::ListArraysResponse { arrays, next })
+            }
             _ => Err(translate::unexpected()),
         }
     }
@@ -75,22 +79,26 @@ impl pb::tasks_server::Tasks for GrpcService {
 
     async fn show(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::Task> {
         let call = self.look(&mut request)?;
-        let info = call.task(Query::Show { task: id(&request.get_ref().task)? }).await?;
-        Ok(Response::new(translate::task_info(&info)))
+        let task = id(&request.get_ref().task)?;
+        let room = call.flow.room(SHOWN_BYTES).await;
+        let info = call.task(Query::Show { task }).await?;
+        call.flow.reply(room, translate::task_info(&info))
     }
 
     async fn find(&self, mut request: Request<pb::FindRequest>) -> Reply<pb::Task> {
         let call = self.look(&mut request)?;
+        let room = call.flow.room(SHOWN_BYTES).await;
         let info = call.task(Query::Find { name: translate::name(request.into_inner().name) }).await?;
-        Ok(Response::new(translate::task_info(&info)))
+        call.flow.reply(room, translate::task_info(&info))
     }
 
     async fn list(&self, mut request: Request<pb::ListRequest>) -> Reply<pb::ListResponse> {
         let call = self.look(&mut request)?;
         let query = translate::list_query(request.into_inner()).map_err(|no| translate::status(&no))?;
+        let room = call.flow.list_room().await?;
         match call.query(Query::List(Box::new(query))).await? {
             Answer::Tasks { tasks, next } => {
-                Ok(Response::new(translate::tasks(&tasks, next.map(|cursor| cursor.to_string()))))
+                call.flow.reply(room, translate::tasks(&tasks, next.map(|cursor| cursor.to_string())))
             }
             _ => Err(translate::unexpected()),
         }
@@ -125,8 +133,9 @@ impl pb::tasks_server::Tasks for GrpcService {
         let call = self.look(&mut request)?;
         let request = request.into_inner();
         let asked = tenure_hub::Request::Logs { task: id(&request.task)?, after: request.after };
+        let room = call.flow.list_room().await?;
         match call.ask(asked).await? {
-            tenure_hub::Response::Logs(page) => Ok(Response::new(translate::logs(page))),
+            tenure_hub::Response::Logs(page) => call.flow.reply(room, translate::logs(page)),
             _ => Err(translate::unexpected()),
         }
     }
@@ -138,14 +147,15 @@ impl pb::tasks_server::Tasks for GrpcService {
 
     async fn cancel(&self, mut request: Request<pb::SteerRequest>) -> Reply<pb::Done> {
         let call = self.steer(&mut request)?;
-        let pb::SteerRequest { task, reason } = request.into_inner();
+        let pb::SteerRequest { task, reason, .. } = request.into_inner();
         call.command(Command::Cancel { task: id(&task)?, reason: translate::some_text(reason) }).await
     }
 
     async fn pause(&self, mut request: Request<pb::SteerRequest>) -> Reply<pb::Done> {
         let call = self.steer(&mut request)?;
-        let pb::SteerRequest { task, reason } = request.into_inner();
-        call.command(Command::Pause { task: id(&task)?, reason: translate::some_text(reason) }).await
+        let pb::SteerRequest { task, reason, terminate } = request.into_inner();
+        let (task, reason) = (id(&task)?, translate::some_text(reason));
+        call.command(Command::Pause { task, reason, terminate }).await
     }
 
     async fn resume(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::Done> {
@@ -167,8 +177,9 @@ impl pb::tasks_server::Tasks for GrpcService {
     async fn reconcile(&self, mut request: Request<pb::ReconcileRequest>) -> Reply<pb::ReconcileResponse> {
         let call = self.look(&mut request)?;
         let page = translate::reconciliation(request.into_inner()).map_err(|no| translate::status(&no))?;
+        let room = call.flow.list_room().await?;
         match call.ask(tenure_hub::Request::Reconcile(Box::new(page))).await? {
-            tenure_hub::Response::Reconciled(answer) => Ok(Response::new(translate::reconciled(&answer))),
+            tenure_hub::Response::Reconciled(answer) => call.flow.reply(room, translate::reconciled(&answer)),
             _ => Err(translate::unexpected()),
         }
     }
@@ -177,10 +188,10 @@ impl pb::tasks_server::Tasks for GrpcService {
         let peer = self.enter(&mut request)?;
         let session = peer.open(&self.hub)?;
         let (answer, room) = session::wait(session, request.get_ref(), &peer.flow).await?;
-        Ok(large(answer, room))
+        Ok(room.attach(answer))
     }
 
-    type WatchStream = Answers<pb::WatchResponse>;
+    type WatchStream = ReplyStream<pb::WatchResponse>;
 
     async fn watch(&self, mut request: Request<pb::WatchRequest>) -> Reply<Self::WatchStream> {
         let call = self.look(&mut request)?;
@@ -188,7 +199,7 @@ impl pb::tasks_server::Tasks for GrpcService {
         // Events are numbered from 1: nothing is missing before it.
         let from = request.from_event.or(request.from).map(|from| from.max(1));
         let filter = translate::filter(request).map_err(|no| translate::status(&no))?;
-        let watching = Watching::begin(call.0, filter, from).await?;
+        let watching = Watching::begin(call.session, filter, from).await?;
         Ok(Response::new(session::stream(watching).boxed()))
     }
 }
@@ -201,7 +212,7 @@ impl GrpcService {
         task: TaskId,
         wanted: fn(&TaskInfo) -> Result<Blob, Refusal>,
     ) -> Reply<pb::BytesResponse> {
-        let call = GrpcCall(peer.open(&self.hub)?);
+        let call = self.call(peer)?;
         let look = async || {
             let info = call.task(Query::Show { task }).await?;
             wanted(&info).map_err(|no| translate::status(&no))
@@ -218,16 +229,10 @@ impl GrpcService {
                 break room;
             }
         };
+        let room = peer.flow.charge(room, blob.bytes() as usize)?;
         let bytes = self.hub.read(blob).await.map_err(|no| translate::status(&no))?;
-        Ok(large(pb::BytesResponse { bytes }, room))
+        Ok(room.attach(pb::BytesResponse { bytes }))
     }
-}
-
-/// A reply that holds its room.
-fn large<T>(answer: T, room: Room) -> Response<T> {
-    let mut response = Response::new(answer);
-    response.extensions_mut().insert(room);
-    response
 }
 
 fn result_of(info: &TaskInfo) -> Result<Blob, Refusal> {

@@ -7,7 +7,7 @@ use tenure_hub::TopicAct;
 use tenure_hub::topics::{PAGE_MAX, SubscriptionId, TopicFilter, TopicRefusal};
 use tonic::{Request, Response, Streaming};
 
-use super::{Answers, GrpcService, Reply};
+use super::{GrpcService, Reply, ReplyStream};
 use crate::proto::sidecar::PublishRequest;
 use crate::proto::tenure::v1 as pb;
 use crate::session::{self, Listening, Publishing};
@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[tonic::async_trait]
 impl pb::topics_server::Topics for GrpcService {
-    type PublishStream = Answers<pb::PublishVerdict>;
+    type PublishStream = ReplyStream<pb::PublishVerdict>;
 
     async fn publish(&self, mut request: Request<Streaming<PublishRequest>>) -> Reply<Self::PublishStream> {
         let peer = self.enter(&mut request)?;
@@ -82,10 +82,12 @@ impl pb::topics_server::Topics for GrpcService {
             let subscriptions = vec![translate::subscription_status(&found)];
             return Ok(Response::new(pb::SubscriptionList { subscriptions, next: None }));
         }
+        let room = peer.flow.list_room().await?;
         let limit = if limit == 0 { LISTED } else { (limit as usize).min(PAGE_MAX) };
         let from = usize::try_from(next).unwrap_or(usize::MAX);
         let page = topics.subscriptions(&peer.namespace, from, limit);
         let subscriptions = page.items.iter().map(translate::subscription_status).collect();
-        Ok(Response::new(pb::SubscriptionList { subscriptions, next: page.next.map(|next| next as u64) }))
+        let next = page.next.map(|next| next as u64);
+        peer.flow.reply(room, pb::SubscriptionList { subscriptions, next })
     }
 }

@@ -6,27 +6,29 @@ use futures::StreamExt as _;
 use tenure_hub::words::{Answer, Command, Query};
 use tonic::{Request, Response, Streaming};
 
-use super::{Answers, GrpcService, Reply};
+use super::{GrpcService, Reply, ReplyStream};
 use crate::proto::tenure::v1 as pb;
 use crate::session::{self, Working};
 use crate::translate;
 
 #[tonic::async_trait]
 impl pb::workers_server::Workers for GrpcService {
-    type WorkStream = Answers<pb::BrokerMessage>;
+    type WorkStream = ReplyStream<pb::BrokerMessage>;
 
     async fn work(&self, mut request: Request<Streaming<pb::WorkerMessage>>) -> Reply<Self::WorkStream> {
         let peer = self.enter(&mut request)?;
         peer.may_work()?;
         let session = peer.open(&self.hub)?;
-        let working = Working::new(session, request.into_inner(), Arc::clone(peer.grant()));
+        let working =
+            Working::new(session, request.into_inner(), Arc::clone(peer.grant()), peer.flow.clone());
         Ok(Response::new(session::stream(working).boxed()))
     }
 
     async fn list(&self, mut request: Request<pb::ListWorkersRequest>) -> Reply<pb::ListWorkersResponse> {
         let call = self.look(&mut request)?;
+        let room = call.flow.list_room().await?;
         match call.query(Query::Workers).await? {
-            Answer::Workers(workers) => Ok(Response::new(translate::workers(workers))),
+            Answer::Workers(workers) => call.flow.reply(room, translate::workers(workers)),
             _ => Err(translate::unexpected()),
         }
     }

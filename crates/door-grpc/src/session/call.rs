@@ -4,21 +4,26 @@ use tenure_hub::words::{Answer, Command, Query, TaskInfo};
 use tenure_hub::{Ask, Delivery, Request, Response, Session};
 use tonic::Status;
 
+use crate::flow::Flow;
 use crate::proto::tenure::v1 as pb;
 use crate::translate;
 
 /// A session that asks one thing at a time.
-pub(crate) struct GrpcCall(pub(crate) Session);
+pub(crate) struct GrpcCall {
+    pub(crate) session: Session,
+    /// The memory limits of its connection.
+    pub(crate) flow: Flow,
+}
 
 impl GrpcCall {
     /// Sends a request and waits for the reply. Ignores notices that arrive meanwhile.
     pub(crate) async fn ask(&self, request: Request) -> Result<Response, Status> {
-        self.0.send(vec![Ask { token: 0, request }]).await.map_err(|_| translate::unavailable())?;
+        self.session.send(vec![Ask { token: 0, request }]).await.map_err(|_| translate::unavailable())?;
         let mut arrived = Vec::new();
         loop {
-            self.0.mailbox().arrived().await;
-            let is_closed = self.0.mailbox().is_closed();
-            self.0.mailbox().take(&mut arrived);
+            self.session.mailbox().arrived().await;
+            let is_closed = self.session.mailbox().is_closed();
+            self.session.mailbox().take(&mut arrived);
             for delivery in arrived.drain(..) {
                 match delivery {
                     Delivery::Reply { reply, .. } => return reply.map_err(|no| translate::status(&no)),

@@ -27,7 +27,7 @@ pub(crate) struct Publishing {
 }
 
 impl GrpcSession for Publishing {
-    type Said = pb::PublishVerdict;
+    type Message = pb::PublishVerdict;
 
     async fn next(&mut self) -> Result<Option<pb::PublishVerdict>, Status> {
         loop {

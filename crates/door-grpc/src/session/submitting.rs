@@ -104,7 +104,7 @@ pub(crate) struct Submitting {
 }
 
 impl GrpcSession for Submitting {
-    type Said = pb::SubmitResponse;
+    type Message = pb::SubmitResponse;
 
     async fn next(&mut self) -> Result<Option<pb::SubmitResponse>, Status> {
         loop {

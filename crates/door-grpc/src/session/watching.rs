@@ -21,7 +21,7 @@ pub(crate) struct Watching {
 }
 
 impl GrpcSession for Watching {
-    type Said = pb::WatchResponse;
+    type Message = pb::WatchResponse;
 
     async fn next(&mut self) -> Result<Option<pb::WatchResponse>, Status> {
         Ok(Some(pb::WatchResponse { news: Some(self.news().await?) }))

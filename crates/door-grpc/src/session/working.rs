@@ -11,6 +11,7 @@ use tenure_hub::{Ask, Delivery, Grant, HubRefusal, Request, Response, Session};
 use tonic::{Status, Streaming};
 
 use super::GrpcSession;
+use crate::flow::{Flow, FlowPermit};
 use crate::proto::tenure::v1 as pb;
 use crate::proto::tenure::v1::{broker_message, worker_message};
 use crate::translate;
@@ -30,6 +31,9 @@ pub(crate) struct Working {
     /// Taken from the mailbox, not yet sent.
     deliveries: VecDeque<Delivery>,
     out: VecDeque<pb::BrokerMessage>,
+    flow: Flow,
+    /// What the bodies in `out` hold of the byte budget, until the connection takes more.
+    bodies: Option<FlowPermit>,
     /// The worker has closed its sending side.
     heard_all: bool,
     /// The broker stops.
@@ -39,13 +43,14 @@ pub(crate) struct Working {
 }
 
 impl GrpcSession for Working {
-    type Said = pb::BrokerMessage;
+    type Message = pb::BrokerMessage;
 
     async fn next(&mut self) -> Result<Option<pb::BrokerMessage>, Status> {
         loop {
             if let Some(message) = self.out.pop_front() {
                 return Ok(Some(message));
             }
+            self.bodies = None;
             if !self.deliveries.is_empty() {
                 self.deliver().await?;
                 continue;
@@ -76,6 +81,7 @@ impl Working {
         session: Session,
         messages: Streaming<pb::WorkerMessage>,
         grant: Arc<Grant>,
+        flow: Flow,
     ) -> Working {
         Working {
             session,
@@ -85,6 +91,8 @@ impl Working {
             unanswered: 0,
             deliveries: VecDeque::new(),
             out: VecDeque::new(),
+            flow,
+            bodies: None,
             heard_all: false,
             is_goodbye: false,
             is_replaced: false,
@@ -182,7 +190,9 @@ impl Working {
             first || bytes <= UNSENT_BYTES_MAX
         };
         let count = self.deliveries.iter().take_while(fits).count();
-        let bodies = self.deliveries.iter().take(count).filter_map(body_of).collect();
+        let bodies: Vec<Blob> = self.deliveries.iter().take(count).filter_map(body_of).collect();
+        let body_bytes: usize = bodies.iter().map(|body| body.bytes() as usize).sum();
+        self.bodies = Some(self.flow.charge(FlowPermit::NONE, body_bytes)?);
         let mut bodies = self.session.hub().read_many(bodies).await.into_iter();
         let told: Vec<Delivery> = self.deliveries.drain(..count).collect();
         for delivery in told {
@@ -203,8 +213,8 @@ impl Working {
                 Ok(body) => self.news(translate::assign(&assignment, body)),
                 Err(no) => self.ask(OWN_NUMBER, Request::cannot_be_run(&assignment, &no)).await?,
             },
-            Delivery::Notice(Notice::Wanted { task, attempt, wanted, reason }) => {
-                self.news(translate::wanted(task, attempt, wanted, reason.as_deref()));
+            Delivery::Notice(Notice::Wanted { task, attempt, wanted, in_place, reason }) => {
+                self.news(translate::wanted(task, attempt, wanted, in_place, reason.as_deref()));
             }
             Delivery::Notice(Notice::Continue { task, attempt, ends }) => {
                 self.news(translate::continued(task, attempt, &ends));

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use tenure_hub::Stats;
 use tenure_hub::words::{
-    Accepted, ArrayAccepted, ArrayInfo, Blob, Counts, Devices, Holding, LimitInfo, QueueInfo, Rate, Refusal,
-    ShareInfo, StateName, TaskInfo, TaskState, Why, WorkerInfo, WorkerStats,
+    Accepted, ArrayAccepted, ArrayInfo, Blob, Counts, Devices, Holding, LimitInfo, PauseInfo, QueueInfo,
+    Rate, Refusal, ShareInfo, StateName, TaskInfo, TaskState, Why, WorkerInfo, WorkerStats,
 };
 
 use super::notice::{dependency, numbers, terms};
 use super::refusal::{map, refusal};
-use super::word::{span, text, texts, wanted_word};
+use super::word::{millis, text, texts, wanted_word};
 use crate::proto::tenure::v1 as pb;
 
 /// One entry of the answer to a submission.
@@ -50,6 +50,21 @@ pub(crate) fn has_ended(info: &TaskInfo) -> Option<(pb::Ended, Blob)> {
         result: None,
     };
     Some((row, end.result))
+}
+
+/// The end of an array. Its exit code is 0 if all elements have completed, and 1 if not; the message counts them.
+pub(crate) fn array_has_ended(info: &ArrayInfo) -> Option<pb::Ended> {
+    let at = info.ended_at?;
+    let counts = StateName::ALL.iter().zip(info.counts).filter(|(_, count)| *count > 0);
+    let message: Vec<String> = counts.map(|(state, count)| format!("{count} {state}")).collect();
+    Some(pb::Ended {
+        task: info.id.to_string(),
+        state: info.state.to_string(),
+        exit_code: i32::from(info.state != StateName::Completed),
+        at: at.0,
+        message: message.join(", "),
+        ..pb::Ended::default()
+    })
 }
 
 pub(crate) fn why(reason: &Why) -> pb::Why {
@@ -99,7 +114,7 @@ pub(crate) fn why(reason: &Why) -> pb::Why {
         Why::AwaitingAcceptance { worker, since } => {
             vec![("worker", worker.to_string()), ("since", since.to_string())]
         }
-        Why::Held | Why::Paused | Why::AwaitingDisk => Vec::new(),
+        Why::Held | Why::Paused | Why::AwaitingDisk | Why::AwaitingJournal => Vec::new(),
     };
     pb::Why { code: reason.code().to_owned(), message: reason.to_string(), facts: map(facts) }
 }
@@ -119,11 +134,7 @@ pub(crate) fn task_info(info: &TaskInfo) -> pb::Task {
         TaskState::Suspended(suspension) => {
             Some(Data::Holding(held_by(&suspension.holding, info.devices.as_deref())))
         }
-        TaskState::Paused(pause) => Some(Data::Pause(pb::PauseInfo {
-            since: pause.since.0,
-            why: pause_cause(pause.why).to_owned(),
-            reason: text(pause.reason.as_deref()),
-        })),
+        TaskState::Paused(pause) => Some(Data::Pause(pause_info(pause))),
         TaskState::Completed(end) | TaskState::Failed(end) | TaskState::Cancelled(end) => {
             Some(Data::End(pb::End {
                 at: end.at.0,
@@ -143,6 +154,7 @@ pub(crate) fn task_info(info: &TaskInfo) -> pb::Task {
     pb::Task {
         suspended_since: suspension.map(|suspension| suspension.since.0),
         open: suspension.map(|suspension| suspension.open()),
+        stopped: suspension.and_then(|_| info.state.pause()).as_ref().map(pause_info),
         id: info.id.to_string(),
         array: element.map(|element| element.array.to_string()).unwrap_or_default(),
         index: element.map(|element| element.index),
@@ -192,6 +204,14 @@ fn held_by(holding: &Holding, devices: Option<&Devices>) -> pb::Holding {
     }
 }
 
+fn pause_info(pause: &PauseInfo) -> pb::PauseInfo {
+    pb::PauseInfo {
+        since: pause.since.0,
+        why: pause_cause(pause.why).to_owned(),
+        reason: text(pause.reason.as_deref()),
+    }
+}
+
 fn pause_cause(why: tenure_hub::words::PauseCause) -> &'static str {
     use tenure_hub::words::PauseCause;
     match why {
@@ -213,7 +233,7 @@ pub(crate) fn queues(queues: Vec<QueueInfo>) -> pb::QueuesResponse {
         oldest_ready: info.oldest_ready.map(|at| at.0),
         thresholds: Some(pb::Thresholds {
             depth: info.thresholds.depth,
-            age_ms: info.thresholds.age.map(span),
+            age_ms: info.thresholds.age.map(millis),
         }),
         backlog: info.passed.all().map(|threshold| threshold.as_str().to_owned()).collect(),
         rate: info.rate.map(rate),
@@ -242,9 +262,9 @@ fn worker_info(info: WorkerInfo) -> pb::Worker {
         crashes: info.crashes,
         last_crash: info.last_crash.map(|at| at.0),
         quarantined_until: info.quarantined_until.map(|at| at.0),
-        heartbeat_ms: span(info.heartbeat),
-        lost_after_ms: span(info.lost_after),
-        lease_ms: span(info.lease),
+        heartbeat_ms: millis(info.heartbeat),
+        lost_after_ms: millis(info.lost_after),
+        lease_ms: millis(info.lease),
         host: text(info.about.host.as_deref()),
         platform: text(info.about.platform.as_deref()),
         version: text(info.about.version.as_deref()),
@@ -285,7 +305,7 @@ pub(crate) fn shares(shares: Vec<ShareInfo>) -> pb::SharesResponse {
 }
 
 pub(super) fn rate(rate: Rate) -> pb::Rate {
-    pb::Rate { count: rate.count, period_ms: span(rate.period), burst: Some(rate.burst) }
+    pb::Rate { count: rate.count, period_ms: millis(rate.period), burst: Some(rate.burst) }
 }
 
 pub(crate) fn counts(counts: &Counts) -> pb::CountsResponse {

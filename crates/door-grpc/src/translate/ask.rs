@@ -12,7 +12,6 @@ use tenure_hub::words::{
 };
 use tenure_hub::{ArraySubmission, Done, LogPiece, OutputStream, Submission, fresh_id};
 
-use super::event::KINDS;
 use super::word::{
     from_condition, from_on_broken, from_on_close, from_on_lost, from_state, from_wanted, id, name, names,
     some_id, some_name, some_text,
@@ -46,8 +45,8 @@ impl SubmitTemplate {
             crash_budget: terms.crash_budget.map_or(Ok(plain.crash_budget), |n| small("crash_budget", n))?,
             retries: small("retries", terms.retries)?,
             backoff: Backoff {
-                first: millis(terms.backoff_first_ms, plain.backoff.first),
-                max: millis(terms.backoff_max_ms, plain.backoff.max),
+                first: duration_or(terms.backoff_first_ms, plain.backoff.first),
+                max: duration_or(terms.backoff_max_ms, plain.backoff.max),
             },
             accept_timeout: terms.accept_timeout_ms.map(Duration::from_millis),
             run_limit: terms.run_limit_ms.map(Duration::from_millis),
@@ -187,7 +186,9 @@ pub(crate) fn progress(report: pb::Progress) -> Result<Command, Refusal> {
 }
 
 pub(crate) fn suspended(suspend: &pb::Suspend) -> Result<Command, Refusal> {
-    let on = if suspend.children {
+    let on = if suspend.resume {
+        WaitOn::Resume
+    } else if suspend.children {
         WaitOn::Children
     } else {
         WaitOn::Tasks(suspend.on.iter().map(|task| id(task)).collect::<Result<_, _>>()?)
@@ -214,10 +215,10 @@ pub(crate) fn worker_spec(spec: pb::Register) -> Result<WorkerSpec, Refusal> {
         pulls: spec.pulls,
         light_slots: spec.light_slots.unwrap_or(plain.light_slots),
         resources: resources(spec.resources),
-        heartbeat: millis(spec.heartbeat_ms, plain.heartbeat),
-        lost_after: millis(spec.lost_after_ms, plain.lost_after),
+        heartbeat: duration_or(spec.heartbeat_ms, plain.heartbeat),
+        lost_after: duration_or(spec.lost_after_ms, plain.lost_after),
         busy_lost_after: spec.busy_lost_after_ms.map(Duration::from_millis),
-        lease: millis(spec.lease_ms, plain.lease),
+        lease: duration_or(spec.lease_ms, plain.lease),
         on_close: from_on_close(&spec.on_close)?,
         held: held(&spec.held)?,
         about: WorkerAbout {
@@ -264,22 +265,20 @@ pub(crate) fn list_query(query: pb::ListRequest) -> Result<ListQuery, Refusal> {
     })
 }
 
-/// Refuses kinds of events that this broker does not have: the client would wait without end.
 pub(crate) fn filter(watch: pb::WatchRequest) -> Result<EventFilter, Refusal> {
-    if watch.kinds.iter().any(|kind| !KINDS.contains(&kind.as_str())) {
-        return Err(Refusal::BadValue { what: "kinds", why: "contains an unknown kind of event" });
-    }
-    Ok(EventFilter {
+    let filter = EventFilter {
         task: some_id("task", &watch.task)?,
         queue: some_name(watch.queue),
         submitter: some_name(watch.submitter),
         worker: some_name(watch.worker),
         kinds: names(watch.kinds),
-    })
+    };
+    filter.check()?;
+    Ok(filter)
 }
 
-fn millis(span: Option<u64>, default: Duration) -> Duration {
-    span.map_or(default, Duration::from_millis)
+fn duration_or(said: Option<u64>, default: Duration) -> Duration {
+    said.map_or(default, Duration::from_millis)
 }
 
 fn one_held(task: &str, attempt: u32) -> Result<Held, Refusal> {

@@ -3,67 +3,9 @@
 use tenure_hub::words::{Event, EventData, EventSubject, LostReason, Next};
 
 use super::answer::{rate, why};
-use super::word::{span, text, texts, wanted_word};
+use super::word::{millis, text, texts, wanted_word};
 use crate::proto::tenure::v1 as pb;
 use crate::proto::tenure::v1::watch_response::News;
-
-/// The kinds of events with which a task may end.
-pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
-
-/// All kinds of events there are.
-pub(super) const KINDS: &[&str] = &[
-    "submitted",
-    "released",
-    "dependencies-met",
-    "due",
-    "assigned",
-    "started",
-    "progress",
-    "checkpoint",
-    "given-back",
-    "taken-back",
-    "holder-lost",
-    "holder-returned",
-    "crashed",
-    "cancel-requested",
-    "pause-requested",
-    "intent-delivered",
-    "paused",
-    "resumed",
-    "retried",
-    "moved",
-    "completed",
-    "failed",
-    "expired",
-    "cancelled",
-    "worker-registered",
-    "worker-lost",
-    "worker-returned",
-    "worker-left",
-    "worker-draining",
-    "worker-quarantined",
-    "worker-cleared",
-    "queue-paused",
-    "queue-resumed",
-    "queue-unserved",
-    "queue-served",
-    "queue-backlog",
-    "queue-backlog-cleared",
-    "queue-thresholds-set",
-    "queue-rate-set",
-    "limit-set",
-    "schedule-set",
-    "schedule-fired",
-    "schedule-skipped",
-    "schedule-paused",
-    "schedule-resumed",
-    "schedule-removed",
-    "array-submitted",
-    "array-ended",
-    "array-limit-set",
-    "rate-set",
-    "share-set",
-];
 
 pub(crate) fn event(event: &Event) -> News {
     let (task, attempt) = match &event.about {
@@ -167,11 +109,11 @@ fn detail(kind: &EventData) -> Option<pb::EventDetail> {
         | EventData::QueueBacklogCleared { threshold, depth, age } => pb::EventDetail {
             threshold: threshold.as_str().to_owned(),
             depth: Some(*depth),
-            age_ms: Some(span(*age)),
+            age_ms: Some(millis(*age)),
             ..blank()
         },
         EventData::QueueThresholdsSet { depth, age } => {
-            pb::EventDetail { depth: depth.map(u64::from), age_ms: age.map(span), ..blank() }
+            pb::EventDetail { depth: depth.map(u64::from), age_ms: age.map(millis), ..blank() }
         }
         EventData::ScheduleFired { due, task } => {
             pb::EventDetail { due: Some(due.0), fired_task: task.to_string(), ..blank() }

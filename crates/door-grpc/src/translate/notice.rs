@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tenure_hub::words::{Assignment, DependencyInfo, StateName, StopWhy, TaskId, Terms, WaitEnd, Wanted};
 
-use super::word::{span, text, texts, wanted_word};
+use super::word::{millis, text, texts, wanted_word};
 use crate::proto::tenure::v1 as pb;
 use crate::proto::tenure::v1::broker_message::Message;
 
@@ -15,11 +15,11 @@ pub(super) fn terms(terms: &Terms) -> pb::Terms {
         on_lost: terms.on_lost.as_str().to_owned(),
         crash_budget: Some(u32::from(terms.crash_budget)),
         retries: u32::from(terms.retries),
-        backoff_first_ms: Some(span(terms.backoff.first)),
-        backoff_max_ms: Some(span(terms.backoff.max)),
-        accept_timeout_ms: terms.accept_timeout.map(span),
-        run_limit_ms: terms.run_limit.map(span),
-        cancel_timeout_ms: terms.cancel_timeout.map(span),
+        backoff_first_ms: Some(millis(terms.backoff.first)),
+        backoff_max_ms: Some(millis(terms.backoff.max)),
+        accept_timeout_ms: terms.accept_timeout.map(millis),
+        run_limit_ms: terms.run_limit.map(millis),
+        cancel_timeout_ms: terms.cancel_timeout.map(millis),
         submitter: terms.submitter.to_string(),
         on_broken: terms.on_broken.as_str().to_owned(),
         slots: Some(terms.demand.slots),
@@ -76,9 +76,15 @@ pub(crate) fn continued(task: TaskId, attempt: u32, ends: &[WaitEnd]) -> Message
     Message::Continue(pb::Continue { task: task.to_string(), attempt, ends })
 }
 
-pub(crate) fn wanted(task: TaskId, attempt: u32, wanted: Wanted, reason: Option<&str>) -> Message {
+pub(crate) fn wanted(
+    task: TaskId,
+    attempt: u32,
+    wanted: Wanted,
+    in_place: bool,
+    reason: Option<&str>,
+) -> Message {
     let wanted = wanted_word(wanted).to_owned();
-    Message::Wanted(pb::Wanted { task: task.to_string(), attempt, wanted, reason: text(reason) })
+    Message::Wanted(pb::Wanted { task: task.to_string(), attempt, wanted, reason: text(reason), in_place })
 }
 
 pub(crate) fn stop(task: TaskId, attempt: u32, why: StopWhy) -> Message {

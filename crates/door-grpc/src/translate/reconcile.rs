@@ -1,7 +1,7 @@
 //! Converts pages of a reconciliation.
 
 use tenure_hub::words::{Refusal, Timestamp};
-use tenure_hub::{Declared, NameListing, Reconciled, ReconciledTask, Reconciliation, There};
+use tenure_hub::{Declared, DeclaredState, NameListing, Reconciled, ReconciledTask, Reconciliation};
 
 use super::ask::SubmitTemplate;
 use super::refusal::refusal;
@@ -23,7 +23,8 @@ pub(crate) fn reconciliation(request: pb::ReconcileRequest) -> Result<Reconcilia
 
 fn declared(templates: &[SubmitTemplate], one: pb::DeclaredTask) -> Result<Declared, Refusal> {
     let why = "is none of exists, ended and unknown";
-    let there = if one.there.is_empty() { Some(There::Exists) } else { There::parse(&one.there) };
+    let there =
+        if one.there.is_empty() { Some(DeclaredState::Exists) } else { DeclaredState::parse(&one.there) };
     let there = there.ok_or(Refusal::BadValue { what: "there", why })?;
     let submission = one.task.map(|mut task| {
         if task.name.is_empty() {

@@ -86,7 +86,8 @@ fn code(no: &HubRefusal) -> Code {
         HubRefusal::UnknownHook { .. } => Code::NotFound,
         HubRefusal::NoListener { .. } => Code::FailedPrecondition,
         HubRefusal::DiskFull => Code::ResourceExhausted,
-        HubRefusal::Draining => Code::Unavailable,
+        HubRefusal::Draining | HubRefusal::JournalAway | HubRefusal::Deposed { .. } => Code::Unavailable,
+        HubRefusal::Elsewhere { .. } => Code::FailedPrecondition,
         HubRefusal::Trimmed { .. } => Code::OutOfRange,
         HubRefusal::Unreadable { .. } => Code::DataLoss,
     }
@@ -123,7 +124,13 @@ fn facts(no: &HubRefusal) -> Vec<(&'static str, String)> {
         HubRefusal::Trimmed { oldest } => vec![("oldest", oldest.to_string())],
         HubRefusal::UnknownHook { hook } => vec![("hook", hook.to_string())],
         HubRefusal::NoListener { address } => vec![("address", address.to_string())],
-        HubRefusal::DiskFull | HubRefusal::Draining => Vec::new(),
+        HubRefusal::Deposed { holder } => vec![("name", holder.to_string())],
+        HubRefusal::Elsewhere { namespace, group, addresses } => vec![
+            ("namespace", namespace.to_string()),
+            ("group", group.to_string()),
+            ("addresses", addresses.join(" ")),
+        ],
+        HubRefusal::DiskFull | HubRefusal::Draining | HubRefusal::JournalAway => Vec::new(),
     }
 }
 

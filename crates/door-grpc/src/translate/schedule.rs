@@ -7,7 +7,7 @@ use tenure_hub::words::{CatchUp, Command, NewSchedule, Overlap, Refusal, Schedul
 
 use super::ask::SubmitTemplate;
 use super::notice::terms;
-use super::word::{name, some_name, span};
+use super::word::{millis, name, some_name};
 use crate::proto::tenure::v1 as pb;
 
 pub(crate) fn set_schedule(set: pb::SetScheduleRequest) -> Result<Command, Refusal> {
@@ -54,7 +54,7 @@ pub(crate) fn schedule(info: &ScheduleInfo) -> pb::Schedule {
         zone: set.zone.as_deref().unwrap_or_default().to_owned(),
         catch_up: set.catch_up.as_str().to_owned(),
         overlap: set.overlap.as_str().to_owned(),
-        jitter_ms: span(set.jitter),
+        jitter_ms: millis(set.jitter),
         created_at: set.created_at.0,
         next: info.next.iter().map(|time| time.0).collect(),
         last_due: progress.last_due.map(|time| time.0),
@@ -63,7 +63,7 @@ pub(crate) fn schedule(info: &ScheduleInfo) -> pb::Schedule {
         skipped: progress.skipped,
         terms: Some(terms(&set.terms)),
         priority: set.priority,
-        expires_after_ms: set.expires_after.map(span),
+        expires_after_ms: set.expires_after.map(millis),
         body_bytes: set.body.len() as u64,
     }
 }

@@ -42,7 +42,9 @@ pub(crate) fn publish(request: &pb::PublishRequest) -> Result<Publish<'_>, Topic
     };
     let ttl = match request.ttl_ms {
         0 => Ttl::Default,
-        span => Ttl::After(Duration::from_millis(u64::try_from(span).map_err(|_| TopicRefusal::TtlZero)?)),
+        millis => {
+            Ttl::After(Duration::from_millis(u64::try_from(millis).map_err(|_| TopicRefusal::TtlZero)?))
+        }
     };
     Ok(Publish {
         content_type: some(&request.content_type),

@@ -49,8 +49,8 @@ pub(super) fn texts(names: &[Name]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
-pub(super) fn span(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 pub(super) fn from_state(text: &str) -> Result<StateName, Refusal> {

@@ -89,6 +89,11 @@ impl Raw {
         self.begun.len()
     }
 
+    /// The calls that the other side has ended.
+    pub(crate) fn ended(&self) -> &[u32] {
+        &self.ended
+    }
+
     /// Whether the other side begins to answer the call.
     pub(crate) async fn begins(&mut self, stream: u32) -> bool {
         let begun = async {

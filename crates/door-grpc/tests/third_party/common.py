@@ -8,7 +8,7 @@ import time
 
 import grpc
 
-# Whoever waits for ever says where, before the test times out.
+# A script that hangs says where, before the test times out.
 faulthandler.dump_traceback_later(60, exit=True)
 
 

@@ -11,7 +11,7 @@ def key(text, **more):
     return [("authorization", f"Bearer {text}"), *((name.replace("_", "-"), value) for name, value in more.items())]
 
 
-# Without a key, or with a wrong one, nobody comes in. Existing clients give up at PERMISSION_DENIED.
+# Without a key, or with a wrong one, no client comes in. Existing clients give up at PERMISSION_DENIED.
 counts = pb.CountsRequest()
 for metadata in [(), key("wrong"), [("authorization", "Basic lab-key")]]:
     with refused(StatusCode.UNAUTHENTICATED, "not-allowed"):

@@ -77,7 +77,7 @@ try:
     assert event(counted)[0] == "subscription_info"
     assert broker.publish("news", b"6").sequence_number == 6
     assert event(counted)[1].payload == event(subscribed)[1].payload == b"6"
-    # A durable topic: what its publisher was told is on disk, whoever is killed the moment after.
+    # A durable topic: what the broker has acknowledged is on disk, even if the broker is killed the moment after.
     audit = broker.sidecar.Subscribe(sidecar_pb.SubscribeRequest(topics=["audit.log"], subscription_id="auditor"))
     assert event(audit)[0] == "subscription_info"
     assert broker.publish("audit.log", b"1").sequence_number == 1

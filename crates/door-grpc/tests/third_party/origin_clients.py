@@ -39,7 +39,7 @@ class OneNumber:
         self.id = self.info.subscription_id
 
     def read(self, count):
-        """Reads so many messages; everything else between them is passed over."""
+        """Reads this many messages; everything else between them is passed over."""
         while count > 0:
             event = next(self.stream)
             kind = event.WhichOneof("event")
@@ -66,7 +66,7 @@ def is_paused(subscription):
     return status.subscriptions[0].paused_until_ms > 0
 
 
-# Several topics or a pattern, one number, and a connection with hundreds of messages that nobody reads.
+# Several topics or a pattern, one number, and a connection with hundreds of unread messages.
 for round, topics in enumerate([["t{}.a", "t{}.b"], ["t{}.*"]]):
     names = [f"t{round}.a", f"t{round}.b"]
     client = OneNumber([topic.format(round) for topic in topics])
@@ -108,7 +108,7 @@ assert client.info.missed_in_all == 1, client.info
 client.read(1)
 assert client.heard[-1] == ("quiet", 4)
 client.kill()
-request = v1.AcknowledgeRequest(subscription_id="nobody", last_sequence_per_topic={"quiet": 3})
+request = v1.AcknowledgeRequest(subscription_id="absent", last_sequence_per_topic={"quiet": 3})
 with refused(StatusCode.NOT_FOUND, "unknown-subscription"):
     more.Acknowledge(request)
 

@@ -46,7 +46,7 @@ def pause(subscription):
     assert answer.success and 299_000 < answer.pause_ttl_ms <= 300_000
 
 
-# Publishing to nobody, retained; a subscriber begins with it.
+# Publishing without a subscriber, retained; a subscriber begins with it.
 published = broker.publish("sensor.kitchen", b"20", retain=True, content_type="text/plain", correlation_id="c1")
 assert published.success and published.message_id and published.sequence_number == 1
 assert published.subscriber_count == 0
@@ -82,7 +82,7 @@ stream.cancel()
 last = 5
 
 
-def nobody_hears():
+def no_subscriber_is_connected():
     global last
     last += 1
     answer = broker.publish("sensor.kitchen", b"%d" % last)
@@ -90,7 +90,7 @@ def nobody_hears():
     return answer.subscriber_count == 0
 
 
-until("a broken stream is paused", nobody_hears)
+until("a broken stream is paused", no_subscriber_is_connected)
 missed = last - 5
 stream, info = resume(subscription, last_sequence_per_topic={"sensor.kitchen": 5})
 assert not info.gap_detected and info.missed_message_count == 0 and info.replay_started
@@ -121,7 +121,7 @@ assert (info.missed_message_count, info.missed_in_all) == (0, -1)
 assert [m.sequence_number for _, m in events(stream, 3)] == [last - 2, last - 1, last]
 assert event(stream)[0] == "replay_complete"
 
-# Somebody else comes with the same id: the newcomer takes over.
+# Another client comes with the same id: the newcomer takes over.
 newcomer, info = resume(subscription, mode=0)
 with refused(StatusCode.ABORTED, "taken-over"):
     list(stream)
@@ -142,7 +142,7 @@ answer = sidecar.Unsubscribe(pb.UnsubscribeRequest(subscription_id=subscription)
 assert not answer.success and answer.error_message
 with refused(StatusCode.NOT_FOUND, "unknown-subscription"):
     next(sidecar.ResumeSubscribe(pb.ResumeSubscribeRequest(subscription_id=subscription)))
-# With topics it is created anew.
+# With topics it is created again.
 stream, info = resume("my own id", "sensor.kitchen", last_sequence_per_topic={"sensor.kitchen": last - 1})
 assert (info.subscription_id, info.missed_message_count) == ("my own id", 0)
 assert info.missed_in_all == 1
@@ -241,6 +241,6 @@ news, _ = subscribe("queue.mail")
 kind, message = event(news)
 assert (kind, message.topic) == ("message", "queue.mail") and task.encode() in message.payload
 
-# A way to close gaps that nobody knows is refused, rather than taken for none.
+# An unknown way to close gaps is refused, rather than taken for none.
 with refused(StatusCode.INVALID_ARGUMENT, "bad-value"):
     next(sidecar.ResumeSubscribe(pb.ResumeSubscribeRequest(subscription_id="any", topics=["a"], gap_recovery_mode=7)))

@@ -57,7 +57,7 @@ with refused(StatusCode.FAILED_PRECONDITION, "wrong-state"):
 with refused(StatusCode.NOT_FOUND, "unknown-task"):
     tasks.Show(one("ffffffff-ffff-ffff-ffff-ffffffffffff"))
 with refused(StatusCode.NOT_FOUND, "unknown-name"):
-    tasks.Find(pb.FindRequest(name="nobody"))
+    tasks.Find(pb.FindRequest(name="absent"))
 with refused(StatusCode.INVALID_ARGUMENT, "bad-value"):
     tasks.Show(one("seven"))
 with refused(StatusCode.INVALID_ARGUMENT, "bad-value"):
@@ -107,7 +107,7 @@ assert list(pending.pending) == [task] and not pending.ended
 try:
     tasks.Wait(pb.WaitRequest(tasks=[task]), timeout=0.2)
 except grpc.RpcError as error:
-    # Both sides watch the deadline, and whoever notices first says so.
+    # Both sides watch the deadline, and the first to notice says so.
     assert error.code() in (StatusCode.DEADLINE_EXCEEDED, StatusCode.CANCELLED), error
 else:
     raise AssertionError("a call outlived its deadline")
@@ -169,7 +169,7 @@ assert ("gpu", 2) in [(limit.tag, limit.limit) for limit in limits]
 counts = looking_after.Counts(pb.CountsRequest())
 assert counts.by_state["completed"] == 2 and counts.last_event > 200
 assert looking_after.Stats(pb.StatsRequest()).figures["tenure_tasks_completed_total"] == 2
-until("the worker that left is told", lambda: [w.presence for w in broker.workers.List(pb.ListWorkersRequest()).workers] != ["live"])
+until("the broker lists that the worker left", lambda: [w.presence for w in broker.workers.List(pb.ListWorkersRequest()).workers] != ["live"])
 
 # A body as long as allowed, and one that is longer.
 (big,) = broker.submit("big", b"x" * (16 << 20))

@@ -86,7 +86,7 @@ assert (heard.wanted.task, heard.wanted.wanted, heard.wanted.reason) == (four, "
 answer, _ = worker.ask(confirm=pb.Confirm(task=four, attempt=2, wanted="cancel"))
 assert kind(answer) == "done" and state(four) == "cancelled"
 
-# Its stream breaks; it comes back with what it holds, and is told what to go on with.
+# Its stream breaks; it comes back with what it holds, and the broker says what it may continue.
 worker.stream.cancel()
 until("the worker is lost", lambda: broker.workers.List(pb.ListWorkersRequest()).workers[0].presence == "lost")
 assert state(one) == "running"
@@ -110,13 +110,13 @@ assert list(back.stream) == []
 # Draining from outside, and leaving.
 broker.workers.Drain(pb.WorkerRequest(worker="w1"))
 assert kind(other.hear()) == "drain"
-broker.submit("images", b"for nobody")
+broker.submit("images", b"not taken")
 answer, before = other.ask(leave=pb.Leave())
 assert kind(answer) == "done" and not before
 other.close()
 assert list(other.stream) == []
 with refused(StatusCode.NOT_FOUND, "unknown-worker"):
-    broker.workers.Drain(pb.WorkerRequest(worker="nobody"))
+    broker.workers.Drain(pb.WorkerRequest(worker="absent"))
 
 # A worker that fetches for itself.
 puller = Worker(broker)
@@ -175,3 +175,29 @@ assert (assigned.task, assigned.attempt, assigned.checkpoint_bytes) == (long, 2,
 assert tasks.Checkpoint(pb.TaskRequest(task=long)).bytes == b"row 2000"
 second.ask(complete=pb.Complete(done=[pb.Completion(task=long, attempt=2)]))
 assert not tasks.Show(pb.TaskRequest(task=long)).HasField("checkpoint")
+
+# What a task prints is read page by page, and only its holder adds to it.
+printer = Worker(broker)
+printer.register("printer", "prints")
+(prints,) = broker.submit("prints", b"")
+assert printer.assignment().task == prints
+answer, _ = printer.ask(append_log=pb.AppendLog(task=prints, attempt=1, stream=1, bytes=b"hello"))
+assert kind(answer) == "done", answer
+answer, _ = printer.ask(append_log=pb.AppendLog(task=prints, attempt=1, stream=2, offset=7, bytes=b"oh"))
+assert kind(answer) == "done", answer
+answer, _ = printer.ask(append_log=pb.AppendLog(task=prints, attempt=2, stream=1, bytes=b"too late"))
+assert answer.refused.code == "stale-attempt", answer
+answer, _ = printer.ask(append_log=pb.AppendLog(task=prints, attempt=1, stream=3, bytes=b"nowhere"))
+assert answer.refused.code == "bad-value", answer
+
+
+def page(after=0):
+    return tasks.Logs(pb.LogsRequest(task=prints, after=after))
+
+
+until("both pieces are kept", lambda: len(page().pieces) == 2)
+out, err = page().pieces
+assert (out.attempt, out.stream, out.offset, out.bytes) == (1, 1, 0, b"hello") and out.at
+assert (err.attempt, err.stream, err.offset, err.bytes) == (1, 2, 7, b"oh")
+assert not page().more and not page(page().next).pieces
+printer.ask(complete=pb.Complete(done=[pb.Completion(task=prints, attempt=1)]))

@@ -1,4 +1,4 @@
-//! The body of a request: read whole, within a limit, and counted while it arrives.
+//! The body of a request: read whole, within a limit, and counted until the request is handled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,11 @@ use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
+use tenure_door_kit::Charge;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
+use super::objects;
 use crate::problem::ProblemDetails;
 use crate::reply::no_memory;
 use crate::server::HttpDoor;
@@ -35,12 +37,13 @@ pub(crate) async fn drain(body: &SharedBody) {
     let _ = timeout(DRAINED_WITHIN, draining).await;
 }
 
-/// Reads the whole body. Its length counts against the byte budget of all connections until it is complete.
+/// Reads the whole body: the engine needs it whole, because the journal has one record for each submission or report.
+/// Its length counts against the byte budget of all connections from its first part until the charge is dropped.
 pub(crate) async fn read_body(
     body: &SharedBody,
     door: &HttpDoor,
     bytes_max: usize,
-) -> Result<Bytes, ProblemDetails> {
+) -> Result<(Bytes, Charge), ProblemDetails> {
     let mut body = body.lock().await;
     if body.size_hint().lower() > bytes_max as u64 {
         return Err(too_long(bytes_max));
@@ -72,7 +75,7 @@ pub(crate) async fn read_body(
             rest.extend_from_slice(&part);
         }
     }
-    Ok(if rest.is_empty() { first } else { rest.freeze() })
+    Ok((if rest.is_empty() { first } else { rest.freeze() }, charge))
 }
 
 /// Reads JSON. A form that a page of another site could send is not taken for JSON.
@@ -86,11 +89,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) 
         let action = "send it with Content-Type: application/json";
         return Err(ProblemDetails::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-json", detail, action));
     }
-    // The library would take a list for an object whose fields come in order.
-    if bytes.trim_ascii_start().first() != Some(&b'{') {
-        return Err(ProblemDetails::bad_value("the body is not a JSON object"));
-    }
-    serde_json::from_slice(bytes)
+    objects::from_slice(bytes)
         .map_err(|error| ProblemDetails::bad_value(format!("the body is not understood: {error}")))
 }
 

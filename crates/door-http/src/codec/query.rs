@@ -84,6 +84,11 @@ impl QueryString {
             text.parse()
                 .map_err(|_| ProblemDetails::bad_value(format!("{key}={text:?} is not a number that fits")))
         };
+        if self.0.iter().any(|(name, value)| name == key && value.is_empty()) {
+            return Err(ProblemDetails::bad_value(format!(
+                "{key}= has no value: give a number, or leave it out"
+            )));
+        }
         self.one(key)?.map(number).transpose()
     }
 

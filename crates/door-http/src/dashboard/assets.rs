@@ -32,6 +32,7 @@ const FILES: &[(&str, &str, &str)] = files! {
     "rates.js" SCRIPT;
     "refresh.js" SCRIPT;
     "selection.js" SCRIPT;
+    "stream.js" SCRIPT;
 };
 
 /// A part of the path that changes with any of the files, so that browsers may keep them.

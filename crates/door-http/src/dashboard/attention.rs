@@ -1,8 +1,8 @@
-//! What needs a person: missing and quarantined workers, queues that no worker serves, a full disk.
+//! What needs a person: missing and quarantined workers, queues that no worker serves, hooks that gave up, a full disk.
 
 use maud::{Markup, html};
-use tenure_hub::Stats;
 use tenure_hub::words::{PresenceName, QueueInfo, StateName, Timestamp, WorkerInfo};
+use tenure_hub::{HookInfo, Stats};
 
 use super::format::{ago, bytes, counted, escaped, since};
 
@@ -11,12 +11,18 @@ const NAMED_MAX: usize = 5;
 /// Below this much space the disk is mentioned.
 const DISK_LOW_BYTES: u64 = 1 << 30;
 
-pub(super) fn list(workers: &[WorkerInfo], queues: &[QueueInfo], stats: &Stats, now: Timestamp) -> Markup {
+pub(super) fn list(
+    workers: &[WorkerInfo],
+    queues: &[QueueInfo],
+    hooks: &[HookInfo],
+    stats: &Stats,
+    now: Timestamp,
+) -> Markup {
     let mut items: Vec<(&str, Markup)> = Vec::new();
     if stats.disk_full {
         items.push(("bad", html! { strong { "The disk is full." } " The broker accepts no new tasks." }));
-    } else if stats.disk_free_bytes < DISK_LOW_BYTES {
-        items.push(("warn", html! { strong { (bytes(stats.disk_free_bytes)) " are left" } " on the disk." }));
+    } else if let Some(free) = stats.disk_free_bytes.filter(|free| *free < DISK_LOW_BYTES) {
+        items.push(("warn", html! { strong { (bytes(free)) " are left" } " on the disk." }));
     }
     let lost = workers.iter().filter(|worker| worker.presence == PresenceName::Lost);
     named(&mut items, lost, "missing worker", "missing workers", |worker| {
@@ -53,6 +59,14 @@ pub(super) fn list(workers: &[WorkerInfo], queues: &[QueueInfo], stats: &Stats, 
             (counted(waiting(queue), "ready task", "ready tasks")) "."
         };
         ("warn", html)
+    });
+    let given_up = hooks.iter().filter(|hook| hook.undelivered > 0);
+    named(&mut items, given_up, "hook with undelivered events", "hooks with undelivered events", |hook| {
+        let html = html! {
+            "Hook " a href="/hooks" { (hook.about.name) } " has given up "
+            (counted(hook.undelivered as u64, "event", "events")) "."
+        };
+        ("bad", html)
     });
     html! {
         section.attention aria-labelledby="attention-title" {

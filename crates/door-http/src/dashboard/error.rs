@@ -6,8 +6,11 @@ use http::{Method, Response, StatusCode};
 use maud::{Markup, html};
 
 use super::frame;
-use crate::problem::ProblemDetails;
+use crate::problem::{NO_KEY, ProblemDetails};
 use crate::reply::HttpBody;
+
+/// The code of a request for which the key lacks a right.
+const NOT_ALLOWED: &str = "not-allowed";
 
 /// Whether a browser shows the answer to a person.
 pub(crate) fn is_for_a_person(head: &Parts) -> bool {
@@ -21,6 +24,8 @@ pub(crate) fn is_for_a_person(head: &Parts) -> bool {
 
 pub(crate) fn problem_page(problem: &ProblemDetails) -> Response<HttpBody> {
     let is_login = problem.status == StatusCode::UNAUTHORIZED;
+    // A visitor without a key has done nothing wrong yet.
+    let is_first = &*problem.detail == NO_KEY;
     let title = if is_login { "A key is needed" } else { "This does not work" };
     let mut response = frame::bare_page(
         problem.status,
@@ -28,10 +33,18 @@ pub(crate) fn problem_page(problem: &ProblemDetails) -> Response<HttpBody> {
         &html! {
             section.card.centered {
                 h1 { (title) }
-                p { (problem.detail) "." }
-                p.muted { "What to do: " (problem.action) "." }
-                p.muted { code { (problem.code) } " · HTTP " (problem.status.as_u16()) }
-                @if is_login { (login()) } @else { p { a.button href="/" { "Overview" } } }
+                @if is_login {
+                    @if !is_first { p.problem role="alert" { (problem.detail) "." } }
+                    p.muted { "Log in with a key of this broker." }
+                    (login())
+                } @else {
+                    p { (problem.detail) "." }
+                    p.muted { "What to do: " (problem.action) "." }
+                    p.muted { "HTTP " (problem.status.as_u16()) " · " code { (problem.code) } }
+                    p { a.button href="/" { "Overview" } }
+                    // A key that may not read sees no page with a button to log out.
+                    @if problem.code == NOT_ALLOWED { h2 { "Use another key" } (login()) }
+                }
             }
         },
     );

@@ -43,7 +43,10 @@ pub(super) async fn page(call: HttpCall) -> HttpResult {
     let content = html! {
         div.head {
             h1 { "Events" }
-            div.buttons { button #pause-log type="button" aria-pressed="false" { "Pause" } }
+            div.buttons {
+                a.button href="/hooks" { "Hooks" }
+                button #pause-log type="button" aria-pressed="false" { "Pause" }
+            }
         }
         form.filters action="/events" {
             @for (name, label) in FIELDS {
@@ -58,6 +61,7 @@ pub(super) async fn page(call: HttpCall) -> HttpResult {
             }
         }
         section.card aria-label="Log" {
+            @if past.is_cut { p.muted { "The log is long: older events that match may be missing here." } }
             @if past.events.is_empty() { p #no-events.empty { "No event matches yet. New ones appear here." } }
             ol #event-log.events data-stream=(stream) { @for event in &past.events { (event_rows::row(event)) } }
         }
@@ -77,7 +81,7 @@ fn filter(call: &HttpCall) -> Result<EventFilter, ProblemDetails> {
         kinds: kinds.map(Into::into).collect(),
         ..EventFilter::default()
     };
-    translate::check_kinds(&filter).map_err(|no| translate::problem(&no))?;
+    filter.check().map_err(|no| translate::problem(&no))?;
     Ok(filter)
 }
 

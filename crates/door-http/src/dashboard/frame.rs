@@ -55,8 +55,8 @@ pub(super) struct Allowed {
 
 impl Allowed {
     pub(super) fn of(peer: &HttpPeer) -> Allowed {
-        let rights = peer.principal.grant.rights;
-        Allowed { steer: rights.contains(Right::Submit), manage: rights.contains(Right::Manage) }
+        let may = |right| !peer.is_read_only && peer.principal.grant.rights.contains(right);
+        Allowed { steer: may(Right::Submit), manage: may(Right::Manage) }
     }
 }
 
@@ -128,7 +128,8 @@ fn bar(viewer: Option<(&HttpPeer, bool)>, section: Section) -> Markup {
                 kbd aria-hidden="true" { "/" }
             }
             div.status {
-                @if !Allowed::of(peer).steer { span.chip title="The key does not allow acts on tasks" { "read-only" } }
+                @if peer.is_read_only { span.chip title="This address shows, and changes nothing" { "read-only" } }
+                @else if !Allowed::of(peer).steer { span.chip title="The key does not allow acts on tasks" { "read-only" } }
                 details.namespace {
                     summary title="Namespace" { (peer.namespace) }
                     form method="post" action="/namespace" {
@@ -174,10 +175,13 @@ fn help(allowed: Allowed) -> Markup {
         ("j  k", "next and previous row"),
         ("Enter", "open the row"),
         ("x", "select the row"),
+        ("n", "next page"),
         ("g o", "overview"),
         ("g t", "tasks"),
         ("g w", "workers"),
         ("g q", "queues"),
+        ("g s", "schedules"),
+        ("g p", "topics"),
         ("g e", "events"),
         ("?", "this help"),
     ];

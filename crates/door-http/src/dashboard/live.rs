@@ -6,11 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::stream;
 use serde_json::{Value, json};
-use tenure_hub::words::{Answer, Event, EventData, EventFilter, Query};
+use tenure_hub::words::{Event, EventData, EventFilter, Name};
 use tokio::sync::watch;
 
 use super::format::{counted, escaped, short, span};
-use super::pulse::Pulse;
+use super::sample_history::SampleHistory;
 use crate::call::HttpCall;
 use crate::codec::sse;
 use crate::problem::ProblemDetails;
@@ -29,9 +29,15 @@ pub(super) async fn stream(call: HttpCall) -> HttpResult {
     let kinds = KINDS.iter().map(|kind| (*kind).into()).collect();
     let filter = EventFilter { kinds, ..EventFilter::default() };
     let watching = EventWatch::begin(call.peer()?, filter, from.map(|from: u64| from.max(1))).await?;
-    let pulse = Arc::clone(&call.door.pulse);
-    let listening =
-        LiveStream { hub: call.hub()?, watching, samples: pulse.listen(&call.door.hub), pulse, sent: 0 };
+    let history = call.door.samples.of(&call.peer()?.principal.grant);
+    let listening = LiveStream {
+        namespace: call.peer()?.namespace.clone(),
+        hub: call.hub()?,
+        watching,
+        samples: history.listen(&call.door.hub),
+        history,
+        sent: 0,
+    };
     let first = Bytes::from_static(sse::RETRY.as_bytes());
     let parts = stream::unfold(Some(listening), |listening| async move {
         let mut listening = listening?;
@@ -49,9 +55,10 @@ pub(super) async fn stream(call: HttpCall) -> HttpResult {
 }
 
 struct LiveStream {
+    namespace: Name,
     hub: HubAccess,
     watching: EventWatch,
-    pulse: Arc<Pulse>,
+    history: Arc<SampleHistory>,
     samples: watch::Receiver<u64>,
     /// The last sample that was sent.
     sent: u64,
@@ -69,14 +76,9 @@ impl LiveStream {
             }
             changed = self.samples.changed() => {
                 changed.map_err(|_| ProblemDetails::unexpected())?;
-                let Answer::Counts(counts) = self.hub.query(Query::Counts).await? else {
-                    return Err(ProblemDetails::unexpected());
-                };
-                let samples = self.pulse.after(self.sent);
-                self.sent = *self.samples.borrow();
-                let samples: Vec<Value> = samples.iter().map(super::pulse::Sample::json).collect();
-                let data = json!({ "counts": translate::counts(&counts), "samples": samples });
-                sse::append(&mut out, Some("pulse"), None, &data);
+                let (part, sent) = self.history.part(&self.namespace, self.sent, &mut self.hub).await?;
+                self.sent = sent;
+                return Ok(part);
             }
         }
         Ok(Bytes::from(out))

@@ -4,11 +4,11 @@ use maud::{Markup, html};
 use tenure_hub::words::{
     Answer, Counts, EventFilter, PresenceName, Query, QueueInfo, StateName, Timestamp, WorkerInfo,
 };
-use tenure_hub::{Request, Response, Stats, wall_clock};
+use tenure_hub::{HookInfo, Request, Response, Stats, wall_clock};
 
 use super::format::{bytes, count, counted, escaped, span};
 use super::frame::{self, Section};
-use super::{attention, event_rows, recent};
+use super::{attention, event_rows, group, recent};
 use crate::call::HttpCall;
 use crate::problem::ProblemDetails;
 use crate::reply::HttpResult;
@@ -23,16 +23,19 @@ pub(super) async fn page(call: HttpCall) -> HttpResult {
     let seen = Seen::of(&call).await?;
     let filter = EventFilter::default();
     let events = recent::last(call.peer()?, filter, seen.counts.last_event, EVENTS_SHOWN).await?;
+    // A key that is bound to a namespace sees the figures of that namespace.
+    let scope = call.peer()?.principal.grant.namespace.as_ref().map_or("whole broker", |_| "this namespace");
     let content = html! {
         h1.sr { "Overview" }
         div #tiles.tiles data-live { (tiles(&seen.counts)) }
-        div #attention data-live { (attention::list(&seen.workers, &seen.queues, &seen.stats, now)) }
+        div #attention data-live { (attention::list(&seen.workers, &seen.queues, &seen.hooks, &seen.stats, now)) }
         div.charts {
-            (chart("throughput", "Throughput", "tasks per second",
+            (chart("throughput", "Throughput", "tasks per second", scope,
                 &[("submitted", "submitted"), ("completed", "completed"), ("failed", "failed"), ("crashed", "crashed")]))
-            (chart("backlog", "Work", "tasks", &[("ready", "ready"), ("running", "running")]))
+            (chart("backlog", "Work", "tasks", scope, &[("ready", "ready"), ("running", "running")]))
         }
         section #figures.figures data-live aria-label="Figures" { (figures(&seen, now)) }
+        (group::card(&seen.stats))
         div.columns {
             section #queues.card data-live aria-labelledby="queues-title" { (busiest(&seen.queues, now)) }
             section #recent.card data-live aria-labelledby="recent-title" {
@@ -50,6 +53,7 @@ struct Seen {
     counts: Counts,
     workers: Vec<WorkerInfo>,
     queues: Vec<QueueInfo>,
+    hooks: Vec<HookInfo>,
     stats: Box<Stats>,
 }
 
@@ -59,6 +63,7 @@ impl Seen {
             Request::Query(Query::Counts),
             Request::Query(Query::Workers),
             Request::Query(Query::Queues),
+            Request::Hooks,
             Request::Stats,
         ];
         let answers = call.hub()?.ask_many(asked).await;
@@ -68,12 +73,13 @@ impl Seen {
             Some(Response::Answer(Answer::Counts(counts))),
             Some(Response::Answer(Answer::Workers(workers))),
             Some(Response::Answer(Answer::Queues(queues))),
+            Some(Response::Hooks(hooks)),
             Some(Response::Stats(stats)),
-        ) = (answers.next(), answers.next(), answers.next(), answers.next())
+        ) = (answers.next(), answers.next(), answers.next(), answers.next(), answers.next())
         else {
             return Err(ProblemDetails::unexpected());
         };
-        Ok(Seen { counts: *counts, workers, queues, stats })
+        Ok(Seen { counts: *counts, workers, queues, hooks, stats })
     }
 }
 
@@ -88,11 +94,11 @@ fn tiles(counts: &Counts) -> Markup {
     }
 }
 
-fn chart(id: &str, title: &str, unit: &str, lines: &[(&str, &str)]) -> Markup {
+fn chart(id: &str, title: &str, unit: &str, scope: &str, lines: &[(&str, &str)]) -> Markup {
     html! {
         figure.card.chart data-chart=(id) data-unit=(unit) {
             figcaption {
-                h2 { (title) " " small { (unit) ", whole broker" } }
+                h2 { (title) " " small { (unit) ", " (scope) } }
                 ul.legend {
                     @for (name, label) in lines {
                         li data-line=(name) { span.swatch {} (label) " " output {} }
@@ -126,16 +132,20 @@ fn figures(seen: &Seen, now: Timestamp) -> Markup {
             (cell("Oldest ready task", html! { @match oldest {
                 Some(at) => { (super::format::since(at, now)) }
                 None => { "none" }
-            } }, "since its submission"))
+            } }, "since it became ready"))
             (cell("Workers", html! { (count(seen.counts.live_workers)) " live" },
                 &if lost == 0 { "none missing".to_owned() } else { format!("{} missing", count(lost)) }))
             (cell("Slots in use", html! { (count(held)) " of " (count(slots)) }, "of live workers"))
-            (cell("Free disk space", html! { (bytes(stats.disk_free_bytes)) },
-                &format!("journal {}", bytes(stats.journal_bytes))))
-            (cell("Sync", html! { (stats.sync) },
-                &format!("{} batches", count(stats.batches_total))))
-            (cell("Up", html! { (span(now.since(Timestamp(stats.started_at_millis)))) },
-                &counted(stats.sessions, "session", "sessions")))
+            // A key that is bound to a namespace does not learn the figures of the whole broker.
+            @if let Some(free) = stats.disk_free_bytes {
+                (cell("Free disk space", html! { (bytes(free)) }, &format!("journal {}", bytes(stats.journal_bytes))))
+                (cell("Sync", html! { (stats.sync) }, &format!("{} batches", count(stats.batches_total))))
+                (cell("Up", html! { (span(now.since(Timestamp(stats.started_at_millis)))) },
+                    &counted(stats.sessions, "session", "sessions")))
+            } @else {
+                (cell("Sync", html! { (stats.sync) }, ""))
+                (cell("Up", html! { (span(now.since(Timestamp(stats.started_at_millis)))) }, ""))
+            }
         }
     }
 }

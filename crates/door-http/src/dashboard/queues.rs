@@ -196,10 +196,16 @@ pub(super) async fn show(call: HttpCall) -> HttpResult {
             }
         }
         div.columns {
-            section.card aria-labelledby="facts-title" {
-                h2 #facts-title { "Facts" }
-                div #facts data-live { (facts(queue, now)) }
-                @if allowed.manage { (thresholds_form(queue)) }
+            div.stack {
+                section.card aria-labelledby="facts-title" {
+                    h2 #facts-title { "Facts" }
+                    div #facts data-live { (facts(queue, now)) }
+                    @if allowed.manage { (thresholds_form(queue)) (rate_form(queue)) }
+                }
+                section.card aria-labelledby="priorities-title" {
+                    h2 #priorities-title { "Ready by priority" }
+                    div #priorities data-live { (priorities(queue)) }
+                }
             }
             section #history.card data-live aria-labelledby="history-title" {
                 h2 #history-title { "Recent events" a.more href={ "/events?queue=" (escaped(&name)) } { "Follow" } }
@@ -218,8 +224,61 @@ fn facts(queue: &QueueInfo, now: Timestamp) -> Markup {
             dt { "Oldest ready task" }
             dd { @match queue.oldest_ready { Some(at) => { (since(at, now)) } None => { "none" } } }
             @if let Some(at) = queue.unserved_since { dt { "Without a worker for" } dd { (since(at, now)) } }
+            dt { "Rate" } dd { @match queue.rate { Some(rate) => { (rate) } None => { "none" } } }
             dt { "Backlog from" }
             dd { @if thresholds(queue).is_empty() { "no threshold" } @else { (thresholds(queue)) } }
+        }
+    }
+}
+
+/// How much is ready of each priority, the highest first.
+fn priorities(queue: &QueueInfo) -> Markup {
+    let deepest = queue.ready_by_priority.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
+    let shown: u64 = queue.ready_by_priority.iter().map(|(_, count)| *count).sum();
+    html! {
+        @if queue.ready_by_priority.is_empty() { p.empty { "No task is ready." } }
+        @else {
+            div.scroll {
+                table {
+                    caption.sr { "Ready tasks by priority" }
+                    thead { tr { th scope="col" { "Priority" } th scope="col" { "Ready" } } }
+                    tbody { @for (priority, number) in &queue.ready_by_priority {
+                        tr {
+                            th scope="row" { (priority) }
+                            td.nowrap {
+                                meter.depth min="0" max=(deepest) value=(number)
+                                    aria-label="Ready tasks, next to other priorities" {}
+                                " " (count(*number))
+                            }
+                        }
+                    } }
+                }
+            }
+        }
+        @if ready(queue) > shown {
+            p.muted { "and " (counted(ready(queue) - shown, "task", "tasks")) " of other priorities" }
+        }
+    }
+}
+
+fn rate_form(queue: &QueueInfo) -> Markup {
+    let rate = queue.rate;
+    html! {
+        form.inline data-put={ "/v1/queues/" (escaped(&queue.queue)) "/rate" } data-title={ "Set the rate of queue " (queue.queue) "?" } {
+            div.field {
+                label for="rate-count" { "Start at most this many tasks" }
+                input #rate-count name="count" type="number" min="1" max="1000000" value=[rate.map(|rate| rate.count)];
+            }
+            div.field {
+                label for="rate-period" { "in this many seconds" }
+                input #rate-period name="period_ms" data-times="1000" type="number" min="0.001" step="any"
+                    value=[rate.map(|rate| rate.period.as_secs_f64())];
+            }
+            div.field {
+                label for="rate-burst" { "with a burst of" }
+                input #rate-burst name="burst" type="number" min="1" max="1000000" value=[rate.map(|rate| rate.burst)];
+            }
+            button type="submit" { "Set" }
         }
     }
 }
@@ -229,7 +288,7 @@ fn thresholds_form(queue: &QueueInfo) -> Markup {
     html! {
         form.inline data-put={ "/v1/queues/" (escaped(&queue.queue)) "/thresholds" } data-title={ "Set the thresholds of queue " (queue.queue) "?" } {
             div.field {
-                label for="threshold-depth" { "Backlog from so many ready tasks" }
+                label for="threshold-depth" { "Backlog from this many ready tasks" }
                 input #threshold-depth name="depth" type="number" min="1" max="4294967295" value=[queue.thresholds.depth];
             }
             div.field {

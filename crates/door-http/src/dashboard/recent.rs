@@ -30,13 +30,13 @@ pub(super) struct PastEvents {
 }
 
 /// Reads from a number on to the present; of more than `keep` events the first half and the last ones.
-pub(super) async fn read(
+async fn read(
     peer: &HttpPeer,
     filter: EventFilter,
     from: u64,
     keep: usize,
+    deadline: Instant,
 ) -> Result<PastEvents, ProblemDetails> {
-    let deadline = Instant::now() + READING_MAX;
     let mut watching = EventWatch::begin(peer, filter, Some(from.max(1))).await?;
     let mut past = PastEvents { next: from, ..PastEvents::default() };
     loop {
@@ -78,16 +78,63 @@ pub(super) async fn last(
     // Other namespaces and a filter leave fewer: looks back further until enough are found or nothing is left.
     let mut back = wanted as u64 * 2;
     let deadline = Instant::now() + READING_MAX;
+    let mut before = None;
     loop {
         let from = last_event.saturating_sub(back).max(1);
-        let mut past = read(peer, filter.clone(), from, usize::MAX).await?;
-        if past.events.len() >= wanted || from == 1 || past.kept_from.is_some() || Instant::now() > deadline {
-            past.events.drain(..past.events.len().saturating_sub(wanted));
-            past.events.reverse();
-            return Ok(past);
+        let past = read(peer, filter.clone(), from, usize::MAX, deadline).await?;
+        let is_whole = from == 1 || past.kept_from.is_some();
+        match further(before, past, wanted, is_whole) {
+            LookBack::Enough(mut past) => {
+                past.events.drain(..past.events.len().saturating_sub(wanted));
+                past.events.reverse();
+                return Ok(past);
+            }
+            LookBack::Further(past) => before = Some(past),
         }
         back = back.saturating_mul(8);
     }
+}
+
+/// What follows from a look at the end of the log.
+#[derive(Debug)]
+enum LookBack {
+    Enough(PastEvents),
+    Further(PastEvents),
+}
+
+/// A longer look that ran out of time has not reached the newest events, so the shorter one before it counts.
+fn further(before: Option<PastEvents>, past: PastEvents, wanted: usize, is_whole: bool) -> LookBack {
+    if past.is_cut {
+        return LookBack::Enough(PastEvents { is_cut: true, ..before.unwrap_or(past) });
+    }
+    if past.events.len() >= wanted || is_whole { LookBack::Enough(past) } else { LookBack::Further(past) }
+}
+
+/// The events of a task from its first on. If the log is too long to be read to its end in time, the newest are read
+/// from there, and what is in between is left out.
+pub(super) async fn of_task(
+    peer: &HttpPeer,
+    filter: EventFilter,
+    first: u64,
+    last_event: u64,
+    keep: usize,
+) -> Result<PastEvents, ProblemDetails> {
+    let past = read(peer, filter.clone(), first, keep, Instant::now() + READING_MAX).await?;
+    if !past.is_cut {
+        return Ok(past);
+    }
+    let newest = last(peer, filter, last_event, keep / 2).await?;
+    Ok(joined(past, newest, keep))
+}
+
+/// The oldest and the newest events in their order, each once.
+fn joined(oldest: PastEvents, newest: PastEvents, keep: usize) -> PastEvents {
+    let mut past = oldest;
+    past.events.truncate(keep - keep / 2);
+    let known = past.events.last().map_or(0, |event| event.seq);
+    past.events.extend(newest.events.into_iter().rev().filter(|event| event.seq > known));
+    past.next = past.next.max(newest.next);
+    past
 }
 
 /// A log of fewer events is read whole.
@@ -125,5 +172,53 @@ async fn time_of(peer: &HttpPeer, number: u64) -> Result<Option<Timestamp>, Prob
             Ok(Ok(WatchItem::Live { .. })) | Err(_) => return Ok(None),
             Ok(Err(no)) => return Err(translate::problem(&no)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_hub::words::{EventData, EventSubject};
+
+    use super::*;
+
+    fn past(numbers: impl IntoIterator<Item = u64>, is_cut: bool) -> PastEvents {
+        let event = |seq| {
+            let about = EventSubject::Queue { namespace: "default".into(), queue: "images".into() };
+            Arc::new(Event { seq, at: Timestamp(seq), about, kind: EventData::QueuePaused })
+        };
+        let events: Vec<_> = numbers.into_iter().map(event).collect();
+        let next = events.last().map_or(1, |event| event.seq + 1);
+        PastEvents { events, is_cut, next, ..PastEvents::default() }
+    }
+
+    fn numbers(past: &PastEvents) -> Vec<u64> {
+        past.events.iter().map(|event| event.seq).collect()
+    }
+
+    #[test]
+    fn a_look_back_that_runs_out_of_time_keeps_the_newest_events_that_were_found() {
+        let LookBack::Further(before) = further(None, past([90, 95], false), 5, false) else {
+            panic!("two are not enough")
+        };
+        // The longer look has read the old part of the log only.
+        let LookBack::Enough(found) = further(Some(before), past([10, 11, 12, 13, 14, 15], true), 5, false)
+        else {
+            panic!("there is no time left")
+        };
+        assert_eq!((numbers(&found), found.is_cut, found.next), (vec![90, 95], true, 96));
+        let LookBack::Enough(found) = further(None, past([10], true), 5, false) else { panic!("no time") };
+        assert!(found.is_cut);
+        assert!(matches!(further(None, past([10], false), 5, true), LookBack::Enough(past) if !past.is_cut));
+    }
+
+    #[test]
+    fn a_task_with_a_long_log_shows_how_it_began_and_what_happened_last() {
+        let newest = PastEvents {
+            events: past([3, 90, 95], false).events.into_iter().rev().collect(),
+            next: 96,
+            ..PastEvents::default()
+        };
+        let found = joined(past([1, 2, 3, 4, 5], true), newest, 6);
+        assert_eq!((numbers(&found), found.is_cut, found.next), (vec![1, 2, 3, 90, 95], true, 96));
     }
 }

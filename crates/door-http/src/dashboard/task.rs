@@ -2,20 +2,19 @@
 
 use maud::{Markup, html};
 use tenure_hub::wall_clock;
-use tenure_hub::words::{Answer, EventFilter, ListQuery, Query, StateName, TaskId, TaskInfo, Timestamp, Why};
+use tenure_hub::words::{Answer, EventFilter, Query, StateName, TaskId, TaskInfo, Timestamp, Why};
 
-use super::format::{ago, bytes, count, counted, escaped, short, span};
+use super::format::{ago, bytes, counted, escaped, short, span};
 use super::frame::{self, Allowed, Section};
 use super::recent::{self, PastEvents};
-use super::{attempts, event_rows, preview, task_rows, timeline};
+use super::{attempts, event_rows, family, preview, task_rows, timeline};
 use crate::call::HttpCall;
 use crate::problem::ProblemDetails;
 use crate::reply::HttpResult;
 use crate::session::HubAccess;
 
-/// How many events and children are shown.
+/// How many events are shown.
 const EVENTS_SHOWN: usize = 200;
-const CHILDREN_SHOWN: usize = 10;
 
 pub(super) async fn page(call: HttpCall) -> HttpResult {
     call.query.only(&["first"])?;
@@ -24,7 +23,7 @@ pub(super) async fn page(call: HttpCall) -> HttpResult {
     let id = call.task(&mut hub).await?;
     let task = hub.task(Query::Show { task: id }).await?;
     let why = explain(&mut hub, &task).await?;
-    let children = children(&mut hub, &task).await?;
+    let family = family::gather(&mut hub, &task).await?;
     let past = history(&call, &mut hub, &task).await?;
     let spans = attempts::from_events(task.submitted_at, &past.events);
     let allowed = Allowed::of(call.peer()?);
@@ -67,7 +66,7 @@ pub(super) async fn page(call: HttpCall) -> HttpResult {
                 section #dependencies.card data-live aria-labelledby="dependencies-title" hidden[task.after.is_empty()] {
                     (dependencies(&task))
                 }
-                section #family.card data-live aria-labelledby="family-title" { (family(&task, &children, now)) }
+                section #family.card data-live aria-labelledby="family-title" { (family.card(&task, now)) }
             }
         }
     };
@@ -84,17 +83,6 @@ async fn explain(hub: &mut HubAccess, task: &TaskInfo) -> Result<Option<Why>, Pr
     }
 }
 
-async fn children(hub: &mut HubAccess, task: &TaskInfo) -> Result<Vec<TaskInfo>, ProblemDetails> {
-    if task.children == 0 {
-        return Ok(Vec::new());
-    }
-    let query = ListQuery { parent: Some(task.id), limit: CHILDREN_SHOWN, ..ListQuery::default() };
-    match hub.query(Query::List(Box::new(query))).await? {
-        Answer::Tasks { tasks, .. } => Ok(tasks),
-        _ => Err(ProblemDetails::unexpected()),
-    }
-}
-
 async fn history(
     call: &HttpCall,
     hub: &mut HubAccess,
@@ -102,17 +90,15 @@ async fn history(
 ) -> Result<PastEvents, ProblemDetails> {
     let peer = call.peer()?;
     // A page that is fetched again knows where the task begins.
+    let Answer::Counts(counts) = hub.query(Query::Counts).await? else {
+        return Err(ProblemDetails::unexpected());
+    };
     let first = match call.query.number("first")? {
         Some(first) => first,
-        None => {
-            let Answer::Counts(counts) = hub.query(Query::Counts).await? else {
-                return Err(ProblemDetails::unexpected());
-            };
-            recent::first_since(peer, task.submitted_at, counts.last_event).await?
-        }
+        None => recent::first_since(peer, task.submitted_at, counts.last_event).await?,
     };
     let filter = EventFilter { task: Some(task.id), ..EventFilter::default() };
-    recent::read(peer, filter, first, EVENTS_SHOWN).await
+    recent::of_task(peer, filter, first, counts.last_event, EVENTS_SHOWN).await
 }
 
 fn acts(task: &TaskInfo) -> Markup {
@@ -162,8 +148,8 @@ fn events(past: &PastEvents) -> Markup {
     html! {
         h2 #history-title { "Events" }
         @if let Some(oldest) = past.kept_from { p.muted { "Events before number " (oldest) " are no longer kept." } }
-        @if past.is_cut { p.muted { "The log is long: these are the events that were found in time." } }
-        @if past.left_out > 0 { p.muted { (count(past.left_out as u64)) " events in between are left out." } }
+        @if past.is_cut { p.muted { "The log is long: the first and the last events are shown, and not all in between." } }
+        @if past.left_out > 0 { p.muted { (counted(past.left_out as u64, "event", "events")) " in between left out." } }
         @if past.events.is_empty() { p.empty { "No event of this task is kept." } }
         @else { ol.events.narrow { @for event in &past.events { (event_rows::row_of_task(event)) } } }
     }
@@ -239,33 +225,6 @@ fn dependencies(task: &TaskInfo) -> Markup {
                         }
                     }
                     " " span.muted { (dependency.condition.as_str()) ": " (dependency.progress.as_str()) }
-                }
-            }
-        }
-    }
-}
-
-fn family(task: &TaskInfo, children: &[TaskInfo], now: Timestamp) -> Markup {
-    let link = |id: TaskId| html! { a.mono href={ "/tasks/" (id) } { (short(id)) } };
-    html! {
-        h2 #family-title {
-            "Family"
-            @if task.children > 0 { a.more href={ "/tasks?parent=" (task.id) } { "All children" } }
-        }
-        dl.facts {
-            dt { "Parent" } dd { @match task.parent { Some(parent) => { (link(parent)) } None => { "none" } } }
-            dt { "Children" } dd { (count(u64::from(task.children))) }
-        }
-        @if !children.is_empty() {
-            ul.children {
-                @for child in children {
-                    li {
-                        (task_rows::badge(child.state.name())) " "
-                        a href={ "/tasks/" (child.id) } {
-                            @match &child.name { Some(name) => { (name) } None => { span.mono { (short(child.id)) } } }
-                        }
-                        " " span.muted { (ago(child.submitted_at, now)) }
-                    }
                 }
             }
         }

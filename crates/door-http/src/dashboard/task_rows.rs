@@ -85,10 +85,12 @@ pub(super) fn note(state: &TaskState, now: Timestamp) -> Markup {
         TaskState::Suspended(suspension) => {
             let (holding, open) = (&suspension.holding, u64::from(suspension.open()));
             html! {
-                @if open > 0 {
+                @if suspension.is_paused() {
+                    "paused, kept"
+                } @else if open > 0 {
                     "waits for " (counted(open, "other task", "other tasks"))
                 } @else {
-                    "waits for a slot"
+                    "waits for room"
                 }
                 " on " a.quiet href={ "/workers/" (escaped(&holding.worker)) } { (holding.worker) }
                 " since " (ago(suspension.since, now))

@@ -4,7 +4,8 @@ use maud::{Markup, html};
 use tenure_hub::wall_clock;
 use tenure_hub::words::{Cursor, ListQuery, Query, Refusal, StateName, TaskId};
 
-use super::format::{count, escaped};
+use super::arrays;
+use super::format::{counted, escaped};
 use super::frame::{self, Allowed, Section};
 use super::paging::{TaskPage, gather};
 use super::task_rows;
@@ -31,6 +32,7 @@ pub(super) async fn page(call: HttpCall) -> HttpResult {
         _ => None,
     };
     let mut found = gather(&mut hub, filter.query()?).await?;
+    let arrays = if filter.is_plain() { arrays::unended(&mut hub, now).await? } else { None };
     if let Some(exact) = exact {
         found.tasks.retain(|task| task.id != exact.id);
         found.tasks.insert(0, exact);
@@ -39,10 +41,45 @@ pub(super) async fn page(call: HttpCall) -> HttpResult {
     let content = html! {
         div.head { h1 { "Tasks" } (filter.chips()) }
         (filter.form())
-        @if allowed.steer { (acts(&filter)) }
+        @if allowed.steer { (submission(&filter)) (acts(&filter)) }
+        div #arrays data-live { @if let Some(arrays) = &arrays { div.card { (arrays) } } }
         div #list.card data-live { (list(&filter, &found, allowed, now)) }
     };
     frame::page(&call, Section::Tasks, "Tasks", &content)
+}
+
+/// A form that submits a task. A script sends it, because the API takes JSON.
+fn submission(filter: &Filter) -> Markup {
+    html! {
+        details #submit.card.submission {
+            summary { "Submit a task" }
+            form.stack data-submit {
+                div.columns {
+                    div.field {
+                        label for="submit-queue" { "Queue" }
+                        input #submit-queue name="queue" required maxlength="255" autocomplete="off" value=[&filter.queue];
+                    }
+                    div.field {
+                        label for="submit-name" { "Name (optional): a second task of this name is not submitted" }
+                        input #submit-name name="name" maxlength="255" autocomplete="off";
+                    }
+                }
+                div.field {
+                    label for="submit-kind" { "What the worker gets" }
+                    select #submit-kind name="kind" {
+                        option value="body" { "This text as the body" }
+                        option value="command" { "A command for a worker that runs commands, in a shell" }
+                    }
+                }
+                div.field {
+                    label for="submit-content" { "Body or command" }
+                    textarea #submit-content name="content" rows="4" spellcheck="false" {}
+                }
+                p.problem role="alert" hidden {}
+                div.buttons { button.primary type="submit" { "Submit" } }
+            }
+        }
+    }
 }
 
 /// Which tasks the page shows.
@@ -113,10 +150,18 @@ impl Filter {
             parent: parent.map_err(refused)?,
             search: self.search.as_deref().map(Into::into),
             newest_first: true,
+            // The list shows each array as one row, above the tasks.
+            without_elements: self.is_plain(),
             cursor: cursor.map_err(refused)?,
             limit: PAGE,
             ..ListQuery::default()
         })
+    }
+
+    /// Whether it shows what has not ended, without a further choice.
+    fn is_plain(&self) -> bool {
+        let chosen = [&self.queue, &self.tag, &self.worker, &self.parent, &self.search];
+        self.state.is_none() && chosen.iter().all(|choice| choice.is_none())
     }
 
     fn state_word(&self) -> &'static str {
@@ -214,7 +259,7 @@ fn list(filter: &Filter, found: &TaskPage, allowed: Allowed, now: tenure_hub::wo
         @if !is_first || found.next.is_some() {
             nav.pages aria-label="Pages" {
                 span.muted {
-                    (count(found.tasks.len() as u64)) " tasks on this page"
+                    (counted(found.tasks.len() as u64, "task", "tasks")) " on this page"
                     @if found.is_short { "; there is more to look at" }
                 }
                 @if !is_first { a.button href=(filter.path(filter.state_word(), None)) { "First page" } }

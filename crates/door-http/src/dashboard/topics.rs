@@ -53,7 +53,7 @@ pub(super) async fn page(call: HttpCall) -> HttpResult {
 fn topic_table(page: &TopicPage<TopicInfo>) -> Markup {
     html! {
         @if page.items.is_empty() {
-            p.empty { "No topic yet. Publish a message: " code { "tenure publish news 'hello'" } }
+            p.empty { "No topic yet. Publish a message: " code { "tenure pub news 'hello'" } }
         } @else {
             div.scroll {
                 table {

@@ -185,12 +185,7 @@ pub(super) async fn show(call: HttpCall) -> HttpResult {
         if events.is_empty() {
             return Err(translate::problem(&Refusal::UnknownWorker { worker: name }));
         }
-        let content = html! {
-            div.head { h1 { (name) } }
-            p.situation { "The broker does not know this worker any more. Its last events:" }
-            (history(&events))
-        };
-        return frame::page(&call, Section::Workers, &name, &content);
+        return frame::page(&call, Section::Workers, &name, &departed(&name, &events));
     };
     let states = vec![StateName::Assigned, StateName::Running, StateName::Suspended];
     let query = ListQuery { states, worker: Some(name.clone()), limit: HELD_SHOWN, ..ListQuery::default() };
@@ -213,6 +208,25 @@ pub(super) async fn show(call: HttpCall) -> HttpResult {
         (history(&events))
     };
     frame::page(&call, Section::Workers, &name, &content)
+}
+
+/// The page of a worker that has left. It has the same parts as before, so that a page that is open shows it.
+fn departed(name: &Name, events: &[std::sync::Arc<tenure_hub::words::Event>]) -> Markup {
+    html! {
+        div.head {
+            h1 { (name) }
+            div #presence data-live { span.state data-state="cancelled" { "gone" } }
+            div #acts-of-worker.buttons data-live {}
+        }
+        section #facts.card data-live="always" aria-label="Facts" {
+            p { "The broker does not know this worker any more: it has left, or was gone for long." }
+        }
+        section #held.card data-live aria-labelledby="held-title" {
+            h2 #held-title { "Tasks it holds" a.more href={ "/tasks?state=all&worker=" (escaped(name)) } { "All its tasks" } }
+            p.empty { "It holds no task." }
+        }
+        (history(events))
+    }
 }
 
 /// What happened to it, the newest first: when it came and went, and its crashes.

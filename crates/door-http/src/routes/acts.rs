@@ -30,8 +30,17 @@ pub(crate) async fn cancel(call: HttpCall) -> HttpResult {
     with_reason(call, |task, reason| Command::Cancel { task, reason }).await
 }
 
-pub(crate) async fn pause(call: HttpCall) -> HttpResult {
-    with_reason(call, |task, reason| Command::Pause { task, reason }).await
+/// Why a person pauses a task, and whether its attempt should end.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct PauseInput {
+    reason: Option<String>,
+    terminate: bool,
+}
+
+pub(crate) async fn pause(mut call: HttpCall) -> HttpResult {
+    let PauseInput { reason, terminate } = call.json_or_default().await?;
+    act(&call, |task| Command::Pause { task, reason: reason.map(Into::into), terminate }).await
 }
 
 pub(crate) async fn change(mut call: HttpCall) -> HttpResult {
@@ -41,7 +50,7 @@ pub(crate) async fn change(mut call: HttpCall) -> HttpResult {
 }
 
 async fn plain(mut call: HttpCall, command: impl FnOnce(TaskId) -> Command) -> HttpResult {
-    let _: Nothing = call.json_or_default().await?;
+    let _: NoInput = call.json_or_default().await?;
     act(&call, command).await
 }
 
@@ -64,4 +73,4 @@ async fn act(call: &HttpCall, command: impl FnOnce(TaskId) -> Command) -> HttpRe
 /// An empty object, for clients that always send one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Nothing {}
+pub(crate) struct NoInput {}

@@ -8,6 +8,7 @@ use tenure_hub::words::{Answer, ArrayInfo, Command, NewArray, Query, Refusal, Re
 use tenure_hub::{ArraySubmission, Request, Response, Submission};
 
 use crate::call::HttpCall;
+use crate::codec;
 use crate::problem::ProblemDetails;
 use crate::reply::{self, HttpResult};
 use crate::session::HubAccess;
@@ -38,7 +39,7 @@ fn one() -> u32 {
 
 impl ArrayInput {
     fn submission(self) -> Result<ArraySubmission, ProblemDetails> {
-        let task: TaskInput = serde_json::from_value(Value::Object(self.task))
+        let task: TaskInput = codec::from_value(Value::Object(self.task))
             .map_err(|error| ProblemDetails::bad_value(format!("task is not understood: {error}")))?;
         let Submission { task, body } = task.submission().map_err(|no| translate::problem(&no))?;
         let bodies: Vec<Bytes> = self.bodies.into_iter().flatten().map(bytes).collect();
@@ -92,7 +93,7 @@ pub(crate) async fn list(call: HttpCall) -> HttpResult {
     call.query.only(&["cursor", "limit"])?;
     let cursor = call.query.one("cursor")?.map(str::parse).transpose();
     let cursor = cursor.map_err(|no: Refusal| translate::problem(&no))?;
-    let limit = call.query.number("limit")?.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    let limit = call.page_limit(PAGE, PAGE_MAX)?;
     match call.hub()?.query(Query::Arrays { cursor, limit }).await? {
         Answer::Arrays { arrays, next } => {
             let arrays: Vec<Value> = arrays.iter().map(translate::array).collect();

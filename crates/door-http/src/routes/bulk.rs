@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tenure_hub::words::{Answer, Command, ListQuery, Query, Refusal, StateName, TaskId};
+use tenure_hub::words::{Answer, Command, ListQuery, Query, Refusal, StateName, TaskId, TaskState};
 use tenure_hub::{HubRefusal, Request};
 
 use crate::call::HttpCall;
@@ -73,14 +73,25 @@ impl Act {
 
     /// The states in which the act makes sense, if the request names none.
     fn states(self) -> Vec<StateName> {
-        use StateName::{Assigned, Cancelled, Created, Delayed, Failed, Paused, Ready, Running, Waiting};
+        use StateName::{
+            Assigned, Cancelled, Created, Delayed, Failed, Paused, Ready, Running, Suspended, Waiting,
+        };
         match self {
-            Act::Cancel => vec![Created, Waiting, Delayed, Ready, Assigned, Running, Paused],
-            Act::Pause => vec![Created, Waiting, Delayed, Ready, Assigned, Running],
-            Act::Resume => vec![Paused],
+            Act::Cancel => vec![Created, Waiting, Delayed, Ready, Assigned, Running, Suspended, Paused],
+            Act::Pause => vec![Created, Waiting, Delayed, Ready, Assigned, Running, Suspended],
+            Act::Resume => vec![Paused, Suspended],
             Act::Retry => vec![Failed, Cancelled],
             Act::Release => vec![Created],
             Act::Move => vec![Created, Waiting, Delayed, Ready, Paused],
+        }
+    }
+
+    /// Whether the act makes sense for a task in one of these states. Some suspended tasks are paused.
+    fn fits(self, state: &TaskState) -> bool {
+        match (self, state) {
+            (Act::Resume, TaskState::Suspended(_)) => state.pause().is_some(),
+            (Act::Pause, TaskState::Suspended(_)) => state.pause().is_none(),
+            _ => true,
         }
     }
 
@@ -88,7 +99,7 @@ impl Act {
         let reason = reason.map(Into::into);
         match self {
             Act::Cancel => Command::Cancel { task, reason },
-            Act::Pause => Command::Pause { task, reason },
+            Act::Pause => Command::Pause { task, reason, terminate: false },
             Act::Resume => Command::Resume { task },
             Act::Retry => Command::Retry { task },
             Act::Release => Command::Release { task },
@@ -165,7 +176,7 @@ async fn select(hub: &mut HubAccess, act: Act, input: &BulkInput) -> Result<Vec<
         let Answer::Tasks { tasks, next } = hub.query(Query::List(Box::new(query.clone()))).await? else {
             return Err(ProblemDetails::unexpected());
         };
-        selected.extend(tasks.iter().map(|task| task.id));
+        selected.extend(tasks.iter().filter(|task| act.fits(&task.state)).map(|task| task.id));
         if selected.len() > SELECTED_MAX {
             return Err(too_many());
         }

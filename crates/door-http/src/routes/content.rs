@@ -54,8 +54,13 @@ pub(crate) async fn result(call: HttpCall) -> HttpResult {
 }
 
 async fn read(call: &HttpCall, blob: Blob) -> Result<Response<HttpBody>, ProblemDetails> {
-    let bytes = call.door.hub.read(blob).await.map_err(|no| translate::problem(&no))?;
-    Ok(reply::bytes(bytes))
+    // Charged first: many clients that read nothing would otherwise fill the memory with what is read for them.
+    let reserved = call.connection.memory.reserve(blob.bytes() as usize)?;
+    match call.read_blobs(vec![blob]).await.pop() {
+        Some(Ok(bytes)) => Ok(reply::charged_bytes(reserved.hold(bytes))),
+        Some(Err(no)) => Err(translate::problem(&no)),
+        None => Err(ProblemDetails::unexpected()),
+    }
 }
 
 fn not_ended(info: &TaskInfo) -> ProblemDetails {

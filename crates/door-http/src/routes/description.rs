@@ -51,10 +51,16 @@ const OPERATIONS: &[Operation] = &[
         "",
         "200 LogPage, 200 events",
     ),
-    Operation("GET /v1/tasks/{task}/wait", "Wait for the end of a task", "wait", "", "200 Task, 204"),
+    Operation(
+        "GET /v1/tasks/{task}/wait",
+        "Wait for the end of a task or an array",
+        "wait",
+        "",
+        "200 TaskOrArray, 204",
+    ),
     Operation("POST /v1/tasks/{task}/release", "Release a held task", "", "Nothing?", "204"),
     Operation("POST /v1/tasks/{task}/cancel", "Cancel a task", "", "ReasonInput?", "204"),
-    Operation("POST /v1/tasks/{task}/pause", "Pause a task", "", "ReasonInput?", "204"),
+    Operation("POST /v1/tasks/{task}/pause", "Pause a task", "", "PauseInput?", "204"),
     Operation("POST /v1/tasks/{task}/resume", "Resume a task", "", "Nothing?", "204"),
     Operation("POST /v1/tasks/{task}/retry", "Retry an ended task", "", "Nothing?", "204"),
     Operation("POST /v1/tasks/{task}/move", "Change a waiting task", "", "MoveInput", "204"),
@@ -79,8 +85,8 @@ const OPERATIONS: &[Operation] = &[
     Operation(
         "POST /v1/queues/{queue}/tasks",
         "Submit bytes as they are",
-        "id name priority need tag share parent hold not_before expires_at on_lost crash_budget retries backoff_first_ms \
-         backoff_max_ms accept_timeout_ms run_limit_ms cancel_timeout_ms",
+        "id name priority need tag slots resource share parent after_task on_broken hold not_before expires_at on_lost crash_budget \
+         retries backoff_first_ms backoff_max_ms accept_timeout_ms run_limit_ms cancel_timeout_ms",
         "bytes",
         "201 Accepted, 200 Accepted",
     ),
@@ -150,7 +156,13 @@ const OPERATIONS: &[Operation] = &[
         "HeartbeatInput?",
         "200 WorkerNews",
     ),
-    Operation("POST /v1/work/{worker}/fetch", "Fetch a task", "wait", "Nothing?", "200 Assignment, 204"),
+    Operation(
+        "POST /v1/work/{worker}/fetch",
+        "Fetch a task",
+        "wait",
+        "Nothing?",
+        "200 Assignment, 200 bytes, 204",
+    ),
     Operation("POST /v1/work/{worker}/drain", "Take nothing new", "", "Nothing?", "204"),
     Operation(
         "POST /v1/work/{worker}/tasks/{task}/{attempt}/start",
@@ -170,6 +182,13 @@ const OPERATIONS: &[Operation] = &[
         "POST /v1/work/{worker}/tasks/{task}/{attempt}/checkpoint",
         "Save a checkpoint",
         "",
+        "bytes",
+        "200 Continues",
+    ),
+    Operation(
+        "POST /v1/work/{worker}/tasks/{task}/{attempt}/logs",
+        "Append to what an attempt prints",
+        "stream offset",
         "bytes",
         "200 Continues",
     ),
@@ -271,12 +290,26 @@ fn document() -> Value {
         "paths": paths,
         "components": {
             "schemas": schemas,
+            "parameters": {
+                "query-namespace": shared("namespace", "query", "The namespace, unless the key is bound to one"),
+                "header-Tenure-Namespace": shared("Tenure-Namespace", "header", "The same as `namespace`"),
+                "header-Tenure-Identity": shared("Tenure-Identity", "header", "The submitter of the tasks of this request"),
+            },
             "securitySchemes": {
                 "key": { "type": "http", "scheme": "bearer" },
                 "login": { "type": "apiKey", "in": "cookie", "name": "tenure-login" },
             },
         },
     })
+}
+
+/// A parameter of many paths. A header field is visible ASCII; an empty value in the query counts as missing.
+fn shared(name: &str, place: &str, description: &str) -> Value {
+    let schema = match place {
+        "header" => json!({ "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$" }),
+        _ => json!({ "type": "string" }),
+    };
+    json!({ "name": name, "in": place, "description": description, "schema": schema })
 }
 
 impl Operation {
@@ -292,7 +325,9 @@ impl Operation {
             };
             json!({ "name": name, "in": "path", "required": true, "schema": schema })
         });
-        let in_query = query.split_whitespace().map(parameter);
+        // Every path that needs a key is about one namespace.
+        let shared = needs_key(path).then(shared_parameters).into_iter().flatten();
+        let in_query = query.split_whitespace().map(parameter).chain(shared);
         let mut operation = json!({
             "summary": summary,
             "operationId": operation_id(line),
@@ -306,19 +341,37 @@ impl Operation {
     }
 }
 
+/// Whether requests to this path have a key, if the broker has keys.
+fn needs_key(path: &str) -> bool {
+    !["/healthz", "/readyz", "/openapi.json", "/v1/login", "/v1/logout"].contains(&path)
+}
+
+/// The parameters that all paths with a key have in common.
+fn shared_parameters() -> impl Iterator<Item = Value> {
+    let named =
+        |name: &str, place: &str| json!({ "$ref": format!("#/components/parameters/{place}-{name}") });
+    [named("namespace", "query"), named("Tenure-Namespace", "header"), named("Tenure-Identity", "header")]
+        .into_iter()
+}
+
 fn parameter(name: &str) -> Value {
     let number = |minimum: u64| json!({ "type": "integer", "minimum": minimum });
     let schema = match name {
-        "state" | "kind" | "tag" | "need" | "topic" => {
+        "state" | "kind" | "tag" | "need" | "topic" | "after_task" | "resource" => {
             json!({ "type": "array", "items": { "type": "string" } })
         }
-        "from" | "after" | "next" | "limit" | "crash_budget" | "retries" | "queue_limit" => number(0),
+        "limit" => number(1),
+        "slots" | "from" | "after" | "offset" | "next" | "crash_budget" | "retries" | "queue_limit" => {
+            number(0)
+        }
         "priority" => json!({ "type": "integer" }),
         "wait" => json!({ "type": "number", "minimum": 0 }),
         "hold" | "retain" | "retained" => json!({ "type": "boolean" }),
         name if name.ends_with("_ms") => number(0),
         _ => json!({ "type": "string" }),
     };
+    // A task is named there, and elsewhere a place in a log.
+    let name = if name == "after_task" { "after" } else { name };
     json!({ "name": name, "in": "query", "schema": schema })
 }
 
@@ -350,6 +403,9 @@ fn responses(answers: &str) -> Value {
         if response.is_null() {
             *response = json!({ "description": if kind.is_empty() { "Done" } else { kind } });
         }
+        if let Some(fields) = header_fields(kind) {
+            response["headers"] = fields;
+        }
         let (media_type, schema) = match kind {
             "" => continue,
             "bytes" => ("application/octet-stream", json!({})),
@@ -362,6 +418,21 @@ fn responses(answers: &str) -> Value {
     responses
 }
 
+/// The header fields of an answer that say more than its body.
+fn header_fields(kind: &str) -> Option<Value> {
+    let field = |description: &str| json!({ "description": description, "schema": { "type": "string" } });
+    match kind {
+        "Assignment" => Some(json!({
+            "Tenure-Task": field("The id of the task"),
+            "Tenure-Attempt": field("The number of the attempt"),
+            "Tenure-Queue": field("The queue of the task"),
+            "Tenure-Array": field("The array of an element"),
+            "Tenure-Index": field("The index of an element"),
+        })),
+        _ => None,
+    }
+}
+
 fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
@@ -370,8 +441,11 @@ fn reference(name: &str) -> Value {
 mod tests {
     use std::collections::BTreeSet;
 
+    use tenure_hub::words::StateName;
+
     use super::*;
     use crate::routes::{Endpoint, endpoints};
+    use crate::translate::TaskInput;
 
     #[test]
     fn the_description_has_every_endpoint_and_no_other() {
@@ -381,6 +455,27 @@ mod tests {
         let described: BTreeSet<String> = OPERATIONS.iter().map(|operation| operation.0.to_owned()).collect();
         assert_eq!(described, routes);
         assert_eq!(OPERATIONS.len(), described.len(), "an endpoint is described once");
+    }
+
+    #[test]
+    fn a_submission_has_the_fields_that_are_described() {
+        let refusal =
+            serde_json::from_value::<TaskInput>(json!({ "unknown": 1 })).expect_err("no such field");
+        let refusal = refusal.to_string();
+        let known: BTreeSet<&str> = refusal.split('`').skip(3).step_by(2).collect();
+        let document = document();
+        let described = &document["components"]["schemas"]["TaskInput"]["properties"];
+        let described: BTreeSet<&str> =
+            described.as_object().expect("properties").keys().map(String::as_str).collect();
+        assert_eq!(described, known);
+    }
+
+    #[test]
+    fn a_state_is_one_of_those_that_are_described() {
+        let document = document();
+        let described = &document["components"]["schemas"]["Task"]["properties"]["state"]["enum"];
+        let states: Vec<&str> = StateName::ALL.into_iter().map(StateName::as_str).collect();
+        assert_eq!(described, &json!(states));
     }
 
     #[test]

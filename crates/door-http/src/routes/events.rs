@@ -5,7 +5,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream;
 use serde_json::{Value, json};
-use tenure_hub::HubRefusal;
 use tenure_hub::words::EventFilter;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -13,13 +12,11 @@ use crate::call::HttpCall;
 use crate::codec::sse;
 use crate::problem::ProblemDetails;
 use crate::reply::{self, HttpResult};
-use crate::session::{EventWatch, WatchItem};
+use crate::session::{EventListener, EventWatch, WatchItem};
 use crate::translate;
 
 /// A comment is sent after this much silence, so that proxies keep the stream open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// How many bytes are sent at a time.
-const BATCH_BYTES: usize = 64 << 10;
 /// How many events a page has, unless the client says otherwise, and at most.
 const PAGE: usize = 100;
 const PAGE_MAX: usize = 1_000;
@@ -40,13 +37,13 @@ fn filter(call: &HttpCall) -> Result<EventFilter, ProblemDetails> {
         worker: query.one("worker")?.map(Into::into),
         kinds: query.many("kind").flat_map(|kinds| kinds.split(',')).map(Into::into).collect(),
     };
-    translate::check_kinds(&filter).map_err(|no| translate::problem(&no))?;
+    filter.check().map_err(|no| translate::problem(&no))?;
     Ok(filter)
 }
 
 /// One page: past events, or the first ones that come within `wait`.
 async fn page(call: &HttpCall, filter: EventFilter) -> HttpResult {
-    let limit = call.query.number("limit")?.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    let limit = call.page_limit(PAGE, PAGE_MAX)?;
     // Events are numbered from 1: nothing is missing before it.
     let from = call.query.number("from")?.unwrap_or(1).max(1);
     let deadline = Instant::now() + call.wait(Duration::ZERO)?;
@@ -92,16 +89,17 @@ async fn follow(call: &HttpCall, filter: EventFilter) -> HttpResult {
     };
     let asked: Option<u64> = call.query.number("from")?;
     let from = last.map(|last| last.saturating_add(1)).or(asked).map(|from| from.max(1));
-    let watching = EventWatch::begin(call.peer()?, filter, from).await?;
+    let listener = EventListener::begin(call.peer()?, &call.door.feeds, filter, from, append).await?;
     let first = Bytes::from_static(sse::RETRY.as_bytes());
-    let events = stream::unfold(Some(watching), |watching| async move {
-        let mut watching = watching?;
-        match timeout(KEEP_ALIVE, watching.next()).await {
-            Err(_) => Some((Bytes::from_static(sse::KEEP_ALIVE.as_bytes()), Some(watching))),
-            Ok(watched) => {
+    let events = stream::unfold(Some(listener), |listener| async move {
+        let mut listener = listener?;
+        match timeout(KEEP_ALIVE, listener.next()).await {
+            Err(_) => Some((Bytes::from_static(sse::KEEP_ALIVE.as_bytes()), Some(listener))),
+            Ok(Ok(events)) => Some((events, Some(listener))),
+            Ok(Err(why)) => {
                 let mut out = String::new();
-                let goes_on = gather(&mut out, watched, &mut watching);
-                Some((Bytes::from(out), goes_on.then_some(watching)))
+                sse::append(&mut out, Some("end"), None, &translate::problem(&why).json());
+                Some((Bytes::from(out), None))
             }
         }
     });
@@ -109,29 +107,20 @@ async fn follow(call: &HttpCall, filter: EventFilter) -> HttpResult {
     Ok(reply::event_stream(stream::once(async { first }).chain(events)))
 }
 
-/// Appends this and all that has arrived, as much as is sent at a time. Returns whether the stream goes on.
-fn gather(out: &mut String, first: Result<WatchItem, HubRefusal>, watching: &mut EventWatch) -> bool {
-    let mut watched = Some(first);
-    while let Some(one) = watched {
-        match one {
-            Ok(WatchItem::Event(event)) => {
-                sse::append(out, None, Some(&event.seq.to_string()), &translate::event(&event));
-            }
-            Ok(WatchItem::Gap { from, oldest }) => {
-                let id = oldest.saturating_sub(1).to_string();
-                sse::append(out, Some("gap"), Some(&id), &translate::gap(from, oldest));
-            }
-            // Its id is that of the last past event, so that a client that has seen no event yet can resume as well.
-            Ok(WatchItem::Live { next }) => {
-                let id = next.saturating_sub(1).to_string();
-                sse::append(out, Some("live"), Some(&id), &json!({ "next": next }));
-            }
-            Err(no) => {
-                sse::append(out, Some("end"), None, &translate::problem(&no).json());
-                return false;
-            }
+/// How an item of a watch stands in the stream.
+fn append(out: &mut String, item: &WatchItem) {
+    match item {
+        WatchItem::Event(event) => {
+            sse::append(out, None, Some(&event.seq.to_string()), &translate::event(event));
         }
-        watched = if out.len() < BATCH_BYTES { watching.next_now() } else { None };
+        WatchItem::Gap { from, oldest } => {
+            let id = oldest.saturating_sub(1).to_string();
+            sse::append(out, Some("gap"), Some(&id), &translate::gap(*from, *oldest));
+        }
+        // Its id is that of the last past event, so that a client that has seen no event yet can resume as well.
+        WatchItem::Live { next } => {
+            let id = next.saturating_sub(1).to_string();
+            sse::append(out, Some("live"), Some(&id), &json!({ "next": next }));
+        }
     }
-    true
 }

@@ -1,17 +1,19 @@
 //! `/healthz` and `/readyz`: for load balancers and supervisors. They need no key and say nothing about tasks.
 
+use std::future::Future;
 use std::time::Duration;
 
 use http::StatusCode;
 use serde_json::json;
 use tenure_hub::words::DEFAULT_NAMESPACE;
-use tenure_hub::{Ask, Delivery, Principal, Request, Response};
+use tenure_hub::{HubHandle, Principal};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::call::HttpCall;
 use crate::reply::{self, HttpResult};
 use crate::server::HttpDoor;
+use crate::session::ask_stats;
 
 /// The process answers.
 pub(crate) async fn live(_: HttpCall) -> HttpResult {
@@ -48,32 +50,32 @@ impl Readiness {
     }
 }
 
+/// How long the hub of a leader may take: it answers only while its lease holds, and its journal may be away for long.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
+
+/// Something that the hub of a leader answers soon. `None`: the journal of its group is away. A broker without a group
+/// always answers.
+pub(super) async fn unless_journal_away<T>(hub: &HubHandle, asked: impl Future<Output = T>) -> Option<T> {
+    if hub.leader_status().is_none() {
+        return Some(asked.await);
+    }
+    if hub.is_journal_away() {
+        return None;
+    }
+    tokio::time::timeout(ANSWERED_WITHIN, asked).await.ok()
+}
+
 /// Why the broker takes nothing new.
 async fn reasons(door: &HttpDoor) -> Vec<&'static str> {
     let asked = async {
         let session =
             door.hub.open(Principal::trusted("http"), DEFAULT_NAMESPACE.into(), "readiness".into()).ok()?;
-        session.send(vec![Ask { token: 0, request: Request::Stats }]).await.ok()?;
-        let mut arrived = Vec::new();
-        loop {
-            session.mailbox().arrived().await;
-            let is_closed = session.mailbox().is_closed();
-            session.mailbox().take(&mut arrived);
-            for delivery in arrived.drain(..) {
-                match delivery {
-                    Delivery::Reply { reply: Ok(Response::Stats(stats)), .. } => return Some(stats),
-                    Delivery::Goodbye | Delivery::Ended(_) => return None,
-                    _ => {}
-                }
-            }
-            if is_closed {
-                return None;
-            }
-        }
+        ask_stats(&session).await
     };
-    match asked.await {
-        None => vec!["draining"],
-        Some(stats) if stats.disk_full => vec!["disk-full"],
-        Some(_) => Vec::new(),
+    match unless_journal_away(&door.hub, asked).await {
+        None => vec!["journal-away"],
+        Some(None) => vec!["draining"],
+        Some(Some(stats)) if stats.disk_full => vec!["disk-full"],
+        Some(Some(_)) => Vec::new(),
     }
 }

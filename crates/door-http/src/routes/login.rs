@@ -9,7 +9,7 @@ use tenure_hub::ClockReading;
 use crate::call::HttpCall;
 use crate::codec::{self, QueryString};
 use crate::login::{set, unset};
-use crate::problem::ProblemDetails;
+use crate::problem::{NO_KEY, ProblemDetails};
 use crate::reply::{self, HttpResult};
 use crate::translate;
 
@@ -35,7 +35,7 @@ pub(crate) async fn begin(mut call: HttpCall) -> HttpResult {
     let authenticator = &call.door.door.authenticator;
     let login = authenticator.login(now, call.connection.address, key.map(str::as_bytes));
     let principal = login.map_err(|no| match no {
-        LoginError::NoKey => ProblemDetails::unauthenticated("a key is required"),
+        LoginError::NoKey => ProblemDetails::unauthenticated(NO_KEY),
         LoginError::WrongKey { wait, .. } => {
             let problem = ProblemDetails::unauthenticated("invalid key");
             ProblemDetails { delay: wait, ..problem }
@@ -44,7 +44,7 @@ pub(crate) async fn begin(mut call: HttpCall) -> HttpResult {
     let namespace = input.namespace.filter(|name| !name.is_empty()).map(Into::into);
     // Refuses a namespace that the key does not open, before the browser relies on it.
     principal.grant.namespace_for(namespace.clone()).map_err(|no| translate::problem(&no))?;
-    let token = call.door.logins.begin(now.wall, principal.grant, namespace);
+    let token = call.door.logins.begin(now, principal.grant, namespace);
     let mut response = reply::no_content();
     if is_form {
         *response.status_mut() = StatusCode::SEE_OTHER;

@@ -72,7 +72,8 @@ impl LogStream {
                 self.silent = 0;
                 let mut out = String::new();
                 for kept in &page.pieces {
-                    sse::append(&mut out, None, Some(&page.next.to_string()), &piece(kept));
+                    // A client that is cut off in the middle of a page goes on there.
+                    sse::append(&mut out, None, Some(&kept.number.to_string()), &piece(kept));
                 }
                 return (out, true);
             }

@@ -58,9 +58,9 @@ pub(crate) async fn messages(call: HttpCall) -> HttpResult {
     Ok(reply::event_stream(stream::once(async { first }).chain(events)))
 }
 
-type Begun = (SubscriptionHandle, Position, Bytes);
+type OpenedSubscription = (SubscriptionHandle, Position, Bytes);
 
-fn subscribe(call: &HttpCall, filters: Vec<TopicFilter>) -> Result<Begun, ProblemDetails> {
+fn subscribe(call: &HttpCall, filters: Vec<TopicFilter>) -> Result<OpenedSubscription, ProblemDetails> {
     let query = &call.query;
     let id = match query.one("subscription")? {
         None => fresh_subscription_id(),
@@ -83,7 +83,11 @@ fn subscribe(call: &HttpCall, filters: Vec<TopicFilter>) -> Result<Begun, Proble
     Ok((subscription, position, first.into()))
 }
 
-fn resume(call: &HttpCall, filters: Vec<TopicFilter>, position: Position) -> Result<Begun, ProblemDetails> {
+fn resume(
+    call: &HttpCall,
+    filters: Vec<TopicFilter>,
+    position: Position,
+) -> Result<OpenedSubscription, ProblemDetails> {
     let peer = call.peer()?;
     let resume = Resume {
         client: Arc::clone(&peer.identity),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{Answer, Command, Name, Query, QueueInfo, Refusal, Thresholds};
 
-use super::acts::Nothing;
+use super::acts::NoInput;
 use super::limits::RateInput;
 use super::tasks::{idempotent, submitted, traced};
 use crate::call::HttpCall;
@@ -82,7 +82,7 @@ pub(crate) async fn remove_rate(call: HttpCall) -> HttpResult {
 
 async fn manage(mut call: HttpCall, command: impl FnOnce(Name) -> Command) -> HttpResult {
     call.query.only(&[])?;
-    let _: Nothing = call.json_or_default().await?;
+    let _: NoInput = call.json_or_default().await?;
     let queue = call.name("queue")?;
     call.hub()?.command(command(queue)).await?;
     Ok(reply::no_content())

@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{AttemptFailure, Blob, Command, Held, Refusal, Reply, WaitOn};
-use tenure_hub::{Done, HubRefusal, Request, Response as HubResponse};
+use tenure_hub::{Done, HubRefusal, LogPiece, OutputStream, Request, Response as HubResponse};
 
-use super::acts::{Nothing, ReasonInput};
+use super::acts::{NoInput, ReasonInput};
 use super::work::worker;
 use crate::call::HttpCall;
 use crate::problem::ProblemDetails;
@@ -33,7 +33,7 @@ fn held(call: &HttpCall) -> Result<Held, ProblemDetails> {
 pub(crate) async fn start(mut call: HttpCall) -> HttpResult {
     call.query.only(&[])?;
     let (worker, held) = (worker(&call)?, held(&call)?);
-    let _: Nothing = call.json_or_default().await?;
+    let _: NoInput = call.json_or_default().await?;
     report(&worker, held, Request::Command(Command::Start(vec![held]))).await?;
     Ok(continues(&worker, held))
 }
@@ -63,29 +63,53 @@ pub(crate) async fn checkpoint(mut call: HttpCall) -> HttpResult {
     Ok(continues(&worker, held))
 }
 
+/// Appends the body of the request to what the attempt has printed.
+pub(crate) async fn logs(mut call: HttpCall) -> HttpResult {
+    call.query.only(&["stream", "offset"])?;
+    let (worker, held) = (worker(&call)?, held(&call)?);
+    let stream = match call.query.one("stream")? {
+        None | Some("stdout") => OutputStream::Stdout,
+        Some("stderr") => OutputStream::Stderr,
+        Some(_) => return Err(ProblemDetails::bad_value("stream is neither stdout nor stderr")),
+    };
+    let Some(offset) = call.query.number("offset")? else {
+        return Err(ProblemDetails::bad_value("offset is missing: give the bytes sent before"));
+    };
+    let bytes = call.bytes(BODY_BYTES_MAX).await?;
+    let piece = LogPiece { stream, offset, bytes };
+    report(&worker, held, Request::AppendLog { held, piece }).await?;
+    Ok(continues(&worker, held))
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct SuspendInput {
     on: Vec<String>,
     /// Wait for the children of the task instead.
     children: bool,
+    /// Wait until a client resumes the task instead: the worker has stopped the attempt in place.
+    resume: bool,
 }
 
 /// Waits for other tasks. A worker that gets no `continues` in time says it again, with the same tasks.
 pub(crate) async fn suspend(mut call: HttpCall) -> HttpResult {
     call.query.only(&["wait"])?;
     let (worker, held) = (worker(&call)?, held(&call)?);
-    let patience = call.wait(SUSPEND_WITHIN)?;
-    let SuspendInput { on, children } = call.json().await?;
-    let on = match (children, &on[..]) {
-        (true, []) => WaitOn::Children,
-        (true, _) => return Err(ProblemDetails::bad_value("give either `on` or `children`, not both")),
-        (false, on) => {
+    let timeout = call.wait(SUSPEND_WITHIN)?;
+    let SuspendInput { on, children, resume } = call.json().await?;
+    let on = match (children, resume, &on[..]) {
+        (true, false, []) => WaitOn::Children,
+        (false, true, []) => WaitOn::Resume,
+        (true, ..) | (_, true, _) => {
+            return Err(ProblemDetails::bad_value("give one of `on`, `children` and `resume`"));
+        }
+        (false, false, on) => {
             let tasks = on.iter().map(|task| translate::task_id("on", task)).collect::<Result<_, _>>();
             WaitOn::Tasks(tasks.map_err(|no| translate::problem(&no))?)
         }
     };
-    worker.waits_anew(held);
+    call.release_body();
+    worker.suspend_again(held);
     let reply = worker.ask(Request::Command(Command::Suspend { held, on })).await;
     if let Err(no) = reply {
         if matches!(no, HubRefusal::Engine(Refusal::StaleAttempt { .. })) {
@@ -93,7 +117,7 @@ pub(crate) async fn suspend(mut call: HttpCall) -> HttpResult {
         }
         return Err(translate::problem(&no));
     }
-    let ends = worker.continued(held, patience).await.map_err(|no| translate::problem(&no))?;
+    let ends = worker.continued(held, timeout).await.map_err(|no| translate::problem(&no))?;
     let notice = worker.wanted(held);
     Ok(reply::json(&json!({
         "continues": ends.is_some(),
@@ -101,6 +125,7 @@ pub(crate) async fn suspend(mut call: HttpCall) -> HttpResult {
             "task": end.task.to_string(), "state": end.state.as_str(),
         })).collect::<Vec<_>>(),
         "wanted": notice.as_ref().map(|notice| translate::wanted(notice.wanted)),
+        "in_place": notice.as_ref().is_some_and(|notice| notice.in_place),
         "reason": notice.as_ref().and_then(|notice| notice.reason.as_deref()),
     })))
 }
@@ -202,5 +227,6 @@ fn continues(worker: &HttpWorker, held: Held) -> Response<HttpBody> {
     let notice = worker.wanted(held);
     let wanted = notice.as_ref().map(|notice| translate::wanted(notice.wanted));
     let reason = notice.as_ref().and_then(|notice| notice.reason.as_deref());
-    reply::json(&json!({ "wanted": wanted, "reason": reason }))
+    let in_place = notice.as_ref().is_some_and(|notice| notice.in_place);
+    reply::json(&json!({ "wanted": wanted, "in_place": in_place, "reason": reason }))
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tenure_hub::words::{Answer, Command, Name, Query, Reply};
 use tenure_hub::{Request, Response};
 
-use super::acts::Nothing;
+use super::acts::NoInput;
 use crate::call::HttpCall;
 use crate::problem::ProblemDetails;
 use crate::reply::{self, HttpResult};
@@ -56,7 +56,7 @@ pub(crate) async fn resume(call: HttpCall) -> HttpResult {
 
 async fn steer(mut call: HttpCall, command: impl FnOnce(Name) -> Command) -> HttpResult {
     call.query.only(&[])?;
-    let _: Nothing = call.json_or_default().await?;
+    let _: NoInput = call.json_or_default().await?;
     let schedule = call.name("schedule")?;
     call.hub()?.command(command(schedule)).await?;
     Ok(reply::no_content())
@@ -64,7 +64,7 @@ async fn steer(mut call: HttpCall, command: impl FnOnce(Name) -> Command) -> Htt
 
 pub(crate) async fn run(mut call: HttpCall) -> HttpResult {
     call.query.only(&[])?;
-    let _: Nothing = call.json_or_default().await?;
+    let _: NoInput = call.json_or_default().await?;
     let schedule = call.name("schedule")?;
     let reply = call.hub()?.ask(Request::Command(Command::RunSchedule { schedule })).await?;
     let Response::Command(Reply::Submitted(mut each)) = reply else {

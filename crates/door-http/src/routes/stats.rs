@@ -21,7 +21,7 @@ pub(crate) async fn counts(call: HttpCall) -> HttpResult {
 /// Every figure of the broker by its name.
 pub(crate) async fn all(call: HttpCall) -> HttpResult {
     call.query.only(&[])?;
-    match call.hub()?.ask(Request::Stats).await? {
+    match call.hub_of_broker()?.ask(Request::Stats).await? {
         Response::Stats(stats) => Ok(reply::json(&json!({ "figures": translate::figures(&stats) }))),
         _ => Err(ProblemDetails::unexpected()),
     }

@@ -90,7 +90,7 @@ pub(crate) async fn submitted(hub: &mut HubAccess, submission: tenure_hub::Submi
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BatchInput {
-    /// Objects: the library would take a list for a task whose fields come in order.
+    /// Each is read by itself, so that a refusal says which one it is about.
     tasks: Vec<Map<String, Value>>,
 }
 
@@ -105,7 +105,7 @@ pub(crate) async fn submit_many(mut call: HttpCall) -> HttpResult {
     let mut verdicts: Vec<Option<Value>> = Vec::with_capacity(tasks.len());
     let mut refusals = Vec::new();
     for (index, task) in tasks.into_iter().enumerate() {
-        let task: TaskInput = serde_json::from_value(Value::Object(task)).map_err(|error| {
+        let task: TaskInput = codec::from_value(Value::Object(task)).map_err(|error| {
             ProblemDetails::bad_value(format!("task {index} of the batch is not understood: {error}"))
         })?;
         let mut task = task;
@@ -148,7 +148,7 @@ pub(crate) async fn list(call: HttpCall) -> HttpResult {
     let mut query = filter(&call)?;
     query.cursor =
         call.query.one("cursor")?.map(str::parse).transpose().map_err(|no| translate::problem(&no))?;
-    query.limit = call.query.number("limit")?.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    query.limit = call.page_limit(PAGE, PAGE_MAX)?;
     match call.hub()?.query(Query::List(Box::new(query))).await? {
         Answer::Tasks { tasks, next } => {
             let tasks: Vec<_> = tasks.iter().map(translate::task).collect();

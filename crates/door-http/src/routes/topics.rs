@@ -117,6 +117,6 @@ pub(crate) async fn unsubscribe(call: HttpCall) -> HttpResult {
 }
 
 fn page(call: &HttpCall) -> Result<(usize, usize), ProblemDetails> {
-    let limit = call.query.number("limit")?.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    let limit = call.page_limit(PAGE, PAGE_MAX)?;
     Ok((call.query.number("next")?.unwrap_or(0), limit))
 }

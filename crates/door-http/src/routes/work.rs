@@ -7,15 +7,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Response;
 use http::header::{ACCEPT, HeaderName, HeaderValue};
-use serde_json::json;
 use tenure_hub::words::{Assignment, Command, Name, Reply};
 use tenure_hub::{Needs, Request, Response as HubResponse, Right};
 
-use super::acts::Nothing;
+use super::acts::NoInput;
 use crate::call::HttpCall;
+use crate::memory::Reserved;
 use crate::problem::ProblemDetails;
 use crate::reply::{self, HttpBody, HttpResult};
-use crate::session::{AbandonedFetch, HttpWorker};
+use crate::session::{AbandonedFetch, Delivered, HttpWorker};
 use crate::translate::{self, HeartbeatInput, WorkerInput};
 
 /// How long a fetch waits unless it says otherwise.
@@ -25,6 +25,8 @@ const MARGIN: Duration = Duration::from_secs(30);
 const TASK: HeaderName = HeaderName::from_static("tenure-task");
 const ATTEMPT: HeaderName = HeaderName::from_static("tenure-attempt");
 const QUEUE: HeaderName = HeaderName::from_static("tenure-queue");
+const ARRAY: HeaderName = HeaderName::from_static("tenure-array");
+const INDEX: HeaderName = HeaderName::from_static("tenure-index");
 
 /// The worker that a request is from.
 pub(crate) fn worker(call: &HttpCall) -> Result<Arc<HttpWorker>, ProblemDetails> {
@@ -83,7 +85,7 @@ pub(crate) async fn heartbeat(mut call: HttpCall) -> HttpResult {
 /// Takes nothing new; what it holds it finishes.
 pub(crate) async fn drain(mut call: HttpCall) -> HttpResult {
     call.query.only(&[])?;
-    let _: Nothing = call.json_or_default().await?;
+    let _: NoInput = call.json_or_default().await?;
     let worker = worker(&call)?;
     worker.ask(Request::Command(Command::Drain)).await.map_err(|no| translate::problem(&no))?;
     Ok(reply::no_content())
@@ -102,7 +104,7 @@ pub(crate) async fn leave(call: HttpCall) -> HttpResult {
 pub(crate) async fn fetch(mut call: HttpCall) -> HttpResult {
     call.query.only(&["wait"])?;
     let worker = worker(&call)?;
-    let _: Nothing = call.json_or_default().await?;
+    let _: NoInput = call.json_or_default().await?;
     let timeout = call.wait(FETCH_WITHIN)?;
     loop {
         let mut abandoned = AbandonedFetch::guard(&worker);
@@ -111,12 +113,20 @@ pub(crate) async fn fetch(mut call: HttpCall) -> HttpResult {
         let Some(assignment) = fetched.map_err(|no| translate::problem(&no))? else {
             return Ok(reply::no_content());
         };
-        let read = call.door.hub.read_many(vec![assignment.body, assignment.checkpoint]).await;
+        // A fetch that is refused from here on, or whose client is gone, gives the task back.
+        let mut delivered = Delivered::guard(&worker, &assignment);
+        let bytes = assignment.body.bytes() as usize + assignment.checkpoint.bytes() as usize;
+        let reserved = call.connection.memory.reserve(bytes)?;
+        let read = call.read_blobs(vec![assignment.body, assignment.checkpoint]).await;
         let mut read = read.into_iter();
         match (read.next(), read.next()) {
-            (Some(Ok(body)), Some(Ok(checkpoint))) => return Ok(task(&call, &assignment, body, &checkpoint)),
+            (Some(Ok(body)), Some(Ok(checkpoint))) => {
+                let response = task(&call, &assignment, body, &checkpoint, reserved)?;
+                return Ok(reply::fetched(response, delivered));
+            }
             (Some(Err(no)), _) | (_, Some(Err(no))) => {
                 // No worker can run it, so it fails, and the next task is fetched.
+                delivered.is_taken();
                 let _ = worker.ask(Request::cannot_be_run(&assignment, &no)).await;
             }
             _ => return Err(ProblemDetails::unexpected()),
@@ -125,12 +135,25 @@ pub(crate) async fn fetch(mut call: HttpCall) -> HttpResult {
 }
 
 /// The task as JSON; or its body alone, for a worker that asks for bytes.
-fn task(call: &HttpCall, assignment: &Assignment, body: Bytes, checkpoint: &Bytes) -> Response<HttpBody> {
+fn task(
+    call: &HttpCall,
+    assignment: &Assignment,
+    body: Bytes,
+    checkpoint: &Bytes,
+    mut reserved: Reserved,
+) -> Result<Response<HttpBody>, ProblemDetails> {
     let accept = call.head.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut response = if accept.trim().eq_ignore_ascii_case("application/octet-stream") {
-        reply::bytes(body)
+        reserved.set(body.len())?;
+        reply::charged_bytes(reserved.hold(body))
     } else {
-        reply::json(&json!(translate::assignment(assignment, &body, checkpoint)))
+        let head = translate::assignment(assignment);
+        let length = translate::assignment_length(&head, &body, checkpoint);
+        reserved.set(body.len() + checkpoint.len() + length)?;
+        let json = translate::assignment_json(&head, &body, checkpoint, length);
+        drop(body);
+        reserved.set(json.len())?;
+        reply::charged_json(reserved.hold(json.into()))
     };
     let headers = response.headers_mut();
     if let Ok(task) = HeaderValue::from_str(&assignment.task.to_string()) {
@@ -140,5 +163,11 @@ fn task(call: &HttpCall, assignment: &Assignment, body: Bytes, checkpoint: &Byte
     if let Ok(queue) = HeaderValue::from_bytes(assignment.terms.queue.as_bytes()) {
         headers.insert(QUEUE, queue);
     }
-    response
+    if let Some(element) = assignment.terms.element(assignment.task) {
+        if let Ok(array) = HeaderValue::from_str(&element.array.to_string()) {
+            headers.insert(ARRAY, array);
+        }
+        headers.insert(INDEX, element.index.into());
+    }
+    Ok(response)
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tenure_hub::words::{Answer, Command, Name, Query, Refusal, WorkerInfo};
 
-use super::acts::Nothing;
+use super::acts::NoInput;
 use crate::call::HttpCall;
 use crate::problem::ProblemDetails;
 use crate::reply::{self, HttpResult};
@@ -43,7 +43,7 @@ pub(crate) async fn clear(call: HttpCall) -> HttpResult {
 
 async fn manage(mut call: HttpCall, command: impl FnOnce(Name) -> Command) -> HttpResult {
     call.query.only(&[])?;
-    let _: Nothing = call.json_or_default().await?;
+    let _: NoInput = call.json_or_default().await?;
     let worker = call.name("worker")?;
     call.hub()?.command(command(worker)).await?;
     Ok(reply::no_content())

@@ -15,8 +15,9 @@ use tenure_door_kit::DoorStream;
 use tokio::time::timeout;
 
 use super::HttpDoor;
-use super::stream::PatientStream;
+use super::stream::WriteTimeoutStream;
 use crate::guard;
+use crate::memory::ResponseMemory;
 use crate::reply::HttpBody;
 use crate::session::SessionPool;
 
@@ -40,11 +41,14 @@ pub(crate) struct HttpConnection {
     pub(crate) address: Option<IpAddr>,
     /// Sessions with the hub that wait for the next request.
     pub(crate) sessions: SessionPool,
+    /// What its responses hold.
+    pub(crate) memory: ResponseMemory,
 }
 
 pub(super) async fn run(door: Arc<HttpDoor>, stream: DoorStream, address: Option<IpAddr>) {
-    let stream = PatientStream::new(stream, door.settings.door.read_within);
-    let connection = Arc::new(HttpConnection { address, sessions: SessionPool::default() });
+    let stream = WriteTimeoutStream::new(stream, door.settings.door.read_within);
+    let memory = ResponseMemory::new(&door.settings.door.budget);
+    let connection = Arc::new(HttpConnection { address, sessions: SessionPool::default(), memory });
     let service = service_fn({
         let door = Arc::clone(&door);
         move |request| answer(Arc::clone(&door), Arc::clone(&connection), request)
@@ -75,8 +79,8 @@ fn builder(door: &HttpDoor) -> Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .header_read_timeout(door.settings.idle)
         .max_headers(HEADERS_MAX)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .pipeline_flush(true);
+        // Answers to pipelined requests are not gathered: there would be no limit to what the server copies for them.
+        .max_buf_size(HEAD_BYTES_MAX);
     builder
         .http2()
         .timer(TokioTimer::new())

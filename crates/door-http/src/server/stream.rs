@@ -10,7 +10,7 @@ use tenure_door_kit::DoorStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-pub(super) struct PatientStream {
+pub(super) struct WriteTimeoutStream {
     stream: DoorStream,
     within: Duration,
     /// Runs while the peer does not take what is sent.
@@ -18,9 +18,9 @@ pub(super) struct PatientStream {
     is_stalled: bool,
 }
 
-impl PatientStream {
-    pub(super) fn new(stream: DoorStream, within: Duration) -> PatientStream {
-        PatientStream { stream, within, deadline: Box::pin(sleep(within)), is_stalled: false }
+impl WriteTimeoutStream {
+    pub(super) fn new(stream: DoorStream, within: Duration) -> WriteTimeoutStream {
+        WriteTimeoutStream { stream, within, deadline: Box::pin(sleep(within)), is_stalled: false }
     }
 
     /// Passes on what a write returned, unless the peer has taken nothing for too long.
@@ -40,7 +40,7 @@ impl PatientStream {
     }
 }
 
-impl AsyncRead for PatientStream {
+impl AsyncRead for WriteTimeoutStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -50,7 +50,7 @@ impl AsyncRead for PatientStream {
     }
 }
 
-impl AsyncWrite for PatientStream {
+impl AsyncWrite for WriteTimeoutStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tenure_hub::words::{Event, EventFilter};
-use tenure_hub::{Ask, Delivery, HubRefusal, Request, Session, Watch};
+use tenure_hub::words::{Event, EventFilter, Name};
+use tenure_hub::{Ask, Delivery, HubHandle, HubRefusal, Principal, Request, Session, Watch};
 
 use crate::authentication::HttpPeer;
 use crate::problem::ProblemDetails;
@@ -15,6 +15,8 @@ use crate::translate;
 
 pub(crate) struct EventWatch {
     session: Session,
+    /// The number of the current watch. A session may watch again.
+    watch: u64,
     arrived: VecDeque<Delivery>,
     taken: Vec<Delivery>,
 }
@@ -40,27 +42,72 @@ impl EventWatch {
         filter: EventFilter,
         from: Option<u64>,
     ) -> Result<EventWatch, ProblemDetails> {
-        let session = peer.open()?;
-        let request = Request::Watch(Watch { watch: 1, filter, from });
-        let stopped = |_| translate::problem(&HubRefusal::Draining);
-        session.send(vec![Ask { token: 0, request }]).await.map_err(stopped)?;
-        let mut watching = EventWatch { session, arrived: VecDeque::new(), taken: Vec::new() };
+        let mut watching = EventWatch::of(peer.open()?);
+        watching.watch(filter, from).await.map_err(|no| translate::problem(&no))?;
+        Ok(watching)
+    }
+
+    /// A watch of the door itself, from now on.
+    pub(super) async fn trusted(
+        hub: &HubHandle,
+        principal: Principal,
+        namespace: Name,
+        filter: EventFilter,
+    ) -> Result<EventWatch, HubRefusal> {
+        let mut watching = EventWatch::of(hub.open(principal, namespace, "feed".into())?);
+        watching.watch(filter, None).await?;
+        Ok(watching)
+    }
+
+    fn of(session: Session) -> EventWatch {
+        EventWatch { session, watch: 0, arrived: VecDeque::new(), taken: Vec::new() }
+    }
+
+    /// Starts a watch. What is left of an earlier one is dropped.
+    pub(super) async fn watch(&mut self, filter: EventFilter, from: Option<u64>) -> Result<(), HubRefusal> {
+        self.watch += 1;
+        let request = Request::Watch(Watch { watch: self.watch, filter, from });
+        self.session
+            .send(vec![Ask { token: self.watch, request }])
+            .await
+            .map_err(|_| HubRefusal::Draining)?;
         loop {
-            match watching.delivery().await {
-                Some(Delivery::Reply { reply: Ok(_), .. }) => return Ok(watching),
-                Some(Delivery::Reply { reply: Err(no), .. }) => return Err(translate::problem(&no)),
-                Some(Delivery::Ended(why)) => return Err(translate::problem(&why)),
+            match self.delivery().await {
+                Some(Delivery::Reply { token, reply }) if token == self.watch => return reply.map(drop),
+                Some(Delivery::Ended(why)) => return Err(why),
                 Some(_) => {}
-                None => return Err(translate::problem(&HubRefusal::Draining)),
+                None => return Err(HubRefusal::Draining),
             }
         }
+    }
+
+    /// Ends the watch. The session stays open.
+    pub(super) async fn unwatch(&mut self) -> Result<(), HubRefusal> {
+        let request = Request::Unwatch { watch: self.watch };
+        self.session.send(vec![Ask { token: 0, request }]).await.map_err(|_| HubRefusal::Draining)
+    }
+
+    /// Waits until the session ends, and drops what is left of a watch.
+    pub(super) async fn ended(&mut self) -> HubRefusal {
+        loop {
+            match self.delivery().await {
+                None | Some(Delivery::Goodbye) => return HubRefusal::Draining,
+                Some(Delivery::Ended(why)) => return why,
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Returns an end that has been taken, to be taken again.
+    pub(super) fn put_back(&mut self, why: HubRefusal) {
+        self.arrived.push_front(Delivery::Ended(why));
     }
 
     /// Waits for what comes next.
     pub(crate) async fn next(&mut self) -> Result<WatchItem, HubRefusal> {
         loop {
             let delivery = self.delivery().await.ok_or(HubRefusal::Draining)?;
-            if let Some(watched) = watched(delivery)? {
+            if let Some(watched) = watched(delivery, self.watch)? {
                 return Ok(watched);
             }
         }
@@ -69,7 +116,7 @@ impl EventWatch {
     /// What has arrived already, if anything has.
     pub(crate) fn next_now(&mut self) -> Option<Result<WatchItem, HubRefusal>> {
         loop {
-            match watched(self.arrived.pop_front()?) {
+            match watched(self.arrived.pop_front()?, self.watch) {
                 Ok(Some(watched)) => return Some(Ok(watched)),
                 Ok(None) => {}
                 Err(no) => return Some(Err(no)),
@@ -90,15 +137,21 @@ impl EventWatch {
     }
 }
 
-fn watched(delivery: Delivery) -> Result<Option<WatchItem>, HubRefusal> {
+/// What a delivery means for the current watch.
+fn watched(delivery: Delivery, current: u64) -> Result<Option<WatchItem>, HubRefusal> {
     match delivery {
-        Delivery::Event { event, .. } => Ok(Some(WatchItem::Event(event))),
-        Delivery::Gap { from, oldest, .. } => Ok(Some(WatchItem::Gap { from, oldest })),
-        Delivery::Live { next, .. } => Ok(Some(WatchItem::Live { next })),
+        Delivery::Event { watch, event } if watch == current => Ok(Some(WatchItem::Event(event))),
+        Delivery::Gap { watch, from, oldest } if watch == current => {
+            Ok(Some(WatchItem::Gap { from, oldest }))
+        }
+        Delivery::Live { watch, next } if watch == current => Ok(Some(WatchItem::Live { next })),
         Delivery::Goodbye => Err(HubRefusal::Draining),
         Delivery::Ended(why) => Err(why),
         // This session has asked for nothing else.
-        Delivery::Reply { .. }
+        Delivery::Event { .. }
+        | Delivery::Gap { .. }
+        | Delivery::Live { .. }
+        | Delivery::Reply { .. }
         | Delivery::Notice(_)
         | Delivery::Call { .. }
         | Delivery::CallAnswered { .. }

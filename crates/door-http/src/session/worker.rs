@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use tenure_hub::words::{
-    Assignment, Command, Held, Name, Notice, Refusal, StopWhy, TaskId, Timestamp, WaitEnd, Wanted,
+    Assignment, Command, Held, Name, Notice, OnLost, Refusal, StopWhy, TaskId, Timestamp, WaitEnd, Wanted,
 };
-use tenure_hub::{Ask, Delivery, Grant, HubRefusal, Request, Response, Session, wall_clock};
+use tenure_hub::{Ask, ClockReading, Delivery, Grant, HubRefusal, Request, Response, Session};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -36,6 +36,7 @@ struct WorkerState {
     heartbeat: Duration,
     /// The session may be dropped after this much silence.
     silence_max: Duration,
+    /// By the steady clock: a broker whose time of day is set forward forgets no worker.
     last_seen: Timestamp,
     next_token: u64,
     replies: HashMap<u64, oneshot::Sender<Result<Response, HubRefusal>>, RandomState>,
@@ -58,12 +59,14 @@ struct WorkerState {
 #[derive(Clone, Debug)]
 pub(crate) struct WantedNotice {
     pub(crate) wanted: Wanted,
+    /// The worker may stop the attempt in place.
+    pub(crate) in_place: bool,
     pub(crate) reason: Option<Box<str>>,
 }
 
 /// What the worker should know.
 #[derive(Debug, Default)]
-pub(crate) struct WorkerNews {
+pub(crate) struct WorkerUpdate {
     pub(crate) wanted: Vec<(Held, WantedNotice)>,
     pub(crate) stopped: Vec<(Held, StopWhy)>,
     pub(crate) is_draining: bool,
@@ -72,7 +75,8 @@ pub(crate) struct WorkerNews {
 impl HttpWorker {
     /// A worker with its own session. Its mail is taken until the session ends or the worker is dropped.
     pub(super) fn start(session: Session, grant: Arc<Grant>) -> Arc<HttpWorker> {
-        let state = WorkerState { last_seen: wall_clock(), next_token: 1, ..WorkerState::default() };
+        let state =
+            WorkerState { last_seen: ClockReading::now().steady, next_token: 1, ..WorkerState::default() };
         let worker =
             Arc::new(HttpWorker { session, grant, state: Mutex::new(state), changed: Notify::new() });
         let mailbox = Arc::clone(worker.session.mailbox());
@@ -110,9 +114,8 @@ impl HttpWorker {
     }
 
     /// Whether it was silent for so long that the hub counts it as gone as well.
-    pub(super) fn is_forgotten(&self, now: Timestamp) -> bool {
-        let state = self.lock();
-        state.waiting == 0 && state.last_seen + state.silence_max < now
+    pub(super) fn is_forgotten(&self, now: ClockReading) -> bool {
+        self.lock().is_forgotten(now)
     }
 
     /// Sends a request and waits for its reply.
@@ -123,7 +126,7 @@ impl HttpWorker {
             if let Some(no) = &state.ended {
                 return Err(no.clone());
             }
-            state.last_seen = wall_clock();
+            state.is_seen(ClockReading::now());
             let token = state.next_token;
             state.next_token += 1;
             state.replies.insert(token, sender);
@@ -195,9 +198,9 @@ impl HttpWorker {
     pub(crate) async fn continued(
         &self,
         held: Held,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Option<Vec<WaitEnd>>, HubRefusal> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let _waiting = Fetching::begin(self);
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
@@ -226,8 +229,8 @@ impl HttpWorker {
         }
     }
 
-    /// The attempt waits anew: an earlier notice does not count.
-    pub(crate) fn waits_anew(&self, held: Held) {
+    /// The attempt waits again: an earlier notice does not count.
+    pub(crate) fn suspend_again(&self, held: Held) {
         self.lock().continued.remove(&held);
     }
 
@@ -245,20 +248,28 @@ impl HttpWorker {
     }
 
     /// What the worker should know; attempts that are over are named once.
-    pub(crate) fn news(&self) -> WorkerNews {
+    pub(crate) fn news(&self) -> WorkerUpdate {
         let mut state = self.lock();
         let wanted = state.wanted.iter().map(|(held, notice)| (*held, notice.clone())).collect();
-        WorkerNews { wanted, stopped: state.stopped.drain(..).collect(), is_draining: state.is_draining }
+        WorkerUpdate { wanted, stopped: state.stopped.drain(..).collect(), is_draining: state.is_draining }
     }
 
-    fn deliver(&self, arrived: &mut Vec<Delivery>, is_closed: bool) {
+    fn deliver(self: &Arc<Self>, arrived: &mut Vec<Delivery>, is_closed: bool) {
         let mut state = self.lock();
+        let mut unfetched = Vec::new();
         for delivery in arrived.drain(..) {
             match delivery {
                 Delivery::Reply { token, reply } => {
                     if let Some(waits) = state.replies.remove(&token) {
                         let _ = waits.send(reply);
                     }
+                }
+                // The fetch that asked for it is gone, and the task counts as started: it must not wait here.
+                Delivery::Notice(Notice::Assign(assignment))
+                    if state.waiting == 0 && starts_when_assigned(&assignment) =>
+                {
+                    state.is_asking = false;
+                    unfetched.push(Held { task: assignment.task, attempt: assignment.attempt });
                 }
                 Delivery::Notice(notice) => state.notice(notice),
                 Delivery::Goodbye => state.end(HubRefusal::Draining),
@@ -278,6 +289,19 @@ impl HttpWorker {
         }
         drop(state);
         self.changed.notify_waiters();
+        for held in unfetched {
+            self.return_undelivered(held);
+        }
+    }
+
+    /// The task has not left the broker, so it becomes ready again.
+    fn return_undelivered(self: &Arc<Self>, held: Held) {
+        let worker = Arc::clone(self);
+        tokio::spawn(async move {
+            let reason = Some("the answer to the fetch could not be delivered".into());
+            // An attempt that is over meanwhile is refused, and that is as good.
+            let _ = worker.ask(Request::Command(Command::Undelivered { held, reason })).await;
+        });
     }
 
     fn lock(&self) -> MutexGuard<'_, WorkerState> {
@@ -286,16 +310,29 @@ impl HttpWorker {
     }
 }
 
+/// Whether the task is `running` from its assignment on, because it must not run twice.
+fn starts_when_assigned(assignment: &Assignment) -> bool {
+    assignment.terms.on_lost != OnLost::Requeue
+}
+
 impl WorkerState {
+    fn is_seen(&mut self, now: ClockReading) {
+        self.last_seen = now.steady;
+    }
+
+    fn is_forgotten(&self, now: ClockReading) -> bool {
+        self.waiting == 0 && self.last_seen + self.silence_max < now.steady
+    }
+
     fn notice(&mut self, notice: Notice) {
         match notice {
             Notice::Assign(assignment) => {
                 self.is_asking = false;
                 self.assigned.push_back(assignment);
             }
-            Notice::Wanted { task, attempt, wanted, reason } => {
+            Notice::Wanted { task, attempt, wanted, in_place, reason } => {
                 if self.wanted.len() < NOTICES_MAX {
-                    self.wanted.insert(Held { task, attempt }, WantedNotice { wanted, reason });
+                    self.wanted.insert(Held { task, attempt }, WantedNotice { wanted, in_place, reason });
                 }
             }
             Notice::Continue { task, attempt, ends } => {
@@ -338,7 +375,7 @@ impl Fetching<'_> {
     fn begin(worker: &HttpWorker) -> Fetching<'_> {
         let mut state = worker.lock();
         state.waiting += 1;
-        state.last_seen = wall_clock();
+        state.is_seen(ClockReading::now());
         Fetching(worker)
     }
 }
@@ -347,14 +384,15 @@ impl Drop for Fetching<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.waiting -= 1;
-        state.last_seen = wall_clock();
+        state.is_seen(ClockReading::now());
     }
 }
 
 /// How long the withdrawal of an abandoned fetch may take.
 const UNASK_WITHIN: Duration = Duration::from_secs(10);
 
-/// The client of a fetch is gone: no task should come for it. One that is on its way waits for the next fetch.
+/// The client of a fetch is gone: no task should come for it. One that is on its way waits for the next fetch, or goes
+/// back if it counts as started.
 pub(crate) struct AbandonedFetch(Option<Arc<HttpWorker>>);
 
 impl AbandonedFetch {
@@ -372,9 +410,57 @@ impl Drop for AbandonedFetch {
     fn drop(&mut self) {
         let Some(worker) = self.0.take() else { return };
         tokio::spawn(async move {
-            if let Ok(Ok(Some(assignment))) = timeout(UNASK_WITHIN, worker.stop_asking()).await {
-                worker.lock().assigned.push_front(assignment);
+            let Ok(Ok(Some(assignment))) = timeout(UNASK_WITHIN, worker.stop_asking()).await else { return };
+            if starts_when_assigned(&assignment) {
+                worker.return_undelivered(Held { task: assignment.task, attempt: assignment.attempt });
+                return;
             }
+            worker.lock().assigned.push_front(assignment);
+            worker.changed.notify_waiters();
         });
+    }
+}
+
+/// A task on its way to the worker. If this is dropped before the server takes the answer, no part of the task has left
+/// the broker, and it becomes ready again.
+pub(crate) struct Delivered(Option<(Arc<HttpWorker>, Held)>);
+
+impl Delivered {
+    pub(crate) fn guard(worker: &Arc<HttpWorker>, assignment: &Assignment) -> Delivered {
+        let held = Held { task: assignment.task, attempt: assignment.attempt };
+        Delivered(Some((Arc::clone(worker), held)))
+    }
+
+    /// From now on the worker may have the task.
+    pub(crate) fn is_taken(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Delivered {
+    fn drop(&mut self) {
+        if let Some((worker, held)) = self.0.take() {
+            worker.return_undelivered(held);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_is_forgotten_after_its_silence_and_not_because_the_time_of_day_is_set() {
+        let at = |wall, steady| ClockReading { wall: Timestamp(wall), steady: Timestamp(steady) };
+        let mut state = WorkerState { silence_max: Duration::from_secs(150), ..WorkerState::default() };
+        state.is_seen(at(1_000_000, 1_000_000));
+        let tomorrow = 1_000_000 + 86_400_000;
+        assert!(!state.is_forgotten(at(tomorrow, 1_001_000)), "the clock was set forward");
+        state.is_seen(at(tomorrow, 1_002_000));
+        assert!(!state.is_forgotten(at(1_000_000, 1_003_000)), "the clock was set back");
+        assert!(!state.is_forgotten(at(1_000_000, 1_152_000)));
+        assert!(state.is_forgotten(at(1_000_000, 1_152_001)), "it was silent for longer");
+        state.waiting = 1;
+        assert!(!state.is_forgotten(at(tomorrow, tomorrow)), "a fetch that waits is a sign of life");
     }
 }

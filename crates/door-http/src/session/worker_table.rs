@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
-use tenure_hub::wall_clock;
-use tenure_hub::words::{Name, Refusal, Timestamp};
+use tenure_hub::ClockReading;
+use tenure_hub::words::{Name, Refusal};
 
 use super::worker::HttpWorker;
 use crate::authentication::HttpPeer;
@@ -49,7 +49,7 @@ impl WorkerTable {
     }
 
     /// Drops the sessions of workers that are gone. The hub has counted them as lost long before.
-    pub(crate) fn sweep(&self, now: Timestamp) {
+    pub(crate) fn sweep(&self, now: ClockReading) {
         self.lock().retain(|_, worker| !worker.has_ended() && !worker.is_forgotten(now));
     }
 
@@ -57,7 +57,7 @@ impl WorkerTable {
     pub(crate) async fn keep_swept(&self) {
         loop {
             tokio::time::sleep(SWEEP_INTERVAL).await;
-            self.sweep(wall_clock());
+            self.sweep(ClockReading::now());
         }
     }
 

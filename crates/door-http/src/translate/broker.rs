@@ -52,6 +52,9 @@ pub(crate) fn queue(queue: &QueueInfo) -> Value {
         "thresholds": { "depth": queue.thresholds.depth, "age_ms": some_millis(queue.thresholds.age) },
         "backlog": backlog,
         "rate": queue.rate.as_ref().map(rate),
+        "ready_by_priority": queue.ready_by_priority.iter().map(|(priority, ready)| json!({
+            "priority": priority, "ready": ready,
+        })).collect::<Vec<_>>(),
     })
 }
 

@@ -1,78 +1,11 @@
 //! An event as JSON.
 
 use serde_json::{Map, Value, json};
-use tenure_hub::HubRefusal;
-use tenure_hub::words::{Event, EventData, EventFilter, EventSubject, LostReason, Next, Refusal};
+use tenure_hub::words::{Event, EventData, EventSubject, LostReason, Next};
 
 use super::broker::rate;
 use super::why::why;
 use super::word::{millis, some_millis, texts, time, wanted};
-
-/// The kinds of events with which a task may end.
-pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
-
-/// All kinds of events there are.
-pub(super) const KINDS: &[&str] = &[
-    "submitted",
-    "released",
-    "dependencies-met",
-    "due",
-    "assigned",
-    "started",
-    "progress",
-    "checkpoint",
-    "given-back",
-    "taken-back",
-    "holder-lost",
-    "holder-returned",
-    "crashed",
-    "cancel-requested",
-    "pause-requested",
-    "intent-delivered",
-    "paused",
-    "resumed",
-    "retried",
-    "moved",
-    "completed",
-    "failed",
-    "expired",
-    "cancelled",
-    "worker-registered",
-    "worker-lost",
-    "worker-returned",
-    "worker-left",
-    "worker-draining",
-    "worker-quarantined",
-    "worker-cleared",
-    "queue-paused",
-    "queue-resumed",
-    "queue-unserved",
-    "queue-served",
-    "queue-backlog",
-    "queue-backlog-cleared",
-    "queue-thresholds-set",
-    "queue-rate-set",
-    "limit-set",
-    "schedule-set",
-    "schedule-fired",
-    "schedule-skipped",
-    "schedule-paused",
-    "schedule-resumed",
-    "schedule-removed",
-    "array-submitted",
-    "array-ended",
-    "array-limit-set",
-    "rate-set",
-    "share-set",
-];
-
-/// Refuses kinds of events that this broker does not have: the client would wait without end.
-pub(crate) fn check_kinds(filter: &EventFilter) -> Result<(), HubRefusal> {
-    if filter.kinds.iter().all(|kind| KINDS.contains(&&**kind)) {
-        return Ok(());
-    }
-    Err(Refusal::BadValue { what: "kind", why: "contains an unknown kind of event" }.into())
-}
 
 pub(crate) fn event(event: &Event) -> Value {
     let schedule = match &event.about {

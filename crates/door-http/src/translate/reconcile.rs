@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tenure_hub::words::{Name, Refusal};
-use tenure_hub::{Declared, NameListing, Reconciled, ReconciledTask, Reconciliation, There};
+use tenure_hub::{Declared, DeclaredState, NameListing, Reconciled, ReconciledTask, Reconciliation};
 
 use super::refusal::problem;
 use super::submission::{TaskInput, TimeInput};
@@ -46,7 +46,7 @@ impl ReconcileInput {
 impl DeclaredInput {
     fn declared(self) -> Result<Declared, Refusal> {
         let why = "is none of exists, ended and unknown";
-        let there = self.there.as_deref().map_or(Some(There::Exists), There::parse);
+        let there = self.there.as_deref().map_or(Some(DeclaredState::Exists), DeclaredState::parse);
         let there = there.ok_or(Refusal::BadValue { what: "there", why })?;
         let name: Name = self.name.into();
         let submission = self.task.map(|mut task| {

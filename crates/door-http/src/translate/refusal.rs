@@ -24,7 +24,10 @@ fn status(no: &HubRefusal) -> StatusCode {
         HubRefusal::Engine(no) => engine_status(no),
         HubRefusal::UnknownHook { .. } | HubRefusal::NoListener { .. } => StatusCode::NOT_FOUND,
         HubRefusal::Trimmed { .. } | HubRefusal::Unreadable { .. } => StatusCode::GONE,
-        HubRefusal::Draining => StatusCode::SERVICE_UNAVAILABLE,
+        HubRefusal::Draining | HubRefusal::JournalAway | HubRefusal::Deposed { .. } => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        HubRefusal::Elsewhere { .. } => StatusCode::MISDIRECTED_REQUEST,
         HubRefusal::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
     }
 }
@@ -58,7 +61,11 @@ fn action(no: &HubRefusal) -> &'static str {
     match no {
         HubRefusal::Engine(no) => engine_action(no),
         HubRefusal::UnknownHook { .. } | HubRefusal::NoListener { .. } => "check what the request refers to",
-        HubRefusal::DiskFull | HubRefusal::Draining => "wait, then try again",
+        HubRefusal::DiskFull
+        | HubRefusal::Draining
+        | HubRefusal::JournalAway
+        | HubRefusal::Deposed { .. } => "wait, then try again",
+        HubRefusal::Elsewhere { .. } => "connect to one of the addresses",
         HubRefusal::Trimmed { .. } | HubRefusal::Unreadable { .. } => "continue with what is left",
     }
 }
@@ -93,7 +100,13 @@ fn facts(no: &HubRefusal) -> Vec<(&'static str, Value)> {
         HubRefusal::Trimmed { oldest } => vec![("oldest", (*oldest).into())],
         HubRefusal::UnknownHook { hook } => vec![("hook", (&**hook).into())],
         HubRefusal::NoListener { address } => vec![("address", (&**address).into())],
-        HubRefusal::DiskFull | HubRefusal::Draining => Vec::new(),
+        HubRefusal::Deposed { holder } => vec![("name", (&**holder).into())],
+        HubRefusal::Elsewhere { namespace, group, addresses } => vec![
+            ("namespace", (&**namespace).into()),
+            ("group", (&**group).into()),
+            ("addresses", addresses.iter().map(|address| &**address).collect()),
+        ],
+        HubRefusal::DiskFull | HubRefusal::Draining | HubRefusal::JournalAway => Vec::new(),
     }
 }
 

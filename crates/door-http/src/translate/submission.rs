@@ -1,11 +1,14 @@
 //! A submission: its JSON, and what the hub makes of it.
 
+use std::fmt;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{After, AfterTask, Backoff, Demand, Move, NewTask, Refusal, Timestamp, TraceContext};
@@ -53,8 +56,7 @@ pub(crate) struct TaskInput {
 }
 
 /// A task to wait for: `"ID"`, `"name:NAME"`, or an object that also says how it has to end, or its index in the request.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug)]
 pub(crate) enum AfterInput {
     Task(String),
     Object(AfterObject),
@@ -66,6 +68,29 @@ pub(crate) struct AfterObject {
     task: Option<String>,
     index: Option<u32>,
     condition: Option<String>,
+}
+
+/// Written out, because a derived reader would forget on the way that a list is no object.
+impl<'de> Deserialize<'de> for AfterInput {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<AfterInput, D::Error> {
+        struct AfterVisitor;
+        impl<'de> Visitor<'de> for AfterVisitor {
+            type Value = AfterInput;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the id of a task, name:NAME, or an object with task or index")
+            }
+
+            fn visit_str<E: Error>(self, task: &str) -> Result<AfterInput, E> {
+                Ok(AfterInput::Task(task.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<AfterInput, A::Error> {
+                AfterObject::deserialize(MapAccessDeserializer::new(object)).map(AfterInput::Object)
+            }
+        }
+        input.deserialize_any(AfterVisitor)
+    }
 }
 
 impl AfterInput {

@@ -12,16 +12,18 @@ use super::word::{millis, pause_cause, some_millis, some_time, texts, time, want
 pub(crate) fn task(task: &TaskInfo) -> Value {
     let terms = &task.terms;
     let element = terms.element(task.id);
-    let (since, until, paused) = match &task.state {
+    let (since, until) = match &task.state {
         TaskState::Created
         | TaskState::Waiting { .. }
         | TaskState::Assigned(_)
         | TaskState::Running(_)
-        | TaskState::Suspended(_) => (None, None, None),
-        TaskState::Delayed { until } => (None, Some(*until), None),
-        TaskState::Ready { since } => (Some(*since), None, None),
-        TaskState::Paused(info) => (None, None, Some(pause(info))),
-        TaskState::Completed(_) | TaskState::Failed(_) | TaskState::Cancelled(_) => (None, None, None),
+        | TaskState::Suspended(_)
+        | TaskState::Paused(_)
+        | TaskState::Completed(_)
+        | TaskState::Failed(_)
+        | TaskState::Cancelled(_) => (None, None),
+        TaskState::Delayed { until } => (None, Some(*until)),
+        TaskState::Ready { since } => (Some(*since), None),
     };
     json!({
         "id": task.id.to_string(),
@@ -53,7 +55,7 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
             }
             _ => Value::Null,
         },
-        "pause": paused,
+        "pause": task.state.pause().as_ref().map(pause),
         "end": task.state.end().map(end),
         "queue": &*terms.queue,
         "needs": texts(&terms.needs),
@@ -77,7 +79,7 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
 }
 
 /// A task that another one waits or waited for.
-fn dependency(info: &DependencyInfo) -> Value {
+pub(super) fn dependency(info: &DependencyInfo) -> Value {
     json!({
         "task": info.task.to_string(), "name": info.name.as_deref(), "condition": info.condition.as_str(),
         "progress": info.progress.as_str(), "state": info.state.map(StateName::as_str),

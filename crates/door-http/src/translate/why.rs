@@ -14,7 +14,7 @@ pub(crate) fn why(why: &Why) -> Value {
 fn facts(why: &Why) -> Value {
     match why {
         Why::NotWaiting { state } => json!({ "state": state.as_str() }),
-        Why::Held | Why::Paused | Why::AwaitingDisk => json!({}),
+        Why::Held | Why::Paused | Why::AwaitingDisk | Why::AwaitingJournal => json!({}),
         Why::Dependencies { open, some } | Why::Suspended { open, some } => json!({
             "open": open,
             "some": some.iter().map(waited_for).collect::<Vec<_>>(),

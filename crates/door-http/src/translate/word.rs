@@ -13,8 +13,11 @@ pub(crate) fn task_id(what: &'static str, text: &str) -> Result<TaskId, Refusal>
     text.parse().map_err(|_| Refusal::BadValue { what, why })
 }
 
+const STATES: &str = "is none of created, waiting, delayed, ready, assigned, running, suspended, paused, completed, failed and \
+    cancelled";
+
 pub(crate) fn state(text: &str) -> Result<StateName, Refusal> {
-    StateName::parse(text).ok_or(unknown_word("state"))
+    StateName::parse(text).ok_or(Refusal::BadValue { what: "state", why: STATES })
 }
 
 pub(crate) fn time(at: Timestamp) -> Value {
@@ -79,4 +82,18 @@ pub(super) fn pause_cause(cause: PauseCause) -> &'static str {
 
 pub(super) fn unknown_word(what: &'static str) -> Refusal {
     Refusal::BadValue { what, why: "is a value that this version of the broker does not know" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_state_is_answered_with_all_states() {
+        assert!(state("all").is_err());
+        let listed: Vec<&str> = STATES.trim_start_matches("is none of ").split([',', ' ']).collect();
+        for known in StateName::ALL {
+            assert!(listed.contains(&known.as_str()), "{known}");
+        }
+    }
 }

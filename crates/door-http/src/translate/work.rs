@@ -13,8 +13,9 @@ use super::broker::held;
 use super::refusal::problem;
 use super::resources::{quantities, resources};
 use super::submission::{check_size, from_base64};
+use super::task::dependency;
 use super::word::{millis, names, some_millis, task_id, texts, time, wanted};
-use crate::session::WorkerNews;
+use crate::session::WorkerUpdate;
 
 /// A worker that is driven by requests is slower to answer than one with a connection of its own.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -71,6 +72,8 @@ impl WorkerInput {
             instance: self.instance,
             capabilities: names(self.capabilities),
             pulls: true,
+            // A worker may begin as soon as it has the task, so a task that must not run twice is started then.
+            starts_on_assign: true,
             heartbeat: span(self.heartbeat_ms, HEARTBEAT),
             lost_after: span(self.lost_after_ms, LOST_AFTER),
             busy_lost_after: self.busy_lost_after_ms.map(Duration::from_millis),
@@ -144,10 +147,11 @@ impl HeartbeatInput {
 }
 
 /// What a worker should know.
-pub(crate) fn worker_news(news: &WorkerNews) -> Value {
+pub(crate) fn worker_news(news: &WorkerUpdate) -> Value {
     let wanted_of = news.wanted.iter().map(|(attempt, notice)| {
         let mut value = held(attempt);
         value["wanted"] = wanted(notice.wanted).into();
+        value["in_place"] = notice.in_place.into();
         value["reason"] = notice.reason.as_deref().into();
         value
     });
@@ -163,10 +167,11 @@ pub(crate) fn worker_news(news: &WorkerNews) -> Value {
     })
 }
 
-/// A task for a worker.
-pub(crate) fn assignment(assignment: &Assignment, body: &Bytes, checkpoint: &Bytes) -> Value {
+/// A task for a worker, without its bytes.
+pub(crate) fn assignment(assignment: &Assignment) -> Value {
     let terms = &assignment.terms;
-    let mut value = json!({
+    let element = terms.element(assignment.task);
+    json!({
         "task": assignment.task.to_string(),
         "attempt": assignment.attempt,
         "name": assignment.name.as_deref(),
@@ -177,6 +182,9 @@ pub(crate) fn assignment(assignment: &Assignment, body: &Bytes, checkpoint: &Byt
         "share": terms.share.as_deref(),
         "submitter": &*terms.submitter,
         "parent": assignment.parent.map(|parent| parent.to_string()),
+        "array": element.map(|element| element.array.to_string()),
+        "index": element.map(|element| element.index),
+        "after": assignment.after.iter().map(dependency).collect::<Vec<_>>(),
         "submitted_at": time(assignment.submitted_at),
         "crashes": assignment.crashes,
         "failures": assignment.failures,
@@ -188,16 +196,57 @@ pub(crate) fn assignment(assignment: &Assignment, body: &Bytes, checkpoint: &Byt
         "gpus": assignment.devices.gpus,
         "traceparent": assignment.trace.as_ref().map(ToString::to_string),
         "tracestate": assignment.trace.as_ref().and_then(|trace| trace.state.as_deref()),
-    });
-    for (field, field_base64, bytes) in
-        [("body", "body_base64", body), ("checkpoint", "checkpoint_base64", checkpoint)]
-    {
+    })
+}
+
+/// Room for the names of the fields with bytes, and for what is around them.
+const FIELD_NAMES_BYTES: usize = 128;
+
+/// How long a task is as JSON, at most.
+pub(crate) fn assignment_length(head: &Value, body: &[u8], checkpoint: &[u8]) -> usize {
+    head.to_string().len() + bytes_length(body) + bytes_length(checkpoint) + FIELD_NAMES_BYTES
+}
+
+/// A task with its bytes: text as it is, other bytes in base64. Long bytes are written once, into their place.
+pub(crate) fn assignment_json(head: &Value, body: &[u8], checkpoint: &[u8], length: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(length);
+    out.extend_from_slice(head.to_string().as_bytes());
+    out.pop();
+    for (name, bytes) in [("body", body), ("checkpoint", checkpoint)] {
         match std::str::from_utf8(bytes) {
-            Ok(text) => (value[field], value[field_base64]) = (text.into(), Value::Null),
-            Err(_) => (value[field], value[field_base64]) = (Value::Null, STANDARD.encode(bytes).into()),
+            Ok(text) => {
+                out.extend_from_slice(format!(",\"{name}\":").as_bytes());
+                serde_json::to_writer(&mut out, text).expect("a text is written to memory");
+                out.extend_from_slice(format!(",\"{name}_base64\":null").as_bytes());
+            }
+            Err(_) => {
+                out.extend_from_slice(format!(",\"{name}\":null,\"{name}_base64\":\"").as_bytes());
+                let begin = out.len();
+                out.resize(begin + base64_length(bytes), 0);
+                STANDARD.encode_slice(bytes, &mut out[begin..]).expect("the length is that of base64");
+                out.push(b'"');
+            }
         }
     }
-    value
+    out.push(b'}');
+    out
+}
+
+/// How long the bytes are between their quotation marks.
+fn bytes_length(bytes: &[u8]) -> usize {
+    if std::str::from_utf8(bytes).is_err() {
+        return base64_length(bytes);
+    }
+    let escaped = |byte: &u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0..0x20 => 6,
+        _ => 1,
+    };
+    bytes.iter().map(escaped).sum()
+}
+
+fn base64_length(bytes: &[u8]) -> usize {
+    bytes.len().div_ceil(3) * 4
 }
 
 /// A result among other fields: as a text, as any JSON value, or in base64.
@@ -214,4 +263,36 @@ pub(crate) fn result_bytes(result: Option<Value>, base64: Option<String>) -> Res
     };
     check_size("bytes of result", bytes.len())?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_is_as_long_as_was_foretold_and_has_its_bytes() {
+        let head = json!({ "task": "x" });
+        let every_byte: Vec<u8> = (0..=255).collect();
+        for (body, text) in [
+            (&b"plain"[..], true),
+            (b"", true),
+            ("\0\x01\n\r\t\x08\x0c\"\\/\x1f\x7f \u{fc}\u{2028}\u{1f600}".as_bytes(), true),
+            (&every_byte, false),
+            (b"\xff", false),
+        ] {
+            let length = assignment_length(&head, body, b"half");
+            let written = assignment_json(&head, body, b"half", length);
+            assert!(written.len() <= length && length - written.len() < FIELD_NAMES_BYTES);
+            let value: Value = serde_json::from_slice(&written).unwrap();
+            let read = if text {
+                assert_eq!(value["body_base64"], Value::Null);
+                value["body"].as_str().unwrap().as_bytes().to_vec()
+            } else {
+                assert_eq!(value["body"], Value::Null);
+                STANDARD.decode(value["body_base64"].as_str().unwrap()).unwrap()
+            };
+            assert_eq!(read, body);
+            assert_eq!((&value["task"], &value["checkpoint"]), (&json!("x"), &json!("half")));
+        }
+    }
 }

@@ -103,6 +103,11 @@ impl Client {
         self.stream.write_all(bytes).await.expect("the broker reads");
     }
 
+    /// The same for a request that the broker may refuse before it has read all of it.
+    pub(crate) async fn raw_unless_refused(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes).await;
+    }
+
     /// Reads one answer.
     pub(crate) async fn answer(&mut self, method: &str) -> Answer {
         let (status, fields) = self.head().await;

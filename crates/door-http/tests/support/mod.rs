@@ -31,13 +31,14 @@ impl Broker {
         Broker::with(Settings::default(), Keys::default()).await
     }
 
-    /// One key that may only look, and one bound to a namespace.
+    /// One key that may only look, one bound to a namespace, and one for everything.
     pub(crate) async fn with_keys() -> Broker {
         let mut keys = Keys::default();
         let rights = Rights::of(&[Right::Read]);
         keys.add(b"looker", Grant { name: "looker".into(), rights, ..Grant::everything() });
         let lab = Grant { name: "lab".into(), namespace: Some("lab".into()), ..Grant::everything() };
         keys.add(b"lab-key", lab);
+        keys.add(b"all-key", Grant { name: "all".into(), ..Grant::everything() });
         Broker::with(Settings::default(), keys).await
     }
 
@@ -47,8 +48,19 @@ impl Broker {
 
     /// A broker on this disk, which an earlier broker may have used.
     pub(crate) async fn on(disk: Arc<dyn Disk>, address: &str, settings: Settings, keys: Keys) -> Broker {
+        Broker::storing(disk, StoreSettings::default(), address, settings, keys).await
+    }
+
+    /// A broker whose store has these settings.
+    pub(crate) async fn storing(
+        disk: Arc<dyn Disk>,
+        store: StoreSettings,
+        address: &str,
+        settings: Settings,
+        keys: Keys,
+    ) -> Broker {
         let engine = tenure_hub::words::Settings::default();
-        let hub = Hub::start(disk, StoreSettings::default(), engine, keys).expect("the hub starts");
+        let hub = Hub::start(disk, store, engine, keys).expect("the hub starts");
         let handle = hub.handle().clone();
         let listener = TcpListener::bind(address).await.expect("a port");
         let address = listener.local_addr().expect("an address");

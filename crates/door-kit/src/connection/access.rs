@@ -96,6 +96,10 @@ impl ConnectionAccess for DoorAccess {
         self.door.hub.may_work_as(grant, worker)
     }
 
+    fn check_placement(&self, namespace: &Name) -> Result<(), HubRefusal> {
+        self.door.hub.check_placement(self.door.name, namespace)
+    }
+
     fn topics(&self) -> Topics {
         self.door.hub.topics().clone()
     }

@@ -29,6 +29,8 @@ pub struct Turn {
 pub trait Protocol: Send {
     /// An event from elsewhere: from a topic or a worker actor.
     type Event: Send;
+    /// The broker speaks first: [`Protocol::begin`] has something to say.
+    const SPEAKS_FIRST: bool = false;
 
     /// The peer has just connected.
     fn begin(&mut self, _turn: &mut Turn) {}
@@ -58,6 +60,14 @@ pub trait Protocol: Send {
 
     /// The whole batch has been delivered: collected output goes out.
     fn flush(&mut self, _turn: &mut Turn) {}
+
+    /// The peer has read: output that waited for room follows. Called before the loop decides what to wait for.
+    fn continue_output(&mut self, _turn: &mut Turn) {}
+
+    /// How many bytes of output wait for room. They count against the byte budget.
+    fn waiting_bytes(&self) -> usize {
+        0
+    }
 
     /// Whether the peer has logged in. A peer that has not gets little time.
     fn is_known(&self) -> bool;
@@ -162,6 +172,11 @@ pub trait ConnectionAccess: Send {
 
     /// Whether a grant may use a worker id.
     fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), HubRefusal>;
+
+    /// Refuses a namespace that another group serves, for a peer without a session.
+    fn check_placement(&self, _namespace: &Name) -> Result<(), HubRefusal> {
+        Ok(())
+    }
 
     /// The topics of the broker.
     fn topics(&self) -> Topics;

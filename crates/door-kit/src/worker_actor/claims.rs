@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
 use tenure_hub::ClockReading;
 use tenure_hub::words::{
     Assignment, Blob, Command, Held, OnLost, StateName, StopWhy, TaskId, TaskInfo, Timestamp, Wanted,
@@ -17,6 +18,8 @@ pub struct Claim<D: Dialect> {
     pub held: Held,
     /// The submitter's name for the task, if there is one.
     name: Option<String>,
+    /// How many slots of the worker it occupies.
+    slots: u32,
     pub(super) connection: u64,
     pub(super) evidence: Evidence,
     /// The worker has reported its end, and the hub has not answered yet.
@@ -33,6 +36,7 @@ impl<D: Dialect> Claim<D> {
         Self {
             held: Held { task: assignment.task, attempt: assignment.attempt },
             name: assignment.name.as_deref().map(str::to_owned),
+            slots: assignment.terms.demand.slots,
             connection,
             evidence: Evidence::handed_out(now, whole, starts_on_assignment(assignment)),
             ending: false,
@@ -43,13 +47,14 @@ impl<D: Dialect> Claim<D> {
     }
 
     /// A claim from before the broker or the worker was away. It is unknown whether the worker still has the task.
-    pub(super) fn recalled(task: &TaskInfo, now: ClockReading) -> Self {
+    pub(super) fn recovered(task: &TaskInfo, now: ClockReading) -> Self {
         let since = now.steady_at(task.state.holding().map_or(task.submitted_at, |holding| holding.since));
         Self {
             held: Held { task: task.id, attempt: task.attempt },
             name: task.name.as_deref().map(str::to_owned),
+            slots: task.terms.demand.slots,
             connection: 0,
-            evidence: Evidence::recalled(since, task.state.name() == StateName::Running),
+            evidence: Evidence::recovered(since, task.state.name() == StateName::Running),
             ending: false,
             wanted: None,
             outputs: D::Outputs::default(),
@@ -81,11 +86,14 @@ pub(super) fn checkpoint_of(task: &TaskInfo) -> Option<Blob> {
 
 /// The claims of one worker.
 #[derive(Debug)]
-pub struct Claims<D: Dialect>(HashMap<TaskId, Claim<D>>);
+pub struct Claims<D: Dialect>(ClaimMap<D>);
+
+/// Claims by task.
+pub(super) type ClaimMap<D> = HashMap<TaskId, Claim<D>, RandomState>;
 
 impl<D: Dialect> Default for Claims<D> {
     fn default() -> Self {
-        Claims(HashMap::new())
+        Claims(HashMap::default())
     }
 }
 
@@ -111,7 +119,7 @@ impl<D: Dialect> Claims<D> {
         self.0.clear();
     }
 
-    pub(super) fn take(&mut self) -> HashMap<TaskId, Claim<D>> {
+    pub(super) fn take(&mut self) -> ClaimMap<D> {
         std::mem::take(&mut self.0)
     }
 
@@ -137,9 +145,9 @@ impl<D: Dialect> Claims<D> {
         self.iter().find(|claim| claim.name.as_deref() == Some(task)).map(|claim| claim.held.task)
     }
 
-    /// How many tasks it holds, without those whose end is on its way to the hub.
-    pub(super) fn count(&self) -> usize {
-        self.iter().filter(|claim| !claim.ending).count()
+    /// How many slots its tasks occupy, without those whose end is on its way to the hub.
+    pub(super) fn slots(&self) -> usize {
+        self.iter().filter(|claim| !claim.ending).map(|claim| claim.slots as usize).sum()
     }
 
     /// The attempts that the worker has shown that it holds.
@@ -163,6 +171,34 @@ impl<D: Dialect> Claims<D> {
             claim.evidence.is_unread() && (slots == 1 || is_forgotten)
         };
         self.iter().filter(is_unread).map(|claim| claim.held.task).collect()
+    }
+
+    fn fetched(&mut self, task: TaskId, connection: u64) {
+        if let Some(claim) = self.get_mut(task)
+            && claim.connection == connection
+        {
+            claim.evidence.fetched();
+        }
+    }
+
+    /// The worker sends a heartbeat on this connection.
+    pub(super) fn heartbeat(&mut self, connection: u64) {
+        for claim in self.iter_mut().filter(|claim| claim.connection == connection) {
+            claim.evidence.heartbeat();
+        }
+    }
+
+    /// Tasks that the worker does not have, although it has fetched them: its heartbeat interrupted it, and it pulls
+    /// again on the same connection.
+    fn interrupted(&mut self, now: Timestamp, connection: u64) -> Vec<TaskId> {
+        let received_here = |claim: &&mut Claim<D>| claim.connection == connection && !claim.ending;
+        let mut interrupted = Vec::new();
+        for claim in self.iter_mut().filter(received_here) {
+            if claim.evidence.pulled_again(now) && claim.evidence.lost(now) {
+                interrupted.push(claim.held.task);
+            }
+        }
+        interrupted
     }
 
     /// Tasks about which the worker has been silent for so long that it must be working on them.
@@ -192,6 +228,7 @@ impl<D: Dialect> WorkerActor<D> {
         let answer = match self.claims.find(task) {
             Some(task) => {
                 self.confirm(task, None, out);
+                self.claims.fetched(task, caller.connection);
                 CallReply::Held(task)
             }
             None => CallReply::NotHeld,
@@ -203,7 +240,7 @@ impl<D: Dialect> WorkerActor<D> {
     /// when the start is on disk.
     pub(super) fn confirm(&mut self, task: TaskId, waits: Option<Caller>, out: &mut ActorOutput<D>) -> bool {
         let Some(claim) = self.claims.get_mut(task) else { return false };
-        self.recall.has_returned |= claim.evidence.confirm_held();
+        self.recovery.has_returned |= claim.evidence.confirm_held();
         let is_news = claim.evidence.starts();
         if is_news {
             let held = claim.held;
@@ -231,6 +268,21 @@ impl<D: Dialect> WorkerActor<D> {
         }
     }
 
+    /// A worker with one slot that pulls again, with only a heartbeat since it fetched a task, has dropped the task.
+    pub(super) fn give_back_interrupted(
+        &mut self,
+        now: Timestamp,
+        connection: u64,
+        out: &mut ActorOutput<D>,
+    ) {
+        if self.terms.slots != 1 {
+            return;
+        }
+        for task in self.claims.interrupted(now, connection) {
+            self.give_back(task, "a heartbeat interrupted the worker while it fetched this task", out);
+        }
+    }
+
     pub(super) fn confirm_silently(&mut self, now: Timestamp, out: &mut ActorOutput<D>) {
         for task in self.claims.silent(now) {
             self.confirm(task, None, out);
@@ -241,12 +293,12 @@ impl<D: Dialect> WorkerActor<D> {
     /// time to mention them. A worker with several slots may just be early.
     pub(super) fn doubt_unmentioned(&mut self, now: Timestamp) {
         let is_single = self.terms.slots == 1;
-        self.claims.doubt(now, |claim| claim.evidence.recalled || is_single || !claim.evidence.whole);
+        self.claims.doubt(now, |claim| claim.evidence.recovered || is_single || !claim.evidence.whole);
     }
 
     /// The worker says that it works on nothing. It may not have counted a task that it has just received.
-    pub(super) fn doubt_recalled(&mut self, now: Timestamp) {
-        self.claims.doubt(now, |claim| claim.evidence.recalled);
+    pub(super) fn doubt_recovered(&mut self, now: Timestamp) {
+        self.claims.doubt(now, |claim| claim.evidence.recovered);
     }
 
     /// Drops the tasks that the worker had time to mention and did not.

@@ -101,7 +101,7 @@ pub struct Actor<D: Dialect> {
     changed: Notify,
     routes: Mutex<HashMap<u64, mpsc::UnboundedSender<D::ConnectionNotice>>>,
     /// How many connections take the mail.
-    mail_takers: AtomicUsize,
+    mail_receivers: AtomicUsize,
     wake: Notify,
 }
 
@@ -152,7 +152,7 @@ impl<D: Dialect> Directory<D> {
             session: Mutex::default(),
             changed: Notify::new(),
             routes: Mutex::default(),
-            mail_takers: AtomicUsize::new(0),
+            mail_receivers: AtomicUsize::new(0),
             wake: Notify::new(),
         });
         actor.attach(route);
@@ -196,11 +196,10 @@ impl<D: Dialect> Actor<D> {
     }
 
     /// Takes the mail, and does what is due. Adds notices for the calling connection to `told`.
-    pub async fn take_mail(&self, own: Option<u64>, told: &mut Vec<D::ConnectionNotice>) {
+    pub async fn take_mail(&self, now: ClockReading, own: Option<u64>, told: &mut Vec<D::ConnectionNotice>) {
         let mut turn = self.turn.lock().await;
         let Turn { worker, deliveries, .. } = &mut *turn;
         let mut out = ActorOutput::default();
-        let now = ClockReading::now();
         if let Some(session) = self.session() {
             session.mailbox().take(deliveries);
         }
@@ -337,13 +336,13 @@ impl<D: Dialect> Actor<D> {
 
 /// A connection takes the mail of an actor, until this is dropped.
 #[derive(Debug)]
-pub struct MailTaker<D: Dialect>(Arc<Actor<D>>);
+pub struct MailReceiver<D: Dialect>(Arc<Actor<D>>);
 
-impl<D: Dialect> MailTaker<D> {
+impl<D: Dialect> MailReceiver<D> {
     /// Takes the mail from now on.
-    pub fn new(actor: Arc<Actor<D>>) -> MailTaker<D> {
-        actor.mail_takers.fetch_add(1, Ordering::Relaxed);
-        MailTaker(actor)
+    pub fn new(actor: Arc<Actor<D>>) -> MailReceiver<D> {
+        actor.mail_receivers.fetch_add(1, Ordering::Relaxed);
+        MailReceiver(actor)
     }
 
     /// The actor whose mail is taken.
@@ -352,9 +351,9 @@ impl<D: Dialect> MailTaker<D> {
     }
 }
 
-impl<D: Dialect> Drop for MailTaker<D> {
+impl<D: Dialect> Drop for MailReceiver<D> {
     fn drop(&mut self) {
-        self.0.mail_takers.fetch_sub(1, Ordering::Relaxed);
+        self.0.mail_receivers.fetch_sub(1, Ordering::Relaxed);
         self.0.wake.notify_one();
     }
 }
@@ -367,13 +366,13 @@ async fn run<D: Dialect>(directory: Arc<Directory<D>>, key: (Name, Name), actor:
             turn.sleeps_until = turn.worker.next_deadline();
             turn.sleeps_until
         };
-        let is_alone = actor.mail_takers.load(Ordering::Relaxed) == 0;
+        let is_alone = actor.mail_receivers.load(Ordering::Relaxed) == 0;
         tokio::select! {
             () = actor.mail_arrived(), if is_alone => {}
             () = actor.wake.notified() => {}
             () = sleep_until(due(deadline)) => {}
         }
-        actor.take_mail(None, &mut Vec::new()).await;
+        actor.take_mail(ClockReading::now(), None, &mut Vec::new()).await;
         let mut turn = actor.turn.lock().await;
         let hub_is_gone = actor.session().is_some_and(|session| session.mailbox().is_closed());
         if turn.worker.is_over(monotonic_clock()) || hub_is_gone {

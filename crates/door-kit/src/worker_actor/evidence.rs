@@ -24,20 +24,45 @@ pub struct Evidence {
     /// The worker has shown that it has the task, or has had enough time to read it.
     pub known: bool,
     /// It dates from before the worker or the broker was away.
-    pub recalled: bool,
+    pub recovered: bool,
+    /// It must not run twice, so the hub recorded the start with the assignment.
+    once: bool,
+    /// What a worker that reports nothing yet has sent since it received the task.
+    fetching: Fetching,
     /// When the worker first behaved as if it did not have it.
     doubted_since: Option<Timestamp>,
+}
+
+/// How far a worker has come with fetching a task. A worker that drops what it fetches when its heartbeat is due sends
+/// a heartbeat right after fetching, and then pulls again as if it had nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fetching {
+    /// It fetched nothing yet, or sent something else since.
+    No,
+    /// It fetched the task and sent nothing else.
+    Fetched,
+    /// It fetched the task, and then sent a heartbeat.
+    Interrupted,
 }
 
 impl Evidence {
     /// The task is sent to the worker now.
     pub fn handed_out(now: Timestamp, whole: bool, started: bool) -> Evidence {
-        Evidence { since: now, whole, started, known: false, recalled: false, doubted_since: None }
+        Evidence {
+            since: now,
+            whole,
+            started,
+            known: false,
+            recovered: false,
+            once: started,
+            fetching: Fetching::No,
+            doubted_since: None,
+        }
     }
 
     /// The worker had it before it was away. It is unknown whether it still has it.
-    pub fn recalled(since: Timestamp, started: bool) -> Evidence {
-        Evidence { since, whole: false, started, known: false, recalled: true, doubted_since: None }
+    pub fn recovered(since: Timestamp, started: bool) -> Evidence {
+        Evidence { whole: false, recovered: true, ..Evidence::handed_out(since, false, started) }
     }
 
     /// The worker cannot have done anything with it that the hub must know.
@@ -47,7 +72,7 @@ impl Evidence {
 
     /// It was sent after the last interruption, and the worker has not mentioned it.
     pub fn is_new(&self) -> bool {
-        !self.known && !self.recalled
+        !self.known && !self.recovered
     }
 
     /// When silence about it means that the worker is working on it.
@@ -72,9 +97,43 @@ impl Evidence {
         }
     }
 
-    /// The worker has shown that it has the task. Returns whether the worker has returned to a recalled task.
+    /// The worker fetches the task on the connection over which it received it.
+    pub fn fetched(&mut self) {
+        self.fetching = Fetching::Fetched;
+    }
+
+    /// The worker sends a heartbeat on that connection.
+    pub fn heartbeat(&mut self) {
+        if self.fetching == Fetching::Fetched {
+            self.fetching = Fetching::Interrupted;
+        }
+    }
+
+    /// The worker reports on the task: it has all of it.
+    pub fn reported(&mut self) {
+        self.fetching = Fetching::No;
+    }
+
+    /// The worker pulls again on that connection. Returns whether its heartbeat has interrupted its fetching, so that
+    /// it does not have the task.
+    pub fn pulled_again(&mut self, now: Timestamp) -> bool {
+        let before = std::mem::replace(&mut self.fetching, Fetching::No);
+        before == Fetching::Interrupted && now < self.since + MENTION_WITHIN
+    }
+
+    /// The worker did not get hold of what it fetched. A task that must not run twice is doubted, because it might
+    /// have started all the same; returns whether the task can be given back.
+    pub fn lost(&mut self, now: Timestamp) -> bool {
+        if self.once {
+            self.known = false;
+            self.doubt(now);
+        }
+        !self.once
+    }
+
+    /// The worker has shown that it has the task. Returns whether the worker has returned to a recovered task.
     pub fn confirm_held(&mut self) -> bool {
-        !std::mem::replace(&mut self.known, true) && self.recalled && self.started
+        !std::mem::replace(&mut self.known, true) && self.recovered && self.started
     }
 
     /// Marks the task as started. Returns whether that is new to the hub.
@@ -104,19 +163,44 @@ mod tests {
 
     #[test]
     fn silence_after_a_doubt_means_that_the_worker_does_not_have_it() {
-        for mut evidence in [Evidence::recalled(NOW, true), Evidence::handed_out(NOW, true, true)] {
+        for mut evidence in [Evidence::recovered(NOW, true), Evidence::handed_out(NOW, true, true)] {
             evidence.doubt(NOW + Duration::from_secs(1));
             evidence.doubt(NOW + Duration::from_secs(3));
             assert_eq!(evidence.silent_until(), None);
             assert_eq!(evidence.unmentioned_until(), Some(NOW + Duration::from_secs(1) + MENTION_WITHIN));
-            assert_eq!(evidence.confirm_held(), evidence.recalled, "only one from before is a return");
+            assert_eq!(evidence.confirm_held(), evidence.recovered, "only one from before is a return");
             assert_eq!(evidence.unmentioned_until(), None, "it was mentioned in time");
         }
     }
 
     #[test]
+    fn a_heartbeat_between_fetching_and_pulling_means_that_the_worker_has_nothing() {
+        let soon = NOW + Duration::from_secs(1);
+        let mut evidence = Evidence::handed_out(NOW, false, false);
+        evidence.heartbeat();
+        assert!(!evidence.pulled_again(soon), "it fetched nothing");
+        evidence.fetched();
+        assert!(!evidence.pulled_again(soon), "it pulls ahead");
+        evidence.fetched();
+        evidence.heartbeat();
+        assert!(evidence.clone().pulled_again(soon));
+        assert!(!evidence.clone().pulled_again(NOW + MENTION_WITHIN), "it has worked since");
+        evidence.reported();
+        assert!(!evidence.pulled_again(soon), "it reported");
+    }
+
+    #[test]
+    fn a_task_that_must_not_run_twice_is_doubted_when_its_fetching_was_interrupted() {
+        let mut evidence = Evidence::handed_out(NOW, false, true);
+        evidence.confirm_held();
+        assert!(!evidence.lost(NOW));
+        assert_eq!(evidence.unmentioned_until(), Some(NOW + MENTION_WITHIN));
+        assert!(Evidence::handed_out(NOW, false, false).lost(NOW), "any other one goes back");
+    }
+
+    #[test]
     fn an_unstarted_task_is_given_back_and_not_doubted() {
-        let mut evidence = Evidence::recalled(NOW, false);
+        let mut evidence = Evidence::recovered(NOW, false);
         evidence.doubt(NOW);
         assert!(evidence.is_unread() && !evidence.is_new());
         assert_eq!(evidence.unmentioned_until(), None);

@@ -5,10 +5,10 @@ use std::time::Duration;
 use tenure_hub::words::{Command, Name, OnClose, Refusal, Timestamp, UNSAID, Unnamed, WorkerSpec};
 use tenure_hub::{HubRefusal, Response};
 
-use super::recall::Survivors;
+use super::claim_recovery::PriorTasks;
 use super::requests::{PendingRequest, refused};
 use super::{
-    ActorOutput, CallReply, Caller, Dialect, Figures, Introduction, Standing, WorkerActor, WorkerKind,
+    ActorOutput, ActorState, CallReply, Caller, Dialect, Figures, Introduction, WorkerActor, WorkerKind,
     WorkerRequest,
 };
 
@@ -36,10 +36,10 @@ impl<D: Dialect> WorkerActor<D> {
         self.presence.kind = WorkerKind::Registered;
         self.presence.came_back = false;
         self.presence.registrar = Some(caller.connection);
-        self.recall.survivors = Survivors::from_introduction(&introduction, self.terms.instance());
+        self.recovery.prior_tasks = PriorTasks::from_introduction(&introduction, self.terms.instance());
         self.terms.introduce(introduction);
         if self.presence.is_active() {
-            self.settle_survivors(out);
+            self.apply_prior_tasks(out);
         }
         self.join(now, Some(caller), out);
     }
@@ -79,17 +79,18 @@ impl<D: Dialect> WorkerActor<D> {
         out: &mut ActorOutput<D>,
     ) {
         // A registered worker must learn that it should register again.
-        if self.presence.standing == Standing::Out || self.presence.came_back {
+        if self.presence.state == ActorState::Out || self.presence.came_back {
             return out.answers.push((caller, CallReply::NotRegistered));
         }
+        self.claims.heartbeat(caller.connection);
         if let Some(figures) = &figures {
             self.forget_older_than(now, figures, out);
             if figures.tasks == Some(0) {
-                self.doubt_recalled(now);
+                self.doubt_recovered(now);
             }
         }
         let stats = figures.map(|figures| {
-            self.terms.has_figures(self.life.clock.wall, figures);
+            self.terms.has_figures(self.liveness.clock.wall, figures);
             self.terms.figures()
         });
         self.command(
@@ -122,7 +123,7 @@ impl<D: Dialect> WorkerActor<D> {
     }
 
     pub(super) fn ping(&mut self, now: Timestamp, caller: Caller, out: &mut ActorOutput<D>) {
-        if self.presence.standing == Standing::Out {
+        if self.presence.state == ActorState::Out {
             if self.presence.kind != WorkerKind::Implied {
                 return out.answers.push((caller, CallReply::NotRegistered));
             }
@@ -130,12 +131,13 @@ impl<D: Dialect> WorkerActor<D> {
             self.presence.came_back = true;
             return self.join(now, Some(caller), out);
         }
+        self.claims.heartbeat(caller.connection);
         let heartbeat = Command::Heartbeat { held: None, stats: None };
         self.command(heartbeat, PendingRequest::Beat { caller: Some(caller) }, out);
     }
 
     pub(super) fn unregister(&mut self, caller: Caller, out: &mut ActorOutput<D>) {
-        if self.presence.standing == Standing::Out {
+        if self.presence.state == ActorState::Out {
             return out.answers.push((caller, CallReply::NotRegistered));
         }
         self.command(Command::Leave, PendingRequest::Leave { caller }, out);
@@ -157,14 +159,14 @@ impl<D: Dialect> WorkerActor<D> {
     /// Joins, or changes the terms. At the first join the door asks the hub what this worker held before, because the
     /// worker or the broker may have been away.
     pub(super) fn join(&mut self, now: Timestamp, caller: Option<Caller>, out: &mut ActorOutput<D>) {
-        self.life.heard = now;
+        self.liveness.heard = now;
         if self.presence.is_active() {
             self.register_with_hub(caller, out);
             // Its pending pulls are repeated under the new terms.
             self.pulls.forget_questions();
             return;
         }
-        self.presence.standing = Standing::Joining;
+        self.presence.state = ActorState::Joining;
         if let Some(caller) = caller {
             // It gets its reply with the other early calls, when it has joined.
             self.early.insert(0, (caller, WorkerRequest::Ping));
@@ -174,7 +176,7 @@ impl<D: Dialect> WorkerActor<D> {
             self.claims.clear();
             return self.register_with_hub(None, out);
         }
-        self.begin_recall(out);
+        self.begin_claim_recovery(out);
     }
 
     pub(super) fn joined(
@@ -186,8 +188,8 @@ impl<D: Dialect> WorkerActor<D> {
         let early = std::mem::take(&mut self.early);
         match reply {
             Ok(_) => {
-                self.presence.standing = Standing::Active;
-                self.life.is_believed(self.life.heard);
+                self.presence.state = ActorState::Active;
+                self.liveness.is_believed(self.liveness.heard);
                 if self.terms.has_registered() {
                     let stats = Some(self.terms.figures());
                     self.command(Command::Heartbeat { held: None, stats }, PendingRequest::Nothing, out);
@@ -195,11 +197,11 @@ impl<D: Dialect> WorkerActor<D> {
                 if let Some(caller) = caller {
                     out.answers.push((caller, CallReply::Done));
                 }
-                self.call_all(self.life.clock, early, out);
+                self.call_all(self.liveness.clock, early, out);
                 self.leave_if_gone(out);
             }
             Err(refusal) => {
-                self.presence.standing = Standing::Out;
+                self.presence.state = ActorState::Out;
                 self.presence.registrar = None;
                 let answer = match refusal {
                     HubRefusal::Engine(Refusal::WorkerTaken { .. }) => CallReply::Taken,
@@ -215,22 +217,22 @@ impl<D: Dialect> WorkerActor<D> {
     /// Reports to the hub what the worker offers now. Skipped if the worker may be dead, because it would count as a
     /// sign of life; a returning worker announces its offer again.
     pub fn offer_again(&mut self, out: &mut ActorOutput<D>) {
-        if self.was_heard(self.life.clock.steady) {
-            self.join(self.life.heard, None, out);
+        if self.was_heard(self.liveness.clock.steady) {
+            self.join(self.liveness.heard, None, out);
         }
     }
 
     pub(super) fn register_with_hub(&mut self, caller: Option<Caller>, out: &mut ActorOutput<D>) {
         let spec = self.spec();
-        self.recall.names_all = false;
-        let all_the_time = self.life.heartbeats.dead_after();
-        self.life.on_short_terms = !self.presence.is_nameless() && spec.lost_after < all_the_time;
+        self.recovery.names_all = false;
+        let all_the_time = self.liveness.heartbeats.dead_after();
+        self.liveness.on_short_terms = !self.presence.is_nameless() && spec.lost_after < all_the_time;
         self.command(Command::Register(Box::new(spec)), PendingRequest::Join { caller }, out);
     }
 
     fn spec(&self) -> WorkerSpec {
         let nameless = self.presence.is_nameless();
-        let silence = if nameless { NAMELESS_SILENCE } else { self.life.lost_after() };
+        let silence = if nameless { NAMELESS_SILENCE } else { self.liveness.lost_after() };
         let mut capabilities = self.terms.capabilities.clone();
         capabilities.extend(self.terms.labels.iter().cloned());
         // A worker that does not name its capabilities, like most old ones, may be able to do anything.
@@ -241,7 +243,7 @@ impl<D: Dialect> WorkerActor<D> {
         WorkerSpec {
             capabilities,
             pulls: true,
-            heartbeat: self.life.heartbeats.0.min(silence),
+            heartbeat: self.liveness.heartbeats.0.min(silence),
             lost_after: silence,
             lease: silence,
             on_close: if nameless { OnClose::TasksDie } else { OnClose::MayStillRun },
@@ -249,7 +251,7 @@ impl<D: Dialect> WorkerActor<D> {
             profile: self.terms.profile(),
             starts_on_assign: true,
             held: self.claims.known(),
-            unnamed: if self.recall.names_all { Unnamed::Gone } else { Unnamed::Open },
+            unnamed: if self.recovery.names_all { Unnamed::Gone } else { Unnamed::Open },
             about: self.terms.about(D::DOOR),
             ..WorkerSpec::new(self.presence.name.clone(), Vec::new(), self.terms.slots)
         }

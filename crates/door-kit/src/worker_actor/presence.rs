@@ -23,7 +23,7 @@ pub enum WorkerKind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum ActorState {
     /// Unknown to the hub: not yet, not any more, or dead.
     Out,
     /// No connection acts as this worker. It has no session with the hub, which keeps its claims for a while.
@@ -55,7 +55,7 @@ pub(super) struct WorkerPresence {
     /// The key that owns the worker while it is present or may return.
     pub(super) owner: Name,
     pub(super) kind: WorkerKind,
-    pub(super) standing: Standing,
+    pub(super) state: ActorState,
     /// Connections that acted as this worker.
     pub(super) connections: BTreeSet<u64>,
     /// The one of them that registered it.
@@ -70,7 +70,7 @@ impl WorkerPresence {
             name,
             owner,
             kind,
-            standing: Standing::Out,
+            state: ActorState::Out,
             connections: BTreeSet::new(),
             registrar: None,
             came_back: false,
@@ -78,7 +78,7 @@ impl WorkerPresence {
     }
 
     pub(super) fn is_active(&self) -> bool {
-        self.standing == Standing::Active
+        self.state == ActorState::Active
     }
 
     pub(super) fn is_nameless(&self) -> bool {
@@ -93,7 +93,7 @@ impl WorkerPresence {
 
 /// When the worker was last heard, and until when the hub counts it as alive.
 #[derive(Debug)]
-pub(super) struct Life {
+pub(super) struct Liveness {
     pub(super) heartbeats: Heartbeats,
     /// The time of the current turn.
     pub(super) clock: ClockReading,
@@ -109,9 +109,9 @@ pub(super) struct Life {
     pub(super) on_short_terms: bool,
 }
 
-impl Life {
-    pub(super) fn new(heartbeats: Heartbeats, now: ClockReading) -> Life {
-        Life {
+impl Liveness {
+    pub(super) fn new(heartbeats: Heartbeats, now: ClockReading) -> Liveness {
+        Liveness {
             heartbeats,
             clock: now,
             heard: now.steady,

@@ -6,7 +6,7 @@ use tenure_hub::words::{Assignment, Command, Held, Name, Query, Timestamp};
 use super::claims::Claim;
 use super::requests::PendingRequest;
 use super::{
-    ActorOutput, CallReply, Caller, Dialect, Pull, Standing, WorkerActor, WorkerKind, WorkerRequest,
+    ActorOutput, ActorState, CallReply, Caller, Dialect, Pull, WorkerActor, WorkerKind, WorkerRequest,
 };
 
 /// A pull that has not been answered.
@@ -121,7 +121,7 @@ impl<D: Dialect> WorkerActor<D> {
         pull: Pull<D::List>,
         out: &mut ActorOutput<D>,
     ) {
-        if self.presence.standing == Standing::Out {
+        if self.presence.state == ActorState::Out {
             if self.presence.kind == WorkerKind::Registered {
                 return out.answers.push((caller, CallReply::NotRegistered));
             }
@@ -133,6 +133,7 @@ impl<D: Dialect> WorkerActor<D> {
         }
         self.presence.came_back = false;
         self.give_back_unread(now, out);
+        self.give_back_interrupted(now, caller.connection, out);
         if self.pulls.len() >= self.free_slots() {
             self.doubt_unmentioned(now);
         }
@@ -200,9 +201,9 @@ impl<D: Dialect> WorkerActor<D> {
         self.command(Command::Ask { queues }, PendingRequest::Ask, out);
     }
 
-    /// How many more tasks it may hold.
+    /// How many slots its tasks leave free: the hub charges each task what it needs.
     fn free_slots(&self) -> usize {
-        (self.terms.slots as usize).saturating_sub(self.claims.count())
+        (self.terms.slots as usize).saturating_sub(self.claims.slots())
     }
 
     /// Everything that the hub had available has arrived before this.

@@ -41,6 +41,7 @@ impl<D: Dialect> WorkerActor<D> {
             return out.answers.push((caller, CallReply::NotHeld));
         };
         let held = claim.held;
+        claim.evidence.reported();
         if let Some(attempt) = report.attempt
             && attempt != u64::from(held.attempt)
         {
@@ -97,8 +98,9 @@ impl<D: Dialect> WorkerActor<D> {
     /// Saves the outputs with the task; the waiting caller gets its reply when they are on disk.
     fn keep_outputs(&mut self, task: TaskId, waits: Option<Caller>, out: &mut ActorOutput<D>) {
         let claim = self.claims.get_mut(task).expect("it is claimed");
+        claim.evidence.reported();
         claim.evidence.starts();
-        self.recall.has_returned |= claim.evidence.confirm_held();
+        self.recovery.has_returned |= claim.evidence.confirm_held();
         let request = Request::Checkpoint { held: claim.held, checkpoint: claim.outputs.checkpoint() };
         self.ask(request, PendingRequest::Report { caller: waits, task, ends: false }, out);
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
 use tenure_hub::words::{Command, Reply, TaskId};
 use tenure_hub::{Ask, HubRefusal, Request, Response};
 
@@ -11,13 +12,13 @@ use super::{ActorOutput, Caller, Dialect, WorkerActor};
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PendingRequest<D: Dialect> {
     /// Which tasks the hub counts as held by the worker.
-    Recall,
+    ListClaims,
     /// The saved outputs of one of these.
     Outputs {
         task: TaskId,
     },
     /// Whether the hub counts it as alive.
-    Life,
+    Liveness,
     Join {
         caller: Option<Caller>,
     },
@@ -43,13 +44,13 @@ pub(super) enum PendingRequest<D: Dialect> {
 
 #[derive(Debug)]
 pub(super) struct PendingRequests<D: Dialect> {
-    pending: HashMap<u64, PendingRequest<D>>,
+    pending: HashMap<u64, PendingRequest<D>, RandomState>,
     last_token: u64,
 }
 
 impl<D: Dialect> Default for PendingRequests<D> {
     fn default() -> Self {
-        PendingRequests { pending: HashMap::new(), last_token: 0 }
+        PendingRequests { pending: HashMap::default(), last_token: 0 }
     }
 }
 

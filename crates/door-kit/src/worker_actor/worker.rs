@@ -3,14 +3,14 @@
 use tenure_hub::words::{Blob, Name, Notice, Refusal, Timestamp, Wanted};
 use tenure_hub::{Ask, ClockReading, Delivery, HubRefusal, Response};
 
+use super::claim_recovery::ClaimRecovery;
 use super::claims::Claims;
 use super::joining::done;
-use super::presence::{Life, WorkerPresence};
+use super::presence::{Liveness, WorkerPresence};
 use super::pulls::Pulls;
-use super::recall::Recall;
 use super::requests::{PendingRequest, PendingRequests};
 use super::terms::WorkerTerms;
-use super::{CallReply, Caller, Dialect, Heartbeats, KeyHolder, Standing, WorkerKind, WorkerRequest};
+use super::{ActorState, CallReply, Caller, Dialect, Heartbeats, KeyHolder, WorkerKind, WorkerRequest};
 
 /// Calls that may wait while a worker joins.
 const CALLS_WAITING_MAX: usize = 1024;
@@ -19,13 +19,13 @@ const CALLS_WAITING_MAX: usize = 1024;
 #[derive(Debug)]
 pub struct WorkerActor<D: Dialect> {
     pub(super) presence: WorkerPresence,
-    pub(super) life: Life,
+    pub(super) liveness: Liveness,
     /// What the worker offers.
     pub terms: WorkerTerms,
     pub(super) pulls: Pulls<D::List>,
     /// What the worker holds.
     pub claims: Claims<D>,
-    pub(super) recall: Recall<D>,
+    pub(super) recovery: ClaimRecovery<D>,
     pub(super) requests: PendingRequests<D>,
     /// Calls that arrived while it joins.
     pub(super) early: Vec<(Caller, WorkerRequest<D>)>,
@@ -68,11 +68,11 @@ impl<D: Dialect> WorkerActor<D> {
     pub fn new(name: Name, owner: Name, kind: WorkerKind, heartbeats: Heartbeats, now: ClockReading) -> Self {
         Self {
             presence: WorkerPresence::new(name, owner, kind),
-            life: Life::new(heartbeats, now),
+            liveness: Liveness::new(heartbeats, now),
             terms: WorkerTerms::new(kind),
             pulls: Pulls::default(),
             claims: Claims::default(),
-            recall: Recall::default(),
+            recovery: ClaimRecovery::default(),
             requests: PendingRequests::default(),
             early: Vec::new(),
             door: D::State::default(),
@@ -109,7 +109,7 @@ impl<D: Dialect> WorkerActor<D> {
 
     /// The id of a worker that is gone is free.
     fn takes_owner(&mut self, from: &KeyHolder, out: &mut ActorOutput<D>) -> bool {
-        if self.presence.standing != Standing::Out || !self.requests.is_empty() {
+        if self.presence.state != ActorState::Out || !self.requests.is_empty() {
             return self.presence.owner == from.name;
         }
         self.presence.owner = from.name.clone();
@@ -124,7 +124,7 @@ impl<D: Dialect> WorkerActor<D> {
         calls: impl IntoIterator<Item = (Caller, WorkerRequest<D>)>,
         out: &mut ActorOutput<D>,
     ) {
-        self.life.clock = now;
+        self.liveness.clock = now;
         let now = now.steady;
         let asks_before = out.asks.len();
         let mut speaks = false;
@@ -140,7 +140,7 @@ impl<D: Dialect> WorkerActor<D> {
         if speaks {
             self.restore_terms(now, out);
         }
-        if std::mem::take(&mut self.recall.has_returned) && self.presence.is_active() {
+        if std::mem::take(&mut self.recovery.has_returned) && self.presence.is_active() {
             self.join(now, None, out);
         }
         self.settle(out);
@@ -157,17 +157,17 @@ impl<D: Dialect> WorkerActor<D> {
         out: &mut ActorOutput<D>,
     ) {
         if call.is_from_worker_itself() {
-            self.life.heard = now;
+            self.liveness.heard = now;
             self.presence.connections.insert(caller.connection);
         }
-        if self.presence.standing == Standing::Away && call.needs_rejoin() {
+        if self.presence.state == ActorState::Away && call.needs_rejoin() {
             // The call continues when the worker has joined again.
             self.join(now, None, out);
         }
         if matches!(call, WorkerRequest::Sign) {
             return;
         }
-        if self.presence.standing == Standing::Joining {
+        if self.presence.state == ActorState::Joining {
             if self.early.len() < CALLS_WAITING_MAX {
                 self.early.push((caller, call));
             } else {
@@ -199,7 +199,7 @@ impl<D: Dialect> WorkerActor<D> {
 
     /// Takes one delivery of the hub.
     pub fn deliver(&mut self, now: ClockReading, delivery: Delivery, out: &mut ActorOutput<D>) {
-        self.life.clock = now;
+        self.liveness.clock = now;
         let now = now.steady;
         match delivery {
             Delivery::Reply { token, reply } => {
@@ -241,7 +241,7 @@ impl<D: Dialect> WorkerActor<D> {
 
     /// Does what is due.
     pub fn tick(&mut self, now: ClockReading, out: &mut ActorOutput<D>) {
-        self.life.clock = now;
+        self.liveness.clock = now;
         let now = now.steady;
         self.give_up_waiting(now, out);
         self.confirm_silently(now, out);
@@ -257,7 +257,7 @@ impl<D: Dialect> WorkerActor<D> {
             self.pulls.next_deadline(),
             self.claims.next_deadline(),
             D::next_deadline(&self.door),
-            lingers.then(|| self.life.dies_at()),
+            lingers.then(|| self.liveness.dies_at()),
             self.doubts_at(),
         ];
         times.into_iter().flatten().min()
@@ -265,7 +265,7 @@ impl<D: Dialect> WorkerActor<D> {
 
     /// Whether the actor can end: its connection is gone, or the worker was silent for so long that it is dead.
     pub fn is_over(&self, now: Timestamp) -> bool {
-        self.is_alone() && (self.presence.is_nameless() || self.life.dies_at() <= now)
+        self.is_alone() && (self.presence.is_nameless() || self.liveness.dies_at() <= now)
     }
 
     /// No connection acts as this worker, and none waits for it.
@@ -281,15 +281,15 @@ impl<D: Dialect> WorkerActor<D> {
         reply: Result<Response, HubRefusal>,
         out: &mut ActorOutput<D>,
     ) {
-        let is_joining = matches!(pending, PendingRequest::Join { .. } | PendingRequest::Recall);
+        let is_joining = matches!(pending, PendingRequest::Join { .. } | PendingRequest::ListClaims);
         if matches!(reply, Err(HubRefusal::Engine(Refusal::NotAWorker))) && !is_joining {
             self.handle_unregistered(out);
         }
         match pending {
-            PendingRequest::Recall => self.recalled(reply, out),
+            PendingRequest::ListClaims => self.claims_listed(reply, out),
             // Its bytes arrive separately.
             PendingRequest::Outputs { .. } => {}
-            PendingRequest::Life => self.apply_presence(now, reply, out),
+            PendingRequest::Liveness => self.apply_presence(now, reply, out),
             PendingRequest::Join { caller } => self.joined(caller, reply, out),
             PendingRequest::Beat { caller } | PendingRequest::Report { caller, ends: false, .. } => {
                 if let Some(caller) = caller {

@@ -97,6 +97,9 @@ impl Session {
             },
             now: translate::time(now.wall),
             software: Some(self.settings.software.clone()),
+            leader: self.leader_address(),
+            members: self.member_addresses(),
+            group: self.group_name(),
         };
         answer(number, &Reply::Welcome(Box::new(welcome)), turn);
         Ok(())

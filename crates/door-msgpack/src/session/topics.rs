@@ -32,7 +32,7 @@ const HAPPENED_MAX: usize = 64;
 /// The slot under which the hub caches this door's encoding of a message.
 const ENCODING: usize = 0;
 
-type TopicFuture = Pin<Box<dyn Future<Output = Happened> + Send>>;
+type TopicFuture = Pin<Box<dyn Future<Output = TopicEvent> + Send>>;
 type Outcome = Result<topics::PublishResult, topics::TopicRefusal>;
 
 pub(super) struct TopicSide {
@@ -41,7 +41,7 @@ pub(super) struct TopicSide {
     /// By the numbers of the requests that opened them.
     subscriptions: HashMap<u64, SubscriptionHandle, RandomState>,
     under_way: FuturesUnordered<TopicFuture>,
-    happened: Vec<Happened>,
+    happened: Vec<TopicEvent>,
     /// Publishes that wait for slow subscribers: while there are many, the loop does not read from the peer.
     waiting: usize,
     /// Requests without an answer.
@@ -55,7 +55,7 @@ impl std::fmt::Debug for TopicSide {
     }
 }
 
-enum Happened {
+enum TopicEvent {
     /// There may be something to take.
     Rung(u64),
     Settled {
@@ -101,12 +101,12 @@ impl TopicSide {
     pub(super) fn happened(&mut self, turn: &mut Turn) {
         for happened in std::mem::take(&mut self.happened) {
             match happened {
-                Happened::Rung(number) => self.take(number, turn),
-                Happened::Settled { number, results } => {
+                TopicEvent::Rung(number) => self.take(number, turn),
+                TopicEvent::Settled { number, results } => {
                     self.waiting -= 1;
                     published(number, results, turn);
                 }
-                Happened::Answered { number, result } => {
+                TopicEvent::Answered { number, result } => {
                     self.asked -= 1;
                     responded(number, result, turn);
                 }
@@ -148,7 +148,7 @@ impl TopicSide {
                     Err(refusal) => Err(refusal),
                 });
             }
-            Happened::Settled { number, results: settled }
+            TopicEvent::Settled { number, results: settled }
         }));
     }
 
@@ -156,16 +156,16 @@ impl TopicSide {
         &mut self,
         number: u64,
         subscribe: topic::Subscribe,
-        how: translate::How,
+        how: translate::SubscriptionOptions,
         identity: &Name,
     ) -> Result<Reply, topics::TopicRefusal> {
         let namespace = &self.namespace;
         let (subscription, reply) = match translate::subscription(subscribe, how, identity)? {
-            translate::Begin::New(subscribe) => {
+            translate::SubscriptionStart::New(subscribe) => {
                 let (subscription, info) = self.topics.subscribe(namespace, subscribe)?;
                 (subscription, translate::subscribed(&info))
             }
-            translate::Begin::Again(resume) => {
+            translate::SubscriptionStart::Again(resume) => {
                 let (subscription, resumed) = self.topics.resume(namespace, &resume)?;
                 (subscription, translate::resumed(&resume.id, &resumed))
             }
@@ -204,11 +204,11 @@ impl TopicSide {
             let timeout = Duration::from_millis(request.timeout_ms);
             let publish = translate::request(&request, &identity);
             let result = topics.request(&namespace, publish, timeout).await;
-            Happened::Answered { number, result }
+            TopicEvent::Answered { number, result }
         });
         // Polled at once, so that it keeps its order among what the peer publishes.
         match asking.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Happened::Answered { result, .. }) => responded(number, result, turn),
+            Poll::Ready(TopicEvent::Answered { result, .. }) => responded(number, result, turn),
             Poll::Ready(_) | Poll::Pending => {
                 self.asked += 1;
                 self.under_way.push(asking);
@@ -222,7 +222,7 @@ fn wait_for_mail(number: u64, subscription: &SubscriptionHandle) -> TopicFuture 
     let ringing = subscription.ringing();
     Box::pin(async move {
         ringing.await;
-        Happened::Rung(number)
+        TopicEvent::Rung(number)
     })
 }
 
@@ -256,7 +256,7 @@ impl Session {
                 if side.subscriptions.len() >= SUBSCRIPTIONS_MAX {
                     return Err(Refusal::TooMany { what: "subscriptions", limit: SUBSCRIPTIONS_MAX }.into());
                 }
-                let how = translate::how(&subscribe)?;
+                let how = translate::subscription_options(&subscribe)?;
                 side.subscribe(number, *subscribe, how, &identity)
             }
             Request::Unsubscribe(one) => side.find(&one).and_then(|id| {

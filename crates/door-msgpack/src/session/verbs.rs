@@ -74,7 +74,11 @@ impl Session {
             }
             Request::Release(OneTask { task }) => Command::Release { task: translate::id(task) },
             Request::Cancel(one) => Command::Cancel { task: translate::id(one.task), reason: one.reason },
-            Request::Pause(one) => Command::Pause { task: translate::id(one.task), reason: one.reason },
+            Request::Pause(pause) => Command::Pause {
+                task: translate::id(pause.task),
+                reason: pause.reason,
+                terminate: pause.terminate,
+            },
             Request::Resume(OneTask { task }) => Command::Resume { task: translate::id(task) },
             Request::Retry(OneTask { task }) => Command::Retry { task: translate::id(task) },
             Request::Move(to) => Command::Move { task: translate::id(to.task), to: translate::moved(to) },

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use foldhash::fast::RandomState;
-use tenure_hub::words::{Answer, Event, EventFilter, Query, Refusal, TaskId, TaskInfo, Timestamp};
+use tenure_hub::words::{Answer, Event, EventData, EventFilter, Query, Refusal, TaskId, TaskInfo, Timestamp};
 use tenure_hub::{ClockReading, HubRefusal, Request, Response, Watch};
 use tenure_wire::reply::EndedReply;
 use tenure_wire::task::Ended;
@@ -239,7 +239,7 @@ impl Session {
     }
 
     fn watch_ends(&mut self, watch: u64, filter: EventFilter, turn: &mut Turn) {
-        let kinds = translate::KINDS_OF_ENDS.iter().map(|kind| (*kind).into()).collect();
+        let kinds = EventData::KINDS_OF_ENDS.iter().map(|kind| (*kind).into()).collect();
         let watch = Watch { watch, filter: EventFilter { kinds, ..filter }, from: None };
         self.ask(0, ReplyPlan::Nothing, Request::Watch(watch), turn);
     }

@@ -200,6 +200,7 @@ pub(super) fn reason(reason: &Why) -> why::Why {
             ..blank(WhyCode::AwaitingAcceptance)
         },
         Why::AwaitingDisk => blank(WhyCode::AwaitingDisk),
+        Why::AwaitingJournal => blank(WhyCode::AwaitingJournal),
         Why::Suspended { open, some } => why::Why {
             open: Some(*open),
             some: some.iter().map(waited_for).collect(),
@@ -332,7 +333,11 @@ fn task_info(info: &TaskInfo) -> wire_task::TaskInfo {
         holding: None,
         suspended_since: None,
         open: None,
-        pause: None,
+        pause: info.state.pause().map(|pause| wire_task::PauseInfo {
+            since: time(pause.since),
+            why: pause_cause(pause.why),
+            reason: pause.reason,
+        }),
         end: None,
     };
     match &info.state {
@@ -348,13 +353,7 @@ fn task_info(info: &TaskInfo) -> wire_task::TaskInfo {
             told.suspended_since = Some(time(suspension.since));
             told.open = Some(suspension.open());
         }
-        TaskState::Paused(pause) => {
-            told.pause = Some(wire_task::PauseInfo {
-                since: time(pause.since),
-                why: pause_cause(pause.why),
-                reason: pause.reason.clone(),
-            });
-        }
+        TaskState::Paused(_) => {}
         TaskState::Completed(end) | TaskState::Failed(end) | TaskState::Cancelled(end) => {
             told.end = Some(Box::new(wire_task::End {
                 at: time(end.at),

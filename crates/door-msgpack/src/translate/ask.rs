@@ -106,6 +106,7 @@ pub(crate) fn array_submission(submit: array::SubmitArray) -> Result<ArraySubmis
         hold: submit.hold,
         not_before: submit.not_before.map(from_time),
         expires_at: submit.expires_at.map(from_time),
+        trace: trace(submit.traceparent.as_deref(), submit.tracestate.as_deref())?,
         ..template?
     };
     let bodies = submit.bodies.0;
@@ -178,7 +179,11 @@ pub(crate) fn save_checkpoint(saved: request::SaveCheckpoint) -> Result<(Held, B
 pub(crate) fn suspend(suspend: request::Suspend) -> Command {
     let held = Held { task: id(suspend.task), attempt: suspend.attempt };
     let tasks = || suspend.on.into_iter().map(id).collect();
-    let on = if suspend.children { WaitOn::Children } else { WaitOn::Tasks(tasks()) };
+    let on = match (suspend.resume, suspend.children) {
+        (true, _) => WaitOn::Resume,
+        (false, true) => WaitOn::Children,
+        (false, false) => WaitOn::Tasks(tasks()),
+    };
     Command::Suspend { held, on }
 }
 

@@ -11,9 +11,6 @@ use super::answer::reason;
 use super::schedule::skip_reason;
 use super::word::{lost_reason, next, rate, span, task, threshold, time, wanted_word};
 
-/// The kinds of events with which a task may end.
-pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
-
 pub(crate) fn event(event: &Event) -> tenure_wire::event::Event {
     let (kind, detail) = kind(&event.kind);
     let mut told = tenure_wire::event::Event {

@@ -78,9 +78,11 @@ pub(crate) fn wanted(
     id: TaskId,
     attempt: u32,
     wanted: Wanted,
+    in_place: bool,
     reason: Option<Box<str>>,
 ) -> tenure_wire::Notice {
-    tenure_wire::Notice::Wanted(WantedNotice { task: task(id), attempt, wanted: wanted_word(wanted), reason })
+    let wanted = wanted_word(wanted);
+    tenure_wire::Notice::Wanted(WantedNotice { task: task(id), attempt, wanted, reason, in_place })
 }
 
 pub(crate) fn continued(id: TaskId, attempt: u32, ends: &[WaitEnd]) -> tenure_wire::Notice {

@@ -1,7 +1,9 @@
 //! Converts pages of a reconciliation.
 
 use tenure_hub::words::Refusal;
-use tenure_hub::{Declared, Difference, NameListing, Reconciled, ReconciledTask, Reconciliation, There};
+use tenure_hub::{
+    Declared, DeclaredState, Difference, NameListing, Reconciled, ReconciledTask, Reconciliation,
+};
 use tenure_wire::reconcile;
 
 use super::ask::Template;
@@ -22,7 +24,7 @@ pub(crate) fn reconciliation(page: reconcile::Reconcile) -> Result<Reconciliatio
 }
 
 fn declared(templates: &[Template], one: reconcile::Declared) -> Result<Declared, Refusal> {
-    let there = There::parse(one.there.as_str()).ok_or(unknown_word("there"))?;
+    let there = DeclaredState::parse(one.there.as_str()).ok_or(unknown_word("there"))?;
     let submission = one.task.map(|mut task| {
         task.name.get_or_insert_with(|| one.name.clone());
         Template::submission(templates, task)

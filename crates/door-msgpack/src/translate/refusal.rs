@@ -14,6 +14,15 @@ pub(crate) fn refusal(no: &(impl Clone + Into<HubRefusal>)) -> tenure_wire::Refu
         HubRefusal::Engine(no) => engine_refusal(no),
         HubRefusal::DiskFull => blank(Code::DiskFull),
         HubRefusal::Draining => blank(Code::Draining),
+        HubRefusal::JournalAway => blank(Code::JournalAway),
+        HubRefusal::Deposed { holder } => {
+            tenure_wire::Refusal { name: Some(holder.clone()), ..blank(Code::Deposed) }
+        }
+        HubRefusal::Elsewhere { namespace: _, group, addresses } => tenure_wire::Refusal {
+            name: Some(group.clone()),
+            addresses: addresses.clone(),
+            ..blank(Code::Elsewhere)
+        },
         HubRefusal::Trimmed { oldest } => {
             tenure_wire::Refusal { oldest: Some(*oldest), ..blank(Code::Trimmed) }
         }

@@ -51,20 +51,22 @@ fn own(payload: &Bytes) -> Bytes {
 }
 
 /// A new subscription, or a resumed one.
-pub(crate) enum Begin {
+pub(crate) enum SubscriptionStart {
     New(Subscribe),
     Again(Resume),
 }
 
 /// The options of a subscription that the broker must understand.
 #[derive(Clone, Copy)]
-pub(crate) struct How {
+pub(crate) struct SubscriptionOptions {
     policy: Option<Policy>,
     recovery: Option<Recovery>,
 }
 
-pub(crate) fn how(subscribe: &wire::Subscribe) -> Result<How, words::Refusal> {
-    Ok(How {
+pub(crate) fn subscription_options(
+    subscribe: &wire::Subscribe,
+) -> Result<SubscriptionOptions, words::Refusal> {
+    Ok(SubscriptionOptions {
         policy: subscribe.policy.as_ref().map(policy).transpose()?,
         recovery: subscribe.recovery.as_ref().map(recovery).transpose()?,
     })
@@ -72,9 +74,9 @@ pub(crate) fn how(subscribe: &wire::Subscribe) -> Result<How, words::Refusal> {
 
 pub(crate) fn subscription(
     subscribe: wire::Subscribe,
-    how: How,
+    how: SubscriptionOptions,
     identity: &Name,
-) -> Result<Begin, TopicRefusal> {
+) -> Result<SubscriptionStart, TopicRefusal> {
     let id = match &subscribe.id {
         Some(id) => SubscriptionId::parse(id)?,
         None => fresh_subscription_id(),
@@ -82,9 +84,9 @@ pub(crate) fn subscription(
     let filters =
         subscribe.topics.iter().map(|topic| TopicFilter::parse(topic)).collect::<Result<Vec<_>, _>>()?;
     let queue_limit = Some(subscribe.queue).filter(|limit| *limit > 0);
-    let How { policy, recovery } = how;
+    let SubscriptionOptions { policy, recovery } = how;
     let Some(recovery) = recovery else {
-        return Ok(Begin::New(Subscribe {
+        return Ok(SubscriptionStart::New(Subscribe {
             client: identity.clone(),
             group: subscribe.group,
             retained: subscribe.retained,
@@ -93,7 +95,7 @@ pub(crate) fn subscription(
             ..Subscribe::new(id, filters)
         }));
     };
-    Ok(Begin::Again(Resume {
+    Ok(SubscriptionStart::Again(Resume {
         client: identity.clone(),
         filters,
         retained: subscribe.retained,

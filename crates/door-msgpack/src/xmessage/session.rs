@@ -25,17 +25,18 @@ use crate::pending::Pendings;
 use crate::session::{ConnectionAccess, Protocol, Turn};
 use crate::settings::Settings;
 
+/// One peer's session of the dialect.
 #[derive(Debug)]
 pub struct Session {
     settings: Arc<Settings>,
-    who: Who,
-    pendings: Pendings<Expect>,
+    role: PeerRole,
+    pendings: Pendings<ReplyUse>,
     /// The actioner has no more requests: the goodbye waits for the last reply.
     is_over: bool,
 }
 
 #[derive(Debug)]
-enum Who {
+enum PeerRole {
     Unknown,
     Actioner,
     Worker {
@@ -57,7 +58,7 @@ struct Holding {
 
 /// What to do with a reply.
 #[derive(Debug)]
-enum Expect {
+enum ReplyUse {
     /// Only a refusal is reported.
     Quiet,
     /// A worker has registered.
@@ -84,29 +85,32 @@ enum Expect {
 }
 
 impl Session {
+    /// A session whose peer has not introduced itself yet.
     pub fn new(settings: Arc<Settings>) -> Session {
-        Session { settings, who: Who::Unknown, pendings: Pendings::default(), is_over: false }
+        Session { settings, role: PeerRole::Unknown, pendings: Pendings::default(), is_over: false }
     }
 
-    /// Registers the worker without any attempts. It was told to stop everything it held before it was lost.
+    /// Registers the worker without any attempts. The broker told it to stop everything it held when it was lost.
     fn join(&mut self, turn: &mut Turn) {
-        let Who::Worker { spec, held, is_joining, .. } = &mut self.who else { return };
+        let PeerRole::Worker { spec, held, is_joining, .. } = &mut self.role else { return };
         if *is_joining || self.is_over {
             return;
         }
         *is_joining = true;
         held.clear();
         let register = Command::Register(spec.clone());
-        self.ask(Expect::Joined, Request::Command(register), turn);
+        self.ask(ReplyUse::Joined, Request::Command(register), turn);
     }
 
     fn actioner_says(&mut self, message: XMessage, turn: &mut Turn) {
         match message {
             XMessage::ActionerOp(operation) => self.operate(operation, turn),
             XMessage::TaskTablePrint { states } => {
-                self.ask(Expect::TaskTable, Request::Query(translate::list(&states)), turn);
+                self.ask(ReplyUse::TaskTable, Request::Query(translate::list(&states)), turn);
             }
-            XMessage::WorkerTablePrint => self.ask(Expect::WorkerTable, Request::Query(Query::Workers), turn),
+            XMessage::WorkerTablePrint => {
+                self.ask(ReplyUse::WorkerTable, Request::Query(Query::Workers), turn);
+            }
             XMessage::Over => self.is_over = true,
             XMessage::HeartBeat(_) | XMessage::BulkMessage(_) => {}
             XMessage::HandShake(_)
@@ -128,21 +132,25 @@ impl Session {
             Operation::AddTaskWith(options) => self.add(options, turn),
             Operation::PlayTask(id) => {
                 let task = translate::id(id);
-                self.ask(Expect::Play { task }, Request::Command(Command::Release { task }), turn);
+                self.ask(ReplyUse::Play { task }, Request::Command(Command::Release { task }), turn);
             }
             Operation::PlayAllTask => {
                 let page = Request::Query(translate::playable(None));
-                self.ask(Expect::PlayAll { created: 0, paused: 0 }, page, turn);
+                self.ask(ReplyUse::PlayAll { created: 0, paused: 0 }, page, turn);
             }
             Operation::KillTask(id) => {
                 let task = translate::id(id);
                 let text = format!("Kill task uuid={task}.");
-                self.ask(Expect::Say(text), Request::Command(Command::Cancel { task, reason: None }), turn);
+                self.ask(ReplyUse::Say(text), Request::Command(Command::Cancel { task, reason: None }), turn);
             }
             Operation::PauseTask(id) => {
                 let task = translate::id(id);
                 let text = format!("Pause task uuid={task}.");
-                self.ask(Expect::Say(text), Request::Command(Command::Pause { task, reason: None }), turn);
+                self.ask(
+                    ReplyUse::Say(text),
+                    Request::Command(Command::Pause { task, reason: None, terminate: false }),
+                    turn,
+                );
             }
             Operation::Inspect
             | Operation::Create
@@ -158,7 +166,7 @@ impl Session {
         let task = translate::fresh_task();
         let text = format!("Add task id={task}, map to task record_id={} to run.", options.record_id);
         match translate::submission(task, options, &self.settings.xmessage) {
-            Ok(submission) => self.ask(Expect::Say(text), Request::Submit(vec![submission]), turn),
+            Ok(submission) => self.ask(ReplyUse::Say(text), Request::Submit(vec![submission]), turn),
             Err(no) => send_text(&translate::refusal(&no), turn),
         }
     }
@@ -167,13 +175,13 @@ impl Session {
         match message {
             XMessage::HeartBeat(_) => {
                 let beat = Command::Heartbeat { held: None, stats: None };
-                self.ask(Expect::Beat, Request::Command(beat), turn);
+                self.ask(ReplyUse::Beat, Request::Command(beat), turn);
             }
             XMessage::TaskStateChange { id, from: _, to } => self.changed(translate::id(*id), *to, turn),
             XMessage::BulkMessage(_) => {}
             XMessage::Over => {
                 self.is_over = true;
-                self.ask(Expect::Quiet, Request::Command(Command::Leave), turn);
+                self.ask(ReplyUse::Quiet, Request::Command(Command::Leave), turn);
             }
             XMessage::HandShake(_)
             | XMessage::HandShakeWith(_)
@@ -189,7 +197,7 @@ impl Session {
 
     /// A worker reports the state of a task.
     fn changed(&mut self, task: TaskId, to: XMessageState, turn: &mut Turn) {
-        let Who::Worker { held, .. } = &mut self.who else { return };
+        let PeerRole::Worker { held, .. } = &mut self.role else { return };
         let Some(holding) = held.get(&task).copied() else {
             return send_text(
                 &format!("stale-attempt: task {task} is not held by this worker: stop working on it"),
@@ -200,7 +208,7 @@ impl Session {
             held.remove(&task);
         }
         for request in translate::report(Held { task, attempt: holding.attempt }, to, holding.wanted) {
-            self.ask(Expect::Quiet, request, turn);
+            self.ask(ReplyUse::Quiet, request, turn);
         }
     }
 
@@ -212,7 +220,7 @@ impl Session {
         };
         match record_id {
             Ok(record_id) => {
-                if let Who::Worker { held, .. } = &mut self.who {
+                if let PeerRole::Worker { held, .. } = &mut self.role {
                     held.insert(assignment.task, Holding { attempt: assignment.attempt, wanted: None });
                 }
                 let launch = XMessage::TaskLaunch { task_id: translate::wire_id(assignment.task), record_id };
@@ -220,16 +228,16 @@ impl Session {
             }
             Err(why) => {
                 let why = format!("it cannot be sent to this worker: {why}");
-                self.ask(Expect::Quiet, translate::fail_unsupported_body(held_now, &why), turn);
+                self.ask(ReplyUse::Quiet, translate::fail_unsupported_body(held_now, &why), turn);
             }
         }
     }
 
     fn notice(&mut self, notice: Notice, body: Option<Result<Bytes, HubRefusal>>, turn: &mut Turn) {
-        let Who::Worker { held, .. } = &mut self.who else { return };
+        let PeerRole::Worker { held, .. } = &mut self.role else { return };
         match notice {
             Notice::Assign(assignment) => self.assigned(&assignment, body.unwrap_or(Ok(Bytes::new())), turn),
-            Notice::Wanted { task, attempt: _, wanted, reason: _ } => {
+            Notice::Wanted { task, attempt: _, wanted, in_place: _, reason: _ } => {
                 // The worker has already reported the end of the task.
                 let Some(holding) = held.get_mut(&task) else { return };
                 holding.wanted = Some(wanted);
@@ -243,7 +251,7 @@ impl Session {
                     encode(&mut turn.out, &XMessage::WorkerOp { op, id: translate::wire_id(task) });
                 }
             }
-            // Only a worker that says suspend is told to continue, and this dialect has no word for it.
+            // The broker tells only workers that send suspend to continue, and this dialect has no suspend.
             Notice::Continue { .. } => {}
             Notice::Drain => send_text("drain: finish the running tasks; no new tasks will come", turn),
             Notice::Replaced { worker } => {
@@ -254,47 +262,50 @@ impl Session {
 
     fn reply(&mut self, token: u64, reply: Result<Response, HubRefusal>, turn: &mut Turn) {
         let Some(expect) = self.pendings.take(token) else { return };
-        if let (Expect::Joined, Who::Worker { is_joining, .. }) = (&expect, &mut self.who) {
+        if let (ReplyUse::Joined, PeerRole::Worker { is_joining, .. }) = (&expect, &mut self.role) {
             *is_joining = false;
         }
         match (expect, refused(reply)) {
-            (Expect::Quiet | Expect::Joined | Expect::Beat, Ok(_)) => {}
-            (Expect::Beat, Err(HubRefusal::Engine(Refusal::NotAWorker))) => self.join(turn),
-            (Expect::Say(text), Ok(_)) => send_text(&text, turn),
-            (Expect::Play { task }, Ok(_)) => send_text(&format!("Launching task uuid={task}."), turn),
+            (ReplyUse::Quiet | ReplyUse::Joined | ReplyUse::Beat, Ok(_)) => {}
+            (ReplyUse::Beat, Err(HubRefusal::Engine(Refusal::NotAWorker))) => self.join(turn),
+            (ReplyUse::Say(text), Ok(_)) => send_text(&text, turn),
+            (ReplyUse::Play { task }, Ok(_)) => send_text(&format!("Launching task uuid={task}."), turn),
             (
-                Expect::Play { task },
+                ReplyUse::Play { task },
                 Err(HubRefusal::Engine(Refusal::WrongState { state: StateName::Paused, .. })),
             ) => {
                 let text = format!("Launching task uuid={task}.");
-                self.ask(Expect::Say(text), Request::Command(Command::Resume { task }), turn);
+                self.ask(ReplyUse::Say(text), Request::Command(Command::Resume { task }), turn);
             }
-            (Expect::PlayAll { created, paused }, Ok(Response::Answer(Answer::Tasks { tasks, next }))) => {
+            (ReplyUse::PlayAll { created, paused }, Ok(Response::Answer(Answer::Tasks { tasks, next }))) => {
                 let paused_here = tasks.iter().filter(|info| translate::is_paused(info)).count();
                 let (created, paused) = (created + tasks.len() - paused_here, paused + paused_here);
                 for info in &tasks {
-                    self.ask(Expect::Quiet, Request::Command(translate::play(info)), turn);
+                    self.ask(ReplyUse::Quiet, Request::Command(translate::play(info)), turn);
                 }
                 if next.is_some() {
                     let page = Request::Query(translate::playable(next));
-                    self.ask(Expect::PlayAll { created, paused }, page, turn);
+                    self.ask(ReplyUse::PlayAll { created, paused }, page, turn);
                 } else {
                     send_text(&translate::launching_all(created, paused), turn);
                 }
             }
-            (Expect::TaskTable, Ok(Response::Answer(Answer::Tasks { tasks, .. }))) => {
-                self.ask(Expect::Counts { tasks }, Request::Query(Query::Counts), turn);
+            (ReplyUse::TaskTable, Ok(Response::Answer(Answer::Tasks { tasks, .. }))) => {
+                self.ask(ReplyUse::Counts { tasks }, Request::Query(Query::Counts), turn);
             }
-            (Expect::Counts { tasks }, Ok(Response::Answer(Answer::Counts(counts)))) => {
+            (ReplyUse::Counts { tasks }, Ok(Response::Answer(Answer::Counts(counts)))) => {
                 send_text(&translate::task_table(&tasks, &counts), turn);
             }
-            (Expect::WorkerTable, Ok(Response::Answer(Answer::Workers(workers)))) => {
+            (ReplyUse::WorkerTable, Ok(Response::Answer(Answer::Workers(workers)))) => {
                 send_text(&translate::worker_table(&workers), turn);
             }
-            (Expect::Joined, Err(no)) => reject_peer(&translate::refusal(&no), turn),
+            (ReplyUse::Joined, Err(no)) => reject_peer(&translate::refusal(&no), turn),
             (_, Err(no)) => send_text(&translate::refusal(&no), turn),
             (
-                Expect::PlayAll { .. } | Expect::TaskTable | Expect::Counts { .. } | Expect::WorkerTable,
+                ReplyUse::PlayAll { .. }
+                | ReplyUse::TaskTable
+                | ReplyUse::Counts { .. }
+                | ReplyUse::WorkerTable,
                 Ok(_),
             ) => {
                 unreachable!("a query is answered in kind")
@@ -310,7 +321,7 @@ impl Session {
         }
     }
 
-    fn ask(&mut self, expect: Expect, request: Request, turn: &mut Turn) {
+    fn ask(&mut self, expect: ReplyUse, request: Request, turn: &mut Turn) {
         let token = self.pendings.put(expect);
         turn.asks.push(Ask { token, request });
     }
@@ -318,6 +329,7 @@ impl Session {
 
 impl Protocol for Session {
     type Event = ();
+    const SPEAKS_FIRST: bool = true;
 
     fn begin(&mut self, turn: &mut Turn) {
         encode(&mut turn.out, &XMessage::HandShake("Who you are?".into()));
@@ -330,9 +342,9 @@ impl Protocol for Session {
         access: &mut dyn ConnectionAccess,
         turn: &mut Turn,
     ) {
-        let most = |session: &Session| match session.who {
-            Who::Unknown => UNAUTHENTICATED_FRAME_BYTES_MAX,
-            Who::Actioner | Who::Worker { .. } => FRAME_BYTES_MAX,
+        let most = |session: &Session| match session.role {
+            PeerRole::Unknown => UNAUTHENTICATED_FRAME_BYTES_MAX,
+            PeerRole::Actioner | PeerRole::Worker { .. } => FRAME_BYTES_MAX,
         };
         let take = |session: &mut Session, frame: &Bytes, turn: &mut Turn| {
             session.message(now, frame, access, turn);
@@ -378,7 +390,7 @@ impl Protocol for Session {
     }
 
     fn is_known(&self) -> bool {
-        !matches!(self.who, Who::Unknown)
+        !matches!(self.role, PeerRole::Unknown)
     }
 
     fn login_is_late(&mut self, turn: &mut Turn) {
@@ -390,19 +402,19 @@ impl Protocol for Session {
     }
 
     fn next_deadline(&self) -> Option<Timestamp> {
-        match self.who {
-            Who::Unknown | Who::Actioner => None,
-            Who::Worker { next_beat, .. } => Some(next_beat),
+        match self.role {
+            PeerRole::Unknown | PeerRole::Actioner => None,
+            PeerRole::Worker { next_beat, .. } => Some(next_beat),
         }
     }
 
     fn tick(&mut self, now: ClockReading, turn: &mut Turn) {
-        match &mut self.who {
-            Who::Worker { next_beat, .. } if *next_beat <= now.steady => {
+        match &mut self.role {
+            PeerRole::Worker { next_beat, .. } if *next_beat <= now.steady => {
                 *next_beat = now.steady + translate::BEAT;
                 encode(&mut turn.out, &XMessage::HeartBeat(0));
             }
-            Who::Unknown | Who::Actioner | Who::Worker { .. } => {}
+            PeerRole::Unknown | PeerRole::Actioner | PeerRole::Worker { .. } => {}
         }
     }
 }
@@ -419,24 +431,24 @@ impl Session {
             Ok(message) => message,
             Err(error) => return self.handle_malformed(&error, turn),
         };
-        match (&self.who, message) {
-            (Who::Unknown, XMessage::HandShake(role)) => {
+        match (&self.role, message) {
+            (PeerRole::Unknown, XMessage::HandShake(role)) => {
                 let introduction = XMessageIntroduction { role, ..XMessageIntroduction::default() };
                 self.introduce(now, &introduction, access, turn);
             }
-            (Who::Unknown, XMessage::HandShakeWith(introduction)) => {
+            (PeerRole::Unknown, XMessage::HandShakeWith(introduction)) => {
                 self.introduce(now, &introduction, access, turn);
             }
-            (Who::Unknown, _) => reject_peer("send HandShake with worker or actioner first", turn),
-            (Who::Actioner, message) => self.actioner_says(message, turn),
-            (Who::Worker { .. }, message) => self.worker_says(&message, turn),
+            (PeerRole::Unknown, _) => reject_peer("send HandShake with worker or actioner first", turn),
+            (PeerRole::Actioner, message) => self.actioner_says(message, turn),
+            (PeerRole::Worker { .. }, message) => self.worker_says(&message, turn),
         }
     }
 
     fn handle_malformed(&mut self, error: &XMessageError, turn: &mut Turn) {
-        match self.who {
-            Who::Unknown => reject_peer(&error.to_string(), turn),
-            Who::Actioner | Who::Worker { .. } => send_text(&error.to_string(), turn),
+        match self.role {
+            PeerRole::Unknown => reject_peer(&error.to_string(), turn),
+            PeerRole::Actioner | PeerRole::Worker { .. } => send_text(&error.to_string(), turn),
         }
     }
 }

@@ -98,7 +98,11 @@ pub(super) fn report(held: Held, to: XMessageState, wanted: Option<Wanted>) -> V
             confirmed(held, Wanted::Cancel, wanted, ask)
         }
         XMessageState::Pause => {
-            let ask = Command::Pause { task: held.task, reason: Some("paused by its worker".into()) };
+            let ask = Command::Pause {
+                task: held.task,
+                reason: Some("paused by its worker".into()),
+                terminate: true,
+            };
             confirmed(held, Wanted::Pause, wanted, ask)
         }
         XMessageState::Terminated(exit_code) => {

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::BytesMut;
 use tenure_transcripts::{Transcript, TranscriptAct, TranscriptSpeaker};
-use tenure_wire::notation::{Bindings, Pattern, Utterance};
+use tenure_wire::notation::{Bindings, NotationMessage, Pattern};
 use tenure_wire::value::Value;
 
 /// Where a conversation takes place.
@@ -82,19 +82,19 @@ pub(crate) fn play(transcript: &Transcript, stage: &mut dyn Stage) {
         let inbox = inboxes.entry(&step.peer).or_default();
         let said = match &step.act {
             TranscriptAct::Says(text) => {
-                Some(Utterance::parse(text).unwrap_or_else(|error| panic!("{place}: {error}")))
+                Some(NotationMessage::parse(text).unwrap_or_else(|error| panic!("{place}: {error}")))
             }
             TranscriptAct::Closes => None,
             TranscriptAct::Waits(_) => panic!("{place}: these pages let no time pass"),
         };
         match (step.speaker, said) {
-            (TranscriptSpeaker::Peer, Some(Utterance::Frame(pattern))) => {
+            (TranscriptSpeaker::Peer, Some(NotationMessage::Frame(pattern))) => {
                 let value = pattern.build(&bindings).unwrap_or_else(|error| panic!("{place}: {error}"));
                 stage.say(&step.peer, &framed(&value));
             }
-            (TranscriptSpeaker::Peer, Some(Utterance::Raw(bytes))) => stage.say(&step.peer, &bytes),
+            (TranscriptSpeaker::Peer, Some(NotationMessage::Raw(bytes))) => stage.say(&step.peer, &bytes),
             (TranscriptSpeaker::Peer, None) => stage.close(&step.peer),
-            (TranscriptSpeaker::Broker, Some(Utterance::Frame(pattern))) => {
+            (TranscriptSpeaker::Broker, Some(NotationMessage::Frame(pattern))) => {
                 for pattern in one_by_one(&pattern) {
                     expect(&pattern, inbox, stage, &step.peer, &mut bindings, &place);
                 }
@@ -105,7 +105,7 @@ pub(crate) fn play(transcript: &Transcript, stage: &mut dyn Stage) {
                 }
                 assert!(inbox.closed, "{place}: the connection should end");
             }
-            (TranscriptSpeaker::Broker, Some(Utterance::Raw(_))) => {
+            (TranscriptSpeaker::Broker, Some(NotationMessage::Raw(_))) => {
                 panic!("{place}: the broker speaks in frames")
             }
         }
@@ -113,7 +113,7 @@ pub(crate) fn play(transcript: &Transcript, stage: &mut dyn Stage) {
     for (peer, inbox) in &mut inboxes {
         listen(inbox, stage, peer, WaitFor::Short);
         let left: Vec<String> = inbox.frames.iter().map(ToString::to_string).collect();
-        assert!(left.is_empty(), "{}: nobody expected {left:#?}", transcript.title);
+        assert!(left.is_empty(), "{}: the page does not expect {left:#?}", transcript.title);
     }
 }
 

@@ -34,7 +34,7 @@ impl Play {
         self.0.say(peer, &frames);
     }
 
-    /// Whatever it was told meanwhile.
+    /// Everything it has received meanwhile.
     pub(crate) fn skip(&mut self, peer: &str) {
         self.0.hear(peer, WaitFor::Short);
     }

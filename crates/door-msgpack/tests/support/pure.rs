@@ -1,5 +1,5 @@
 //! Pure sessions around the hub's core: no socket, no thread, no clock. The disk is memory, and time stands still
-//! unless somebody moves it.
+//! unless a test moves it.
 
 use std::collections::BTreeMap;
 use std::pin::pin;

@@ -29,7 +29,7 @@ enum Way {
     OneByOne,
     /// Report a job and ask for the next in one write.
     Overlapping,
-    /// Take so many at once, then report them at once.
+    /// Take this many at once, then report them at once.
     Many(usize),
 }
 

@@ -88,7 +88,7 @@ fn middle(sorted: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-/// Producers push so many jobs to a queue.
+/// Producers push this many jobs to a queue.
 pub(crate) async fn push(server: &Server, queue: &str, count: usize) {
     let mut producers = JoinSet::new();
     for _ in 0..PRODUCERS {

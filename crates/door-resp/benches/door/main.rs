@@ -1,7 +1,7 @@
 //! Prints how fast the door is over sockets, beside a Redis server that syncs its log before it answers: durable pushes,
 //! whole cycles, what thousands of clients that wait cost, and how long looks at a million jobs keep others waiting.
 //!
-//! Every server is a process of its own, so that its computing time can be told from the clients'. The two take turns,
+//! Every server is a process of its own, so that its CPU time is separate from that of the clients. The two take turns,
 //! because a figure alone says more about the machine than about the server. Name the parts to run: `load`, `crowd`,
 //! `backlog`; without a name all of them run.
 

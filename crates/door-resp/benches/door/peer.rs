@@ -52,7 +52,7 @@ impl Peer {
             assert!(count > 0, "the server closed the connection");
         }
     }
-    /// Waits for so many bytes and forgets them: what is very long is not taken apart.
+    /// Waits for this many bytes and forgets them: what is very long is not taken apart.
     pub(crate) async fn skip(&mut self, mut bytes: usize) {
         while bytes > self.arrived.len() {
             bytes -= self.arrived.len();

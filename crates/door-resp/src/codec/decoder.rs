@@ -43,6 +43,7 @@ enum Progress {
 }
 
 impl Decoder {
+    /// A decoder without bytes.
     pub fn new(limits: RespLimits) -> Self {
         Self { limits, ..Self::default() }
     }
@@ -52,6 +53,7 @@ impl Decoder {
         self.limits = limits;
     }
 
+    /// Adds bytes that have arrived.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
@@ -297,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_size_is_refused_when_it_is_announced() {
-        let limits = RespLimits::friend_with(100);
+        let limits = RespLimits::trusted_with(100);
         let mut decoder = Decoder::new(limits);
         decoder.feed(b"*2\r\n$4\r\nECHO\r\n$101\r\n");
         assert_eq!(decoder.next_request().unwrap_err(), ProtocolError::ArgumentTooLong { max: 100 });
@@ -363,7 +365,7 @@ mod tests {
         let mut decoder = Decoder::new(RespLimits::unauthenticated());
         decoder.feed(b"*2\r\n$4\r\nAUTH\r\n$1\r\nk\r\n*11\r\n");
         assert_eq!(words(&decoder.next_request().unwrap().unwrap()), ["AUTH", "k"]);
-        decoder.set_limits(RespLimits::friend());
+        decoder.set_limits(RespLimits::trusted());
         assert!(decoder.next_request().unwrap().is_none());
 
         let mut decoder = Decoder::new(RespLimits::unauthenticated());

@@ -7,12 +7,15 @@ use super::reply::Reply;
 /// The protocol version that the peer chose with HELLO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
+    /// The version that every client speaks.
     #[default]
     Resp2,
+    /// The version with maps, pushes and numbers.
     Resp3,
 }
 
 impl Version {
+    /// The number that HELLO shows.
     pub fn number(self) -> i64 {
         match self {
             Self::Resp2 => 2,

@@ -4,6 +4,7 @@ use super::reply::Reply;
 
 /// Broken framing: the rest of the stream cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the texts say it")]
 pub enum ProtocolError {
     #[error("invalid multibulk length")]
     ArrayLength,

@@ -15,21 +15,25 @@ pub struct RespLimits {
 }
 
 impl RespLimits {
+    /// Bytes of one command.
     pub const MESSAGE_BYTES_MAX: usize = 10 * 1024 * 1024;
+    /// Arguments of one command.
     pub const ARGUMENTS_MAX: usize = 100_000;
+    /// Bytes of a command typed as a line.
     pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 
     /// Enough for `HELLO 3 AUTH user key SETNAME name`, and little more.
     pub const STRANGER_ARGUMENTS_MAX: usize = 10;
+    /// Bytes of one argument before the peer has authenticated.
     pub const STRANGER_ARGUMENT_BYTES_MAX: usize = 16 * 1024;
 
     /// For a peer that has authenticated, or need not.
-    pub const fn friend() -> Self {
-        Self::friend_with(Self::MESSAGE_BYTES_MAX)
+    pub const fn trusted() -> Self {
+        Self::trusted_with(Self::MESSAGE_BYTES_MAX)
     }
 
     /// The same with another limit on one message.
-    pub const fn friend_with(message_bytes: usize) -> Self {
+    pub const fn trusted_with(message_bytes: usize) -> Self {
         Self {
             message_bytes,
             argument_bytes: message_bytes,
@@ -51,6 +55,6 @@ impl RespLimits {
 
 impl Default for RespLimits {
     fn default() -> Self {
-        Self::friend()
+        Self::trusted()
     }
 }

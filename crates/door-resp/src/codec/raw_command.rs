@@ -50,6 +50,7 @@ impl<'a> RawCommand<'a> {
         self.frame.slice(self.arguments[index].range())
     }
 
+    /// The arguments, the name first.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         let frame = self.frame;
         self.arguments.iter().map(move |span| &frame[span.range()])

@@ -4,7 +4,7 @@ use tenure_plans::SchemaError;
 
 use super::jobs::JobStatus;
 use crate::codec::Reply;
-use crate::json::ShapeError;
+use crate::json::DocumentError;
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum CommandError {
@@ -81,7 +81,7 @@ pub(crate) enum CommandError {
     #[error("ERR too many {what}, at most {max}")]
     TooMany { what: &'static str, max: usize },
     #[error("ERR {0}")]
-    Shape(#[from] ShapeError),
+    Document(#[from] DocumentError),
     #[error("ERR {0}")]
     Schema(#[from] SchemaError),
 }

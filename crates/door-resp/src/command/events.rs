@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::Command;
 use super::arguments::{Arguments, parse_text};
 use super::error::{CommandError, shown};
-use crate::key::{EventsKey, RespKey};
+use crate::key::{EventsKey, RespKey, job_id_of};
 
 /// Streams one XREAD may follow.
 const STREAMS_MAX: usize = 64;
@@ -26,6 +26,8 @@ pub(crate) enum EventsCommand {
         to: u64,
         count: usize,
     },
+    /// What a job prints, as a stream.
+    Logs(LogsCommand),
     Subscribe(Vec<Bytes>),
     /// None named means all.
     Unsubscribe(Vec<Bytes>),
@@ -35,6 +37,24 @@ pub(crate) enum EventsCommand {
         channel: Bytes,
         message: Bytes,
     },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LogsCommand {
+    /// The key as written.
+    pub key: Bytes,
+    pub job: String,
+    pub read: LogsRead,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LogsRead {
+    /// XREAD.
+    From { from: ReadFrom, count: usize, block: Option<BlockFor> },
+    /// XRANGE, both ends included.
+    Range { from: u64, to: u64, count: usize },
+    /// XLEN.
+    Count,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,17 +94,67 @@ pub(super) fn xread(arguments: &mut Arguments<'_>) -> Result<Command, CommandErr
 
 pub(super) fn xrange(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
     let stream = stream(arguments)?;
-    let from = match arguments.required()? {
-        b"-" => 0,
-        id => event_number(id)?,
-    };
-    let to = match arguments.required()? {
-        b"+" => u64::MAX,
-        id => event_number(id)?,
-    };
+    let (from, to) = range_ends(arguments)?;
     let count = if arguments.keyword("COUNT") { positive_count(arguments)? } else { READ_COUNT_MAX };
     arguments.end()?;
     Ok(Command::Events(EventsCommand::Range { stream, from, to, count }))
+}
+
+/// The job of `logs:<job>`.
+pub(super) fn logged_job(key: &[u8]) -> Option<String> {
+    let job = std::str::from_utf8(key).ok()?.strip_prefix("logs:")?;
+    (!job.is_empty()).then(|| job_id_of(job).into_owned())
+}
+
+/// XREAD of one such stream.
+pub(super) fn read_logs(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let (mut count, mut block) = (READ_COUNT_DEFAULT, None);
+    loop {
+        if arguments.keyword("COUNT") {
+            count = positive_count(arguments)?;
+        } else if arguments.keyword("BLOCK") {
+            block = Some(arguments.timeout_millis()?);
+        } else if arguments.keyword("STREAMS") {
+            break;
+        } else {
+            return Err(CommandError::Syntax);
+        }
+    }
+    if arguments.left() != 2 {
+        return Err(CommandError::Instead(
+            "one XREAD reads what one job prints: use one connection for each job",
+        ));
+    }
+    let (key, job) = logs_key(arguments)?;
+    let from = match arguments.required()? {
+        b"$" => ReadFrom::Now,
+        id => ReadFrom::After(event_number(id)?),
+    };
+    Ok(logs(key, job, LogsRead::From { from, count, block }))
+}
+
+pub(super) fn range_logs(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let (key, job) = logs_key(arguments)?;
+    let (from, to) = range_ends(arguments)?;
+    let count = if arguments.keyword("COUNT") { positive_count(arguments)? } else { READ_COUNT_MAX };
+    arguments.end()?;
+    Ok(logs(key, job, LogsRead::Range { from, to, count }))
+}
+
+pub(super) fn count_logs(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let (key, job) = logs_key(arguments)?;
+    arguments.end()?;
+    Ok(logs(key, job, LogsRead::Count))
+}
+
+fn logs(key: Bytes, job: String, read: LogsRead) -> Command {
+    Command::Events(EventsCommand::Logs(LogsCommand { key, job, read }))
+}
+
+fn logs_key(arguments: &mut Arguments<'_>) -> Result<(Bytes, String), CommandError> {
+    let key = Bytes::copy_from_slice(arguments.required()?);
+    let job = logged_job(&key).ok_or(CommandError::Syntax)?;
+    Ok((key, job))
 }
 
 pub(super) fn subscribe(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
@@ -140,6 +210,18 @@ fn stream(arguments: &mut Arguments<'_>) -> Result<EventsKey, CommandError> {
         RespKey::Unknown => Err(CommandError::NoSuchStream(shown(written))),
         _ => Err(CommandError::WrongType),
     }
+}
+
+fn range_ends(arguments: &mut Arguments<'_>) -> Result<(u64, u64), CommandError> {
+    let from = match arguments.required()? {
+        b"-" => 0,
+        id => event_number(id)?,
+    };
+    let to = match arguments.required()? {
+        b"+" => u64::MAX,
+        id => event_number(id)?,
+    };
+    Ok((from, to))
 }
 
 /// `<number>` or `<number>-0`. An event has one number; Redis' second part is always 0 here.

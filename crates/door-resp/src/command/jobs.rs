@@ -4,7 +4,7 @@ use super::Command;
 use super::arguments::Arguments;
 use super::error::{CommandError, shown};
 use super::options::{PageOptions, is_number};
-use crate::json::{JobSubmission, JobUpdate, ShapeError, pushed_name};
+use crate::json::{DocumentError, JobSubmission, JobUpdate, pushed_name};
 use crate::key::RespQueueKey;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -13,7 +13,7 @@ pub(crate) enum JobCommand {
     /// An error in the update is reported only after the job has been found.
     Update {
         job: String,
-        update: Result<Box<JobUpdate>, ShapeError>,
+        update: Result<Box<JobUpdate>, DocumentError>,
     },
     Get {
         job: String,
@@ -48,6 +48,8 @@ pub(crate) enum JobVerb {
     Retry,
     Cancel,
     Pause,
+    /// A pause that ends the attempt, even if the worker could stop it in place.
+    PauseAndTerminate,
     Resume,
 }
 
@@ -124,7 +126,7 @@ pub(super) fn submit(arguments: &mut Arguments<'_>) -> Result<Command, CommandEr
 
 pub(super) fn update(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
     let job = job_id(arguments)?;
-    let update = JobUpdate::parse(arguments.required()?).map(Box::new).map_err(ShapeError::from);
+    let update = JobUpdate::parse(arguments.required()?).map(Box::new).map_err(DocumentError::from);
     Ok(Command::Job(JobCommand::Update { job, update }))
 }
 
@@ -174,7 +176,9 @@ pub(super) fn cancel(arguments: &mut Arguments<'_>) -> Result<Command, CommandEr
 }
 
 pub(super) fn pause(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
-    steer(arguments, JobVerb::Pause)
+    let job = arguments.id("job id")?;
+    let verb = if arguments.keyword("TERMINATE") { JobVerb::PauseAndTerminate } else { JobVerb::Pause };
+    steer_one(job, verb, arguments)
 }
 
 pub(super) fn resume(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
@@ -183,6 +187,10 @@ pub(super) fn resume(arguments: &mut Arguments<'_>) -> Result<Command, CommandEr
 
 fn steer(arguments: &mut Arguments<'_>, verb: JobVerb) -> Result<Command, CommandError> {
     let job = arguments.id("job id")?;
+    steer_one(job, verb, arguments)
+}
+
+fn steer_one(job: String, verb: JobVerb, arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
     let reason = if arguments.left() > 0 { Some(arguments.text()?) } else { None };
     arguments.end()?;
     Ok(Command::Job(JobCommand::Steer { job, verb, reason }))

@@ -3,7 +3,9 @@
 use super::arguments::Arguments;
 use super::error::{CommandError, shown};
 use super::keyspace::{hashes, keys, lists, scripts, sets, sorted, streams, strings};
-use super::{Command, actions, connection, events, jobs, plans, queues, workers};
+use super::{
+    Command, actions, arrays, connection, events, jobs, plans, queues, reconcile, schedules, workers,
+};
 use crate::codec::RawCommand;
 
 /// One command's grammar.
@@ -104,6 +106,14 @@ pub(crate) static TABLE: &[Entry] = &[
     ),
     entry("action.submit", 2, NO_KEY, WRITE, actions::submit, "Runs a plan once per input"),
     entry("append", 3, ONE_KEY, WRITE, strings::append, "Appends to a string"),
+    entry("array.cancel", -2, NO_KEY, WRITE, arrays::cancel, "Cancels the jobs of an array"),
+    entry("array.get", 2, NO_KEY, READ, arrays::get, "An array with its counts"),
+    entry("array.limit", 3, NO_KEY, WRITE, arrays::limit, "Limits how many jobs of an array run at once"),
+    entry("array.list", -1, NO_KEY, READ, arrays::list, "The newest arrays"),
+    entry("array.pause", -2, NO_KEY, WRITE, arrays::pause, "Pauses the jobs of an array"),
+    entry("array.resume", -2, NO_KEY, WRITE, arrays::resume, "Resumes the paused jobs of an array"),
+    entry("array.retry", -2, NO_KEY, WRITE, arrays::retry, "Queues the jobs that did not complete again"),
+    entry("array.submit", 2, NO_KEY, WRITE, arrays::submit, "Submits many jobs as one"),
     open("auth", -2, connection::auth, "Authenticates with a key"),
     entry(
         "blmove",
@@ -253,6 +263,7 @@ pub(crate) static TABLE: &[Entry] = &[
     entry("queue.stats", -1, NO_KEY, READ, queues::stats, "How many tasks wait and run"),
     entry("queue.threshold", -3, NO_KEY, WRITE, queues::threshold, "Sets when a queue has a backlog"),
     open("quit", -1, connection::quit, "Closes the connection"),
+    entry("reconcile", 3, NO_KEY, WRITE, reconcile::reconcile, "Compares the jobs with another store"),
     entry("rename", 3, (1, 2, 1), WRITE, keys::rename, "Renames a key"),
     entry("renamenx", 3, (1, 2, 1), WRITE, keys::renamenx, "Renames a key if the new name is free"),
     open("reset", 1, connection::reset, "Resets the session"),
@@ -263,6 +274,13 @@ pub(crate) static TABLE: &[Entry] = &[
     entry("sadd", -3, ONE_KEY, WRITE, sets::sadd, "Adds members to a set"),
     entry("scan", -2, NO_KEY, READ, keys::scan, "Keys, some at a time"),
     entry("scard", 2, ONE_KEY, READ, sets::scard, "How many workers offer a capability"),
+    entry("schedule.delete", 2, NO_KEY, WRITE, schedules::delete, "Removes a schedule"),
+    entry("schedule.get", 2, NO_KEY, READ, schedules::get, "A schedule and when it is due next"),
+    entry("schedule.list", 1, NO_KEY, READ, schedules::list, "Schedules"),
+    entry("schedule.pause", 2, NO_KEY, WRITE, schedules::pause, "Pauses a schedule"),
+    entry("schedule.resume", 2, NO_KEY, WRITE, schedules::resume, "Resumes a paused schedule"),
+    entry("schedule.run", 2, NO_KEY, WRITE, schedules::run, "Submits the job of a schedule now"),
+    entry("schedule.set", 3, NO_KEY, WRITE, schedules::set, "Sets when a job is submitted again and again"),
     entry("script", -2, NO_KEY, TALK, scripts::script, "Whether a script is known"),
     entry("sdiff", -2, (1, -1, 1), READ, sets::sdiff, "What only the first set has"),
     entry("sdiffstore", -3, (1, -1, 1), WRITE, sets::sdiffstore, "Stores what only the first set has"),

@@ -8,7 +8,7 @@ use crate::key::{EventsKey, JobField, RespKey, RespQueueKey};
 use bytes::Bytes;
 
 fn parse(line: &str) -> Result<Command, String> {
-    let mut decoder = Decoder::new(RespLimits::friend());
+    let mut decoder = Decoder::new(RespLimits::trusted());
     decoder.feed(line.as_bytes());
     decoder.feed(b"\r\n");
     let request = decoder.next_request().expect("framing").expect("a command");
@@ -124,6 +124,7 @@ fn a_timeout_is_a_number_of_seconds() {
 fn only_queues_are_popped_and_pushed() {
     assert_eq!(refused("RPOPLPUSH queue:a b"), "ERR 'b' is not a queue, queues are queue:<name>");
     assert_eq!(refused("LPOP queue:a"), "ERR the oldest job of a queue is at the right end: use RPOP");
+    assert_eq!(refused("BLPOP queue:a 1"), "ERR the oldest job of a queue is at the right end: use BRPOP");
     assert_eq!(refused("RPUSH queue:a x"), "ERR jobs enter a queue at the left end: use LPUSH");
     let wrong = "WRONGTYPE Operation against a key holding the wrong kind of value";
     for line in ["LPUSH job:1 x", "GET queue:a", "LLEN job:1", "SMEMBERS job:1"] {
@@ -304,7 +305,7 @@ fn events_are_read_from_a_number_on() {
     let Command::Events(EventsCommand::Read(read)) = parse("XREAD BLOCK 0 STREAMS events 0").unwrap() else {
         panic!("not a read")
     };
-    assert_eq!(read.block, Some(None), "zero blocks for ever");
+    assert_eq!(read.block, Some(None), "zero blocks without end");
 
     assert!(refused("XREAD STREAMS events events:a 0").starts_with("ERR Unbalanced 'xread' list of streams"));
     assert_eq!(

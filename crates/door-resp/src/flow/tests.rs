@@ -2,6 +2,7 @@
 //! All replies are as empty as possible, so each flow is shown up to the first thing that is missing.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 use tenure_hub::keyspace::Reply as KeyReply;
@@ -12,14 +13,13 @@ use super::{FlowStep, Input};
 use crate::codec::{Decoder, RespLimits, Version};
 use crate::command::Command;
 use crate::rights::JobReader;
-use crate::settings::Settings;
 use crate::translate::{CallerInfo, start};
 use crate::worker::RespCallReply;
 
 const NOW: Timestamp = Timestamp(1_763_373_600_000);
 
 fn first(line: &str) -> FlowStep {
-    let mut decoder = Decoder::new(RespLimits::friend());
+    let mut decoder = Decoder::new(RespLimits::trusted());
     decoder.feed(line.as_bytes());
     decoder.feed(b"\r\n");
     let request = decoder.next_request().expect("framing").expect("a command");
@@ -32,7 +32,7 @@ fn first(line: &str) -> FlowStep {
         worker: Some("w".into()),
         is_nameless: false,
         may_claim: true,
-        settings: Settings::default(),
+        settings: Arc::default(),
         reader: JobReader::Everyone,
         tidies: false,
     };
@@ -81,6 +81,10 @@ fn printed(line: &str) -> String {
                 let _ = writeln!(text, "  call {whom:?} -> {}", state(&flow));
                 (flow, Input::Call(RespCallReply::NotRegistered))
             }
+            FlowStep::Later(wait, flow) => {
+                let _ = writeln!(text, "  wait {wait:?} -> {}", state(&flow));
+                (flow, Input::Later)
+            }
             FlowStep::Calls(calls, flow) => {
                 let _ = writeln!(text, "  call {} times -> {}", calls.len(), state(&flow));
                 (flow, Input::Calls(vec![RespCallReply::Nothing; calls.len()]))
@@ -126,7 +130,7 @@ fn nothing(request: &Request) -> Result<Response, HubRefusal> {
         Request::Query(Query::ScanTasks { .. }) => {
             Ok(Response::Answer(Answer::ScannedTasks { tasks: Vec::new(), next: None }))
         }
-        _ => Err(Refusal::UnknownName { name: "nobody".into() }.into()),
+        _ => Err(Refusal::UnknownName { name: "absent".into() }.into()),
     }
 }
 
@@ -335,7 +339,7 @@ fn flows_of_plans_and_actions() {
             PLAN.SUBMIT '{"plan_id":"p","tasks":[{"task_number":1,"command":"ls"}]}'
               ask Find -> Lookup(Named(Plan(Submit { plan: "p", json: Object {"plan_id": String("p"), "tasks": Array [Object {…
               ask Submit -> Plan(StoringFirst { plan: "p", then: Submitted { plan: "p", answer: Id } })
-              reply Error("ERR Job not found: nobody")
+              reply Error("ERR Job not found: absent")
             PLAN.GET p
               ask Find -> Lookup(Named(Plan(Find(Get { plan: "p" }))))
               reply Error("ERR Plan not found: p")

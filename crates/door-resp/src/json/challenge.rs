@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tenure_plans::{Document, SchemaError, TEXT_BYTES_MAX};
 
-use super::error::ShapeError;
+use super::error::DocumentError;
 use super::identifier::check_worker_id;
 
 const WHAT: &str = "Invalid challenge";
@@ -27,7 +27,7 @@ pub(crate) enum Challenge {
 }
 
 impl Challenge {
-    pub(crate) fn parse(json: &[u8]) -> Result<Self, ShapeError> {
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, DocumentError> {
         let mut object = Document::parse(WHAT, json, CHALLENGE_BYTES_MAX)?;
         if object.has("output") || object.has("exit_code") {
             let output = object.text("output", CHALLENGE_BYTES_MAX)?.unwrap_or_default();

@@ -4,7 +4,7 @@ use tenure_plans::SchemaError;
 
 /// A document that is refused. Its text follows the code `ERR`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ShapeError {
+pub(crate) enum DocumentError {
     #[error(transparent)]
     Schema(#[from] SchemaError),
     #[error("Invalid capabilities format")]

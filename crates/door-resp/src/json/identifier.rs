@@ -2,18 +2,18 @@
 
 use tenure_plans::{SchemaError, check_id_length, is_plain};
 
-use super::error::ShapeError;
+use super::error::DocumentError;
 
 pub(crate) const WORKER_ID_BYTES_MAX: usize = 64;
 
 /// `[A-Za-z0-9_-]{1,64}`
-pub(crate) fn check_worker_id(id: &str) -> Result<(), ShapeError> {
+pub(crate) fn check_worker_id(id: &str) -> Result<(), DocumentError> {
     if id.is_empty() {
-        Err(ShapeError::WorkerIdEmpty)
+        Err(DocumentError::WorkerIdEmpty)
     } else if !is_plain(id) {
-        Err(ShapeError::WorkerIdCharacters)
+        Err(DocumentError::WorkerIdCharacters)
     } else if id.len() > WORKER_ID_BYTES_MAX {
-        Err(ShapeError::WorkerIdTooLong)
+        Err(DocumentError::WorkerIdTooLong)
     } else {
         Ok(())
     }
@@ -39,10 +39,10 @@ mod tests {
     fn a_worker_id_is_short_and_plain() {
         assert_eq!(check_worker_id("worker-macbook_001"), Ok(()));
         assert_eq!(check_worker_id(&"w".repeat(64)), Ok(()));
-        assert_eq!(check_worker_id(&"w".repeat(65)), Err(ShapeError::WorkerIdTooLong));
-        assert_eq!(check_worker_id(""), Err(ShapeError::WorkerIdEmpty));
+        assert_eq!(check_worker_id(&"w".repeat(65)), Err(DocumentError::WorkerIdTooLong));
+        assert_eq!(check_worker_id(""), Err(DocumentError::WorkerIdEmpty));
         for id in ["a b", "a:b", "a*", "a\r\n", "wörker", "a.b", "a/b"] {
-            assert_eq!(check_worker_id(id), Err(ShapeError::WorkerIdCharacters), "{id:?}");
+            assert_eq!(check_worker_id(id), Err(DocumentError::WorkerIdCharacters), "{id:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tenure_plans::{Document, SchemaError, is_name};
 
-use super::error::ShapeError;
+use super::error::DocumentError;
 use super::identifier::check_worker_id;
 
 const WHAT: &str = "Invalid worker registration";
@@ -43,7 +43,7 @@ pub(crate) struct Capabilities {
 }
 
 impl WorkerRegistration {
-    pub(crate) fn parse(json: &[u8]) -> Result<Self, ShapeError> {
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, DocumentError> {
         let mut object = Document::parse(WHAT, json, REGISTRATION_BYTES_MAX)?;
         // The id is read with a generous limit, so that its own check can report what is wrong.
         let worker = object.required_text("worker_id", REGISTRATION_BYTES_MAX)?;
@@ -80,38 +80,38 @@ impl WorkerRegistration {
 
 impl Capabilities {
     /// An object with `tools` and perhaps `agentic_units`, or a plain list of tools.
-    fn parse(value: Option<Value>) -> Result<Self, ShapeError> {
+    fn parse(value: Option<Value>) -> Result<Self, DocumentError> {
         let capabilities = match value {
             Some(Value::Array(items)) => Self { tools: names(items)?, agentic_units: Vec::new() },
             Some(Value::Object(mut fields)) => {
                 let Some(Value::Array(tools)) = fields.remove("tools") else {
-                    return Err(ShapeError::Capabilities);
+                    return Err(DocumentError::Capabilities);
                 };
                 let agentic_units = match fields.remove("agentic_units") {
                     None | Some(Value::Null) => Vec::new(),
                     Some(Value::Array(units)) => units,
-                    Some(_) => return Err(ShapeError::Capabilities),
+                    Some(_) => return Err(DocumentError::Capabilities),
                 };
                 Self { tools: names(tools)?, agentic_units: names(agentic_units)? }
             }
-            _ => return Err(ShapeError::Capabilities),
+            _ => return Err(DocumentError::Capabilities),
         };
         if capabilities.all().count() > CAPABILITIES_MAX {
-            return Err(ShapeError::Capabilities);
+            return Err(DocumentError::Capabilities);
         }
         Ok(capabilities)
     }
 
     /// The comma-separated list that the oldest workers set as `worker:<id>:tools`.
-    pub(crate) fn from_list(list: &[u8]) -> Result<Self, ShapeError> {
-        let list = std::str::from_utf8(list).map_err(|_| ShapeError::Capabilities)?;
+    pub(crate) fn from_list(list: &[u8]) -> Result<Self, DocumentError> {
+        let list = std::str::from_utf8(list).map_err(|_| DocumentError::Capabilities)?;
         let mut tools = Vec::new();
         for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
             if name.starts_with(RESERVED) {
-                return Err(ShapeError::CapabilityReserved);
+                return Err(DocumentError::CapabilityReserved);
             }
             if !is_name(name, CAPABILITY_BYTES_MAX) || tools.len() == CAPABILITIES_MAX {
-                return Err(ShapeError::Capabilities);
+                return Err(DocumentError::Capabilities);
             }
             tools.push(name.to_owned());
         }
@@ -123,18 +123,20 @@ impl Capabilities {
     }
 }
 
-fn names(items: Vec<Value>) -> Result<Vec<String>, ShapeError> {
+fn names(items: Vec<Value>) -> Result<Vec<String>, DocumentError> {
     let mut names = Vec::with_capacity(items.len());
     for item in items {
         // A program may be named, or described as it describes itself.
         let item = match item {
-            Value::Object(mut described) => described.remove("name").ok_or(ShapeError::Capabilities)?,
+            Value::Object(mut described) => described.remove("name").ok_or(DocumentError::Capabilities)?,
             other => other,
         };
         match item {
-            Value::String(name) if name.starts_with(RESERVED) => return Err(ShapeError::CapabilityReserved),
+            Value::String(name) if name.starts_with(RESERVED) => {
+                return Err(DocumentError::CapabilityReserved);
+            }
             Value::String(name) if is_name(&name, CAPABILITY_BYTES_MAX) => names.push(name),
-            _ => return Err(ShapeError::Capabilities),
+            _ => return Err(DocumentError::Capabilities),
         }
     }
     Ok(names)
@@ -314,7 +316,7 @@ mod tests {
         {
             assert_eq!(parse(&with("capabilities", capabilities)).unwrap_err(), reserved);
         }
-        assert_eq!(Capabilities::from_list(b"a,worker=honest"), Err(ShapeError::CapabilityReserved));
+        assert_eq!(Capabilities::from_list(b"a,worker=honest"), Err(DocumentError::CapabilityReserved));
         assert!(parse(&with("tags", json!({"worker_pool": "a", "workers": 3}))).is_ok());
     }
 
@@ -333,6 +335,6 @@ mod tests {
     #[test]
     fn the_oldest_workers_send_a_comma_separated_list() {
         assert_eq!(Capabilities::from_list(b"sort, uniq,,jq").unwrap().tools, ["sort", "uniq", "jq"]);
-        assert_eq!(Capabilities::from_list(b"a b"), Err(ShapeError::Capabilities));
+        assert_eq!(Capabilities::from_list(b"a b"), Err(DocumentError::Capabilities));
     }
 }

@@ -96,9 +96,9 @@ impl ChannelReceivers {
         channel: &str,
         message: Bytes,
     ) -> Result<Sent, TopicRefusal> {
-        let deaf = self.patterns.count_unwanted(namespace, channel);
+        let unwanted = self.patterns.count_unwanted(namespace, channel);
         let publish = Publish::new(channel, fresh_message_id(), message);
-        Ok(Sent { receipt: self.topics.publish_now(namespace, publish)?, deaf })
+        Ok(Sent { receipt: self.topics.publish_now(namespace, publish)?, unwanted })
     }
 }
 
@@ -130,7 +130,7 @@ async fn carry(
 /// A published message that may still wait for the disk or for slow subscribers.
 pub(super) struct Sent {
     receipt: PublishReceipt,
-    deaf: u64,
+    unwanted: u64,
 }
 
 impl Sent {
@@ -140,9 +140,9 @@ impl Sent {
 
     /// How many received it, as Redis counts: every channel and every pattern that matches.
     pub(super) async fn heard_by(self) -> Result<u64, String> {
-        let Sent { receipt, deaf } = self;
+        let Sent { receipt, unwanted } = self;
         let published = receipt.settled().await.map_err(|refusal| refusal.to_string())?;
-        Ok(u64::from(published.receivers).saturating_sub(deaf))
+        Ok(u64::from(published.receivers).saturating_sub(unwanted))
     }
 }
 

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tenure_door_kit::worker_actor::{self as actor, Actor, MailTaker};
+use foldhash::fast::RandomState;
+use tenure_door_kit::worker_actor::{self as actor, Actor, MailReceiver};
 use tenure_door_kit::{ConnectionAccess, LoginError, Protocol, Turn};
 use tenure_hub::keyspace::KeyspaceAnswer;
 use tenure_hub::topics::Delivery as TopicDelivery;
@@ -41,8 +42,8 @@ pub(super) struct Connection {
     /// Notices of the current turn.
     told: Vec<RespNotice>,
     /// The worker actors it has called, and the last one, whose mail it takes.
-    workers: HashMap<Name, Arc<Actor<Resp>>>,
-    mail: Option<MailTaker<Resp>>,
+    workers: HashMap<Name, Arc<Actor<Resp>>, RandomState>,
+    mail: Option<MailReceiver<Resp>>,
     receivers: ChannelReceivers,
     keys: StoredKeys,
 }
@@ -59,8 +60,13 @@ pub(super) enum ConnectionEvent {
 impl Connection {
     pub(super) fn new(door: Arc<Door>, id: u64, address: IpAddr) -> Self {
         let wants_keys = door.kit.authenticator.wants_keys();
-        let session =
-            Session::new(id, address, door.settings.clone(), Arc::clone(&door.namespace_timer), wants_keys);
+        let session = Session::new(
+            id,
+            address,
+            Arc::clone(&door.settings),
+            Arc::clone(&door.namespace_timer),
+            wants_keys,
+        );
         let (sender, notices) = mpsc::unbounded_channel();
         let keys = StoredKeys::new(door.kit.hub.keyspaces().clone());
         let receivers = ChannelReceivers::new(door.kit.hub.topics().clone(), Arc::clone(&door.patterns));
@@ -73,7 +79,7 @@ impl Connection {
             route: actor::Route { connection: id, sender },
             notices,
             told: Vec::new(),
-            workers: HashMap::new(),
+            workers: HashMap::default(),
             mail: None,
             receivers,
             keys,
@@ -93,15 +99,20 @@ impl Connection {
     }
 
     fn principal(&self) -> Principal {
-        Principal { grant: self.session.grant(), door: self.door.kit.name, address: Some(self.address) }
+        Principal {
+            grant: self.session.grant(),
+            door: self.door.kit.name,
+            address: Some(self.address),
+            is_broker: false,
+        }
     }
 
     /// Calls worker actors; calls for one worker that arrive together are sent together.
     async fn call(&mut self) {
-        let mut calls = VecDeque::from(take(&mut self.out.calls));
-        if calls.is_empty() {
+        if self.out.calls.is_empty() {
             return;
         }
+        let mut calls = VecDeque::from(take(&mut self.out.calls));
         let principal = self.principal();
         while let Some(call) = calls.front() {
             let namespace = self.session.namespace();
@@ -132,7 +143,7 @@ impl Connection {
         if self.mail.as_ref().is_some_and(|mail| Arc::ptr_eq(mail.actor(), &actor)) {
             return;
         }
-        self.mail = Some(MailTaker::new(Arc::clone(&actor)));
+        self.mail = Some(MailReceiver::new(Arc::clone(&actor)));
         let before = self.workers.insert(worker, Arc::clone(&actor));
         if let Some(before) = before.filter(|before| !Arc::ptr_eq(before, &actor)) {
             before.detach(&self.route).await;
@@ -140,10 +151,10 @@ impl Connection {
     }
 
     /// Takes the mail of the actor; notices for other connections go to them.
-    async fn take_worker_mail(&mut self) {
+    async fn take_worker_mail(&mut self, now: ClockReading) {
         let Some(mail) = &self.mail else { return };
-        mail.actor().take_mail(Some(self.route.connection), &mut self.told).await;
-        self.hear_all();
+        mail.actor().take_mail(now, Some(self.route.connection), &mut self.told).await;
+        self.hear_all(now);
     }
 
     async fn leave_workers(&mut self) {
@@ -189,18 +200,24 @@ impl Connection {
         }
     }
 
-    /// Runs commands on stored keys. Replies come when the changes are on disk; reads may be answered at once.
+    /// Runs commands on stored keys. Replies come when the changes are on disk; reads may be answered at once. While the
+    /// peer leaves much unread, the other commands wait here: their replies would wait in memory.
     async fn call_keys(&mut self) {
-        if !self.out.keys.is_empty() {
-            let calls = take(&mut self.out.keys);
-            let answers = self.keys.call(self.session.namespace(), calls).await;
-            self.keys_answered(answers);
+        while !self.out.keys.is_empty() && self.session.has_reply_room() {
+            let waiting = self.out.keys.len();
+            let answers = self.keys.call(self.session.namespace(), &mut self.out.keys).await;
+            let is_stuck = answers.is_empty() && self.out.keys.len() == waiting;
+            self.keys_answered(ClockReading::now(), answers);
+            if is_stuck {
+                // The answers of earlier calls are on their way to the disk, and hold as much as they may.
+                return;
+            }
         }
     }
 
-    fn keys_answered(&mut self, answers: Vec<(u64, KeyspaceAnswer)>) {
+    fn keys_answered(&mut self, now: ClockReading, answers: Vec<(u64, KeyspaceAnswer)>) {
         for (token, answer) in answers {
-            self.session.keys_answered(ClockReading::now(), token, answer, &mut self.out);
+            self.session.keys_answered(now, token, answer, &mut self.out);
         }
     }
 
@@ -241,20 +258,20 @@ impl Connection {
         }
     }
 
-    fn hear_all(&mut self) {
+    fn hear_all(&mut self, now: ClockReading) {
         let mut told = take(&mut self.told);
-        told.drain(..).for_each(|notices| self.receive(notices));
+        told.drain(..).for_each(|notices| self.receive(now, notices));
         self.told = told;
     }
 
-    fn receive(&mut self, notices: RespNotice) {
+    fn receive(&mut self, now: ClockReading, notices: RespNotice) {
         match notices {
             RespNotice::Worker(actor::WorkerNotice::Answer { token, answer }) => {
-                self.session.worker_answered(ClockReading::now(), token, answer, &mut self.out);
+                self.session.worker_answered(now, token, answer, &mut self.out);
             }
             RespNotice::Published { token, outcome } => self.session.published(token, outcome, &mut self.out),
             RespNotice::Worker(actor::WorkerNotice::Wish { task, wanted }) => {
-                self.session.wish(&task, wanted, &mut self.out);
+                self.session.send_intent(&task, wanted, &mut self.out);
             }
         }
     }
@@ -293,6 +310,16 @@ impl Protocol for Connection {
         self.begin_turn(turn);
         self.session.deliver(now, delivery, &mut self.out);
         self.end_turn(turn);
+    }
+
+    fn continue_output(&mut self, turn: &mut Turn) {
+        self.begin_turn(turn);
+        self.session.continue_output(&mut self.out);
+        self.end_turn(turn);
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        self.session.waiting_bytes()
     }
 
     fn is_known(&self) -> bool {
@@ -351,13 +378,13 @@ impl Protocol for Connection {
         heard.map(ConnectionEvent::Heard).or_else(|| self.keys.take_answered().map(ConnectionEvent::Stored))
     }
 
-    async fn happened(&mut self, _now: ClockReading, event: ConnectionEvent, turn: &mut Turn) {
+    async fn happened(&mut self, now: ClockReading, event: ConnectionEvent, turn: &mut Turn) {
         self.begin_turn(turn);
         match event {
-            ConnectionEvent::WorkerMail => self.take_worker_mail().await,
-            ConnectionEvent::Notice(notices) => self.receive(notices),
+            ConnectionEvent::WorkerMail => self.take_worker_mail(now).await,
+            ConnectionEvent::Notice(notices) => self.receive(now, notices),
             ConnectionEvent::Heard(heard) => self.listen(&heard),
-            ConnectionEvent::Stored(answers) => self.keys_answered(answers),
+            ConnectionEvent::Stored(answers) => self.keys_answered(now, answers),
         }
         self.end_turn(turn);
     }
@@ -385,7 +412,9 @@ impl Protocol for Connection {
             self.session.has_read(ClockReading::now(), token, read, &mut self.out);
         }
         self.call().await;
-        self.hear_all();
+        if !self.told.is_empty() {
+            self.hear_all(ClockReading::now());
+        }
         self.end_turn(turn);
         true
     }
@@ -416,6 +445,10 @@ impl RespAuthenticator for DoorAuthenticator<'_> {
         self.access.borrow().may_work_as(grant, worker)
     }
 
+    fn check_placement(&self, namespace: &Name) -> Result<(), HubRefusal> {
+        self.access.borrow().check_placement(namespace)
+    }
+
     fn note_no_key(&self, now: ClockReading) {
         // This login fails; it counts and logs the refusal.
         let _ = self.access.borrow_mut().login(now, None);
@@ -434,7 +467,7 @@ impl RespAuthenticator for DoorAuthenticator<'_> {
     }
 }
 
-async fn worker_mail(mail: Option<&MailTaker<Resp>>) {
+async fn worker_mail(mail: Option<&MailReceiver<Resp>>) {
     match mail {
         Some(mail) => mail.actor().mail_arrived().await,
         None => pending().await,

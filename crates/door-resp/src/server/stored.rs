@@ -4,6 +4,9 @@ use tenure_hub::keyspace::{KeyspaceAnswer, KeyspaceCall, KeyspaceClient, Keyspac
 use tenure_hub::wall_clock;
 use tenure_hub::words::Name;
 
+/// Calls of one connection run until their replies hold this many bytes.
+const REPLY_BYTES_AT_ONCE: usize = 1 << 20;
+
 pub(super) struct StoredKeys {
     keyspaces: Keyspaces,
     client: Option<(Name, KeyspaceClient)>,
@@ -14,11 +17,12 @@ impl StoredKeys {
         StoredKeys { keyspaces, client: None }
     }
 
-    /// Runs calls in order, and returns the replies that need not wait.
+    /// Runs calls in order, until the replies hold much memory, and returns the replies that need not wait. The calls
+    /// that it has run are removed.
     pub(super) async fn call(
         &mut self,
         namespace: &Name,
-        calls: Vec<(u64, KeyspaceCall)>,
+        calls: &mut Vec<(u64, KeyspaceCall)>,
     ) -> Vec<(u64, KeyspaceAnswer)> {
         if self.client.as_ref().is_none_or(|(known, _)| known != namespace) {
             // Another key has another namespace; watches and blocking commands of the first one end.
@@ -27,7 +31,7 @@ impl StoredKeys {
                 Ok(client) => self.client = Some((namespace.clone(), client)),
                 Err(failure) => {
                     return calls
-                        .into_iter()
+                        .drain(..)
                         .map(|(token, _)| (token, KeyspaceAnswer::Failed(failure)))
                         .collect();
                 }
@@ -35,7 +39,9 @@ impl StoredKeys {
         }
         let Some((_, client)) = &mut self.client else { return Vec::new() };
         client.room().await;
-        client.run(wall_clock(), calls);
+        let mut rest = std::mem::take(calls).into_iter();
+        client.run_up_to(wall_clock(), &mut rest, REPLY_BYTES_AT_ONCE);
+        *calls = rest.collect();
         client.take_answered()
     }
 

@@ -49,7 +49,7 @@ pub(crate) fn info(sections: &[String], now: Timestamp, outcome: FlowOutcome) ->
                 ("loading", "0".to_owned()),
                 ("sync", stats.sync.to_owned()),
                 ("journal_bytes", stats.journal_bytes.to_string()),
-                ("disk_free_bytes", stats.disk_free_bytes.to_string()),
+                ("disk_free_bytes", stats.disk_free_bytes.map_or_else(String::new, |free| free.to_string())),
                 ("disk_full", u8::from(stats.disk_full).to_string()),
             ],
         ),

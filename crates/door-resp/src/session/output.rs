@@ -10,11 +10,16 @@ use tenure_hub::words::{Blob, Name};
 use crate::channel::ChannelAct;
 use crate::worker::RespWorkerCall;
 
+/// What the server does after a turn of a session.
 #[derive(Debug, Default)]
 pub struct SessionOutput {
+    /// Bytes for the peer.
     pub bytes: BytesMut,
+    /// Requests to the hub.
     pub asks: Vec<Ask>,
+    /// Calls to worker actors.
     pub calls: Vec<RespWorkerCall>,
+    /// Blobs to read, with the token of the command that waits for them.
     pub reads: Vec<(u64, Vec<Blob>)>,
     /// What is to be done about topics, in order.
     pub channels: Vec<ChannelAct>,

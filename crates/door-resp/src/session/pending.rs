@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use foldhash::fast::RandomState;
 use tenure_hub::words::Name;
 
 use crate::codec::Reply;
@@ -60,7 +61,7 @@ pub(super) enum Expectation {
 
 #[derive(Debug, Default)]
 pub(super) struct PendingReplies {
-    questions: HashMap<u64, Expectation>,
+    questions: HashMap<u64, Expectation, RandomState>,
     last_token: u64,
 }
 

@@ -1,14 +1,26 @@
 //! Runs the flow of a command: sends its steps and continues with their answers.
 
+use std::sync::Arc;
+
 use tenure_hub::keyspace::KeyspaceCall as KeysCall;
+use tenure_hub::words::Timestamp;
 use tenure_hub::{Ask, ClockReading, Request};
 
 use super::{Expectation, RespAuthenticator, Session, SessionOutput};
 use crate::codec::Reply;
 use crate::command::{ActionCommand, Command, EventsCommand, RespListCommand, ViewCommand};
-use crate::flow::{FlowOutcome, FlowStep, Input};
+use crate::flow::{CommandFlow, FlowOutcome, FlowStep, Input};
 use crate::rights::{JobReader, Need};
 use crate::translate::{self, CallerInfo, refusal};
+
+/// A flow that waits for a time.
+#[derive(Debug)]
+pub(super) struct Later {
+    place: u64,
+    /// By the steady clock.
+    pub(super) at: Timestamp,
+    flow: CommandFlow,
+}
 
 impl Session {
     pub(super) fn begin(
@@ -58,7 +70,7 @@ impl Session {
             worker: self.identity.worker.as_ref().or(self.identity.hinted.as_ref()).cloned(),
             is_nameless: self.identity.worker.as_ref() == Some(&self.identity.unnamed),
             may_claim,
-            settings: self.settings.clone(),
+            settings: Arc::clone(&self.settings),
             reader: JobReader::of(self.identity.grant.as_deref()),
             tidies: matches!(command, Command::Action(ActionCommand::Submit(_)))
                 && self.namespace_timer.is_due(now.steady, &self.identity.namespace),
@@ -79,13 +91,18 @@ impl Session {
         self.run(now, place, step, out);
     }
 
-    /// The refusal, if the key does not allow the command.
+    /// The refusal, if the key does not allow the command or another group serves the namespace.
     pub(super) fn forbidden(
         &self,
         authenticator: &dyn RespAuthenticator,
         command: &Command,
         out: &mut SessionOutput,
     ) -> Option<Reply> {
+        if !matches!(command, Command::Connection(_))
+            && let Err(reason) = authenticator.check_placement(&self.identity.namespace)
+        {
+            return Some(refusal(&reason));
+        }
         let grant = self.identity.grant.as_ref()?;
         match Need::of(command, self.identity.worker.as_deref()).check(grant.rights) {
             Ok(()) => self.refuse_foreign_key(authenticator, command, out),
@@ -135,6 +152,17 @@ impl Session {
             FlowStep::Follow(follow) => {
                 self.follow(now, place, follow, out);
             }
+            FlowStep::Later(wait, flow) => {
+                self.later = Some(Later { place, at: now.steady + wait, flow });
+            }
+        }
+    }
+
+    /// Continues a flow whose time has come.
+    pub(super) fn continue_later(&mut self, now: ClockReading, out: &mut SessionOutput) {
+        if let Some(Later { place, flow, .. }) = self.later.take_if(|later| later.at <= now.steady) {
+            let step = flow.resume(now.wall, Input::Later);
+            self.run(now, place, step, out);
         }
     }
 

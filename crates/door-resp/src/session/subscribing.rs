@@ -45,7 +45,10 @@ pub(super) fn allowed(command: &Command) -> bool {
     match command {
         Command::Events(command) => !matches!(
             command,
-            EventsCommand::Read(_) | EventsCommand::Range { .. } | EventsCommand::Publish { .. }
+            EventsCommand::Read(_)
+                | EventsCommand::Range { .. }
+                | EventsCommand::Logs(_)
+                | EventsCommand::Publish { .. }
         ),
         Command::Connection(command) => {
             matches!(command, ConnectionCommand::Ping(_) | ConnectionCommand::Quit | ConnectionCommand::Reset)
@@ -132,7 +135,9 @@ impl Session {
                     self.confirm("punsubscribe", Some(pattern), &mut bytes);
                 }
             }
-            EventsCommand::Read(_) | EventsCommand::Range { .. } => unreachable!("flows of their own"),
+            EventsCommand::Read(_) | EventsCommand::Range { .. } | EventsCommand::Logs(_) => {
+                unreachable!("flows of their own")
+            }
         }
         self.listen_as_needed(out);
         self.fill_slot(place, ReplySlot::Written(bytes.freeze()));
@@ -230,7 +235,7 @@ impl Session {
         self.flush(out);
     }
 
-    /// The subscription fails after the client was told that it succeeded. The session reports the error and closes.
+    /// The subscription fails after the session has reported success. The session reports the error and closes.
     pub fn cannot_listen(&mut self, why: &str, out: &mut SessionOutput) {
         let place = self.replies.open();
         self.fill(place, Reply::error(format!("ERR {why}")));

@@ -8,8 +8,8 @@ use bytes::BytesMut;
 use super::SessionOutput;
 use crate::codec::{Reply, Version, encode};
 use crate::command::{
-    ClaimCommand, Command, ConnectionCommand, EventsCommand, KeyspaceCommand, RespListCommand, Wait,
-    WorkerCommand,
+    ClaimCommand, Command, ConnectionCommand, EventsCommand, KeyspaceCommand, LogsRead, RespListCommand,
+    Wait, WorkerCommand,
 };
 
 /// Maximum number of queued commands.
@@ -21,7 +21,8 @@ pub(super) struct MultiTransaction {
     open: Option<QueuedCommand>,
     /// EXEC has come: these must run.
     due: VecDeque<Result<Command, Reply>>,
-    /// Items that the array of replies still lacks, and the pushes that must not come between them.
+    /// Items that the array of replies still lacks, and the pushes that must not come between them. A reply that is
+    /// written in parts counts as well.
     owed: usize,
     held_pushes: BytesMut,
 }
@@ -53,6 +54,11 @@ impl MultiTransaction {
     pub(super) fn begin_array(&mut self, items: usize, version: Version, out: &mut SessionOutput) {
         encode(&Reply::Written { count: items, parts: Vec::new() }, version, &mut out.bytes);
         self.owed = items;
+    }
+
+    /// A reply is written in parts, and no push may come between them.
+    pub(super) fn begin_long_reply(&mut self) {
+        self.owed = self.owed.max(1);
     }
 
     /// A reply is written, possibly an item of the array.
@@ -165,6 +171,12 @@ fn without_waiting(command: Command) -> Command {
         Command::Events(EventsCommand::Read(mut read)) => {
             read.block = None;
             Command::Events(EventsCommand::Read(read))
+        }
+        Command::Events(EventsCommand::Logs(mut logs)) => {
+            if let LogsRead::From { block, .. } = &mut logs.read {
+                *block = None;
+            }
+            Command::Events(EventsCommand::Logs(logs))
         }
         Command::Keyspace(command) => Command::Keyspace(command.without_waiting()),
         other => other,

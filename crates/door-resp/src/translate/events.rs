@@ -69,7 +69,8 @@ pub(super) fn start(command: EventsCommand) -> FlowStep {
             let from = from.checked_sub(1).map_or(ReadFrom::After(0), ReadFrom::After);
             (vec![(Bytes::new(), stream, from)], count, None, Some(to))
         }
-        EventsCommand::Subscribe(_)
+        EventsCommand::Logs(_)
+        | EventsCommand::Subscribe(_)
         | EventsCommand::Unsubscribe(_)
         | EventsCommand::SubscribePattern(_)
         | EventsCommand::UnsubscribePattern(_)

@@ -347,9 +347,12 @@ pub(super) fn steer_found(
     let command = match verb {
         JobVerb::Retry => Command::Retry { task: task.id },
         JobVerb::Cancel => Command::Cancel { task: task.id, reason },
-        JobVerb::Pause => Command::Pause { task: task.id, reason },
+        JobVerb::Pause => Command::Pause { task: task.id, reason, terminate: false },
+        JobVerb::PauseAndTerminate => Command::Pause { task: task.id, reason, terminate: true },
         JobVerb::Resume => Command::Resume { task: task.id },
     };
-    let is_running = matches!(task.state.name(), StateName::Running | StateName::Suspended);
+    // What its worker keeps stopped goes on or ends without further notice.
+    let is_stopped = from == JobStatus::Paused;
+    let is_running = !is_stopped && matches!(task.state.name(), StateName::Running | StateName::Suspended);
     FlowStep::Last(Request::Command(command), LastReply::Steered { job, verb, from, is_running })
 }

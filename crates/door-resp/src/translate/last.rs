@@ -1,15 +1,20 @@
 //! The last request of a command: its reply becomes the command's reply.
 
 use serde_json::{Map, Value, json};
-use tenure_hub::words::{Answer, LimitInfo, QueueInfo, Refusal, ShareInfo, StateName, Threshold, Timestamp};
+use tenure_hub::words::{
+    Answer, LimitInfo, QueueInfo, Refusal, Reply as Decided, ShareInfo, StateName, Threshold, Timestamp,
+};
 use tenure_hub::{HubRefusal, Response};
 
+use super::arrays::array_json;
 use super::jobs::NOT_FAILED;
 use super::lists::whole;
 use super::lookup::one_queue;
 use super::ranges::count_of;
+use super::reconcile::reconciled_json;
 use super::refusals::refusal;
 use super::render::time;
+use super::schedules::schedule_json;
 use super::submit::accepted;
 use crate::codec::Reply;
 use crate::command::{JobStatus, JobVerb, MetricsFormat};
@@ -37,6 +42,13 @@ pub(crate) enum LastReply {
     Metrics(MetricsFormat),
     Limits,
     Shares,
+    Schedule,
+    Schedules,
+    /// The id of the array.
+    ArraySubmitted,
+    Array,
+    Arrays,
+    Reconciled,
     Info {
         sections: Vec<String>,
     },
@@ -97,8 +109,47 @@ impl LastReply {
                 Ok(_) => Reply::error("ERR unexpected answer"),
                 Err(reason) => refusal(&reason),
             },
+            Self::Schedule => match outcome {
+                Ok(Response::Answer(Answer::Schedules(found))) if found.len() == 1 => {
+                    Reply::bulk(schedule_json(&found[0]).to_string())
+                }
+                other => unexpected(other),
+            },
+            Self::Schedules => match outcome {
+                Ok(Response::Answer(Answer::Schedules(found))) => {
+                    Reply::array(found.iter().map(|info| Reply::bulk(schedule_json(info).to_string())))
+                }
+                other => unexpected(other),
+            },
+            Self::ArraySubmitted => match outcome {
+                Ok(Response::Command(Decided::ArraySubmitted(accepted))) => {
+                    Reply::bulk(accepted.array.to_string())
+                }
+                other => unexpected(other),
+            },
+            Self::Array => match outcome {
+                Ok(Response::Answer(Answer::Array(array))) => Reply::bulk(array_json(&array).to_string()),
+                other => unexpected(other),
+            },
+            Self::Arrays => match outcome {
+                Ok(Response::Answer(Answer::Arrays { arrays, .. })) => {
+                    Reply::array(arrays.iter().map(|array| Reply::bulk(array_json(array).to_string())))
+                }
+                other => unexpected(other),
+            },
+            Self::Reconciled => match outcome {
+                Ok(Response::Reconciled(answer)) => Reply::bulk(reconciled_json(&answer).to_string()),
+                other => unexpected(other),
+            },
             Self::Info { sections } => crate::session::info(&sections, now, outcome),
         }
+    }
+}
+
+fn unexpected(outcome: FlowOutcome) -> Reply {
+    match outcome {
+        Ok(_) => Reply::error("ERR unexpected answer"),
+        Err(reason) => refusal(&reason),
     }
 }
 
@@ -130,17 +181,19 @@ fn steered(job: &str, verb: JobVerb, from: JobStatus, is_running: bool, outcome:
     match outcome {
         Ok(_) => Reply::simple(match verb {
             JobVerb::Cancel if is_running => "OK cancellation requested",
-            JobVerb::Pause if is_running => "OK pause requested",
+            JobVerb::Pause | JobVerb::PauseAndTerminate if is_running => "OK pause requested",
             JobVerb::Retry => "OK job re-queued",
             JobVerb::Cancel => "OK job cancelled",
-            JobVerb::Pause => "OK job paused",
+            JobVerb::Pause | JobVerb::PauseAndTerminate => "OK job paused",
             JobVerb::Resume => "OK job resumed",
         }),
         Err(HubRefusal::Engine(Refusal::WrongState { .. })) => Reply::error(match verb {
             JobVerb::Retry => NOT_FAILED.to_owned(),
             JobVerb::Resume => format!("ERR Job not paused: {job} is {}", from.word()),
             JobVerb::Cancel => format!("ERR Job cannot be cancelled: {job} is {}", from.word()),
-            JobVerb::Pause => format!("ERR Job cannot be paused: {job} is {}", from.word()),
+            JobVerb::Pause | JobVerb::PauseAndTerminate => {
+                format!("ERR Job cannot be paused: {job} is {}", from.word())
+            }
         }),
         Err(reason) => refusal(&reason),
     }

@@ -12,6 +12,7 @@ use super::actions::{self, ActionSubmission, AfterAction, AfterJobs, AfterRetire
 use super::events::Resolving;
 use super::jobs::{self, AfterFilter, AfterMention, Keep};
 use super::lists;
+use super::logs::LogFlow;
 use super::names::is_reserved;
 use super::plans::{self, AfterPlace, AfterRecipe, NewRecipe};
 use super::ranges::Window;
@@ -22,7 +23,7 @@ use super::workers::{self, AfterHeld, Asking};
 use crate::codec::Reply;
 use crate::command::{JobStatus, JobVerb, PageOptions};
 use crate::flow::{CommandFlow, FlowOutcome, FlowStep, Input, OTHER_KIND};
-use crate::json::{JobReport, JobSubmission, ShapeError, SubmittedAction};
+use crate::json::{DocumentError, JobReport, JobSubmission, SubmittedAction};
 use crate::key::{JobField, RespQueueKey, WorkerField};
 use crate::rights::{JobReader, is_held_by, not_own_job};
 use crate::worker::RespCall;
@@ -74,7 +75,7 @@ impl Lookup {
             // Two clients may do this at the same time; a step refused to one of them is already done.
             Self::Retrying(task, then) => {
                 let reason = Some("no client waits for it".into());
-                Self::Pausing(then).ask(Request::Command(Command::Pause { task, reason }))
+                Self::Pausing(then).ask(Request::Command(Command::Pause { task, reason, terminate: false }))
             }
             Self::Pausing(then) => then.go(),
             Self::Body(task, then) => match input.read() {
@@ -124,7 +125,7 @@ pub(crate) enum AfterFind {
     /// An invalid update, whichever peer sent it.
     BadUpdate {
         job: String,
-        error: ShapeError,
+        error: DocumentError,
     },
     Mentioned(AfterMention),
     Steer {
@@ -152,6 +153,7 @@ pub(crate) enum AfterFind {
         milliseconds: bool,
     },
     Stream(Box<Resolving>),
+    Logs(Box<LogFlow>),
 }
 
 impl AfterFind {
@@ -185,6 +187,7 @@ impl AfterFind {
             Self::Field(field, then) => views::job_field_of(field, then, found),
             Self::TimeToLive { milliseconds } => views::time_held(now, milliseconds, found),
             Self::Stream(resolving) => resolving.found(found),
+            Self::Logs(flow) => flow.found(found),
         }
     }
 }

@@ -118,6 +118,8 @@ pub(super) fn status(state: &TaskState) -> JobStatus {
     match state {
         TaskState::Created | TaskState::Waiting { .. } | TaskState::Ready { .. } => JobStatus::Pending,
         TaskState::Delayed { .. } => JobStatus::Scheduled,
+        // Its worker keeps it stopped, as a client asked.
+        TaskState::Suspended(suspension) if suspension.is_paused() => JobStatus::Paused,
         TaskState::Assigned(_) | TaskState::Running(_) | TaskState::Suspended(_) => JobStatus::Running,
         TaskState::Paused(_) => JobStatus::Paused,
         TaskState::Completed(_) => JobStatus::Completed,

@@ -19,8 +19,11 @@ pub(crate) fn refusal(refusal: &HubRefusal) -> Reply {
 pub(super) fn refusal_text(refusal: &HubRefusal) -> String {
     match refusal {
         HubRefusal::Engine(refusal) => engine_refusal_text(refusal),
+        HubRefusal::Elsewhere { .. } => format!("ELSEWHERE {refusal}"),
         HubRefusal::DiskFull
         | HubRefusal::Draining
+        | HubRefusal::JournalAway
+        | HubRefusal::Deposed { .. }
         | HubRefusal::Trimmed { .. }
         | HubRefusal::Unreadable { .. }
         | HubRefusal::UnknownHook { .. }

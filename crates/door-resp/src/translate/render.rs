@@ -65,30 +65,47 @@ const OWN_FIELDS: [&str; 40] = [
 /// door.
 #[derive(Serialize)]
 struct Pulled<'a> {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    after: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    array: Option<String>,
     attempt: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     body_base64: Option<&'a str>,
     created_at: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<u32>,
     job_id: &'a str,
     priority: i32,
     queue: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     run_limit_secs: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tracestate: Option<&'a str>,
 }
 
 /// What a worker gets when it pops a whole job.
 pub(super) fn pulled(assignment: &Assignment, body: &Bytes) -> Bytes {
+    let element = assignment.terms.element(assignment.task);
+    let trace = assignment.trace.as_deref();
     let mut own = Pulled {
+        after: assignment.after.iter().map(dependency).collect(),
+        array: element.map(|element| element.array.to_string()),
         attempt: assignment.attempt,
         body: None,
         body_base64: None,
         created_at: &format_time(assignment.submitted_at.millis()),
+        index: element.map(|element| element.index),
         job_id: &assigned_id(assignment),
         priority: assignment.priority,
         queue: &assignment.terms.queue,
         run_limit_secs: assignment.terms.run_limit.map(|limit| limit.as_secs()),
+        traceparent: trace.map(ToString::to_string),
+        tracestate: trace.and_then(|trace| trace.state.as_deref()),
     };
     if let Some(mut job) = envelope(body) {
         let mut own: Fields =
@@ -127,7 +144,10 @@ pub(super) fn whole(task: &TaskInfo, body: &Bytes, result: &Bytes) -> Value {
     let mut said: Map<String, Value> =
         OWN_FIELDS.iter().filter_map(|field| job.remove_entry(*field)).collect();
     job.append(&mut state(task, result));
-    job.append(&mut terms(task));
+    let mut terms = terms(task);
+    // Fields that most jobs lack may stand in the body of such a job with a meaning of their own.
+    said.extend(terms.keys().filter_map(|field| job.remove_entry(field)));
+    job.append(&mut terms);
     said.retain(|field, value| job.get(field) != Some(value));
     if !said.is_empty() {
         job.insert("body_fields".into(), Value::Object(said));
@@ -176,6 +196,13 @@ fn terms(task: &TaskInfo) -> Map<String, Value> {
     }
     if let Some(trace) = &task.trace {
         shown.insert("traceparent".into(), trace.to_string().into());
+        if let Some(state) = &trace.state {
+            shown.insert("tracestate".into(), (**state).into());
+        }
+    }
+    if let Some(element) = terms.element(task.id) {
+        shown.insert("array".into(), element.array.to_string().into());
+        shown.insert("index".into(), element.index.into());
     }
     if !task.after.is_empty() {
         shown.insert("after".into(), task.after.iter().map(dependency).collect());
@@ -218,6 +245,12 @@ pub(super) fn state(task: &TaskInfo, result: &Bytes) -> Map<String, Value> {
             job.insert(field.into(), time(at));
         }
     }
+    if let Some(pause) = task.state.pause() {
+        job.insert("paused_at".into(), time(pause.since));
+        if let Some(reason) = pause.reason {
+            job.insert("reason".into(), (*reason).into());
+        }
+    }
     match &task.state {
         TaskState::Created | TaskState::Waiting { .. } | TaskState::Ready { .. } => {}
         TaskState::Delayed { until } => {
@@ -242,12 +275,7 @@ pub(super) fn state(task: &TaskInfo, result: &Bytes) -> Map<String, Value> {
                 }
             }
         }
-        TaskState::Paused(pause) => {
-            job.insert("paused_at".into(), time(pause.since));
-            if let Some(reason) = &pause.reason {
-                job.insert("reason".into(), (**reason).into());
-            }
-        }
+        TaskState::Paused(_) => {}
         TaskState::Completed(end) | TaskState::Failed(end) | TaskState::Cancelled(end) => {
             let (at, why) = match task.state.name() {
                 StateName::Completed => ("completed_at", "message"),

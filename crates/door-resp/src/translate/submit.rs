@@ -17,7 +17,7 @@ use super::plans::{AfterPlan, AfterStore, store_plan, with_plan};
 use super::refusals::{engine_refusal_text, refusal, refused};
 use crate::codec::Reply;
 use crate::flow::{FlowOutcome, FlowStep, OTHER_KIND};
-use crate::json::{AfterJob, JobSubmission, JobWork, NotBefore, TaskOptions, pushed_name};
+use crate::json::{AfterJob, JobSubmission, JobTemplate, JobWork, NotBefore, TaskOptions, pushed_name};
 use crate::key::RespQueueKey;
 
 /// Maximum delay before a failed job is retried.
@@ -169,6 +169,14 @@ impl PlannedJob {
         self.tags.push(plan_tag(&plan.id));
         self.body = PlanJob::render(json, input, None).into();
     }
+}
+
+/// A job inside another document, as a submission.
+pub(super) fn template(job: JobTemplate, speaker: &CallerInfo) -> Result<tenure_hub::Submission, Reply> {
+    let JobTemplate { name, body, mut options } = job;
+    options.run_limit.get_or_insert_default();
+    let task = named(new_task(&options, speaker.now, speaker)?, name.as_deref());
+    Ok(tenure_hub::Submission::new(task, body))
 }
 
 /// A job is known by its client's id for it, else by the broker's.

@@ -15,7 +15,10 @@ use tenure_door_resp::testing::{
 use tenure_hub::core::Core;
 use tenure_hub::keyspace::{KeySaver, KeyspaceClient, KeyspaceSettings, Keyspaces, Round};
 use tenure_hub::words::{Name, Peer, SessionId, Settings as EngineSettings, Timestamp};
-use tenure_hub::{Ask, ClockReading, Grant, HubRefusal, Keys, Mailbox, Principal, Right, Rights, Stats};
+use tenure_hub::{
+    Ask, ClockReading, Delivery, Grant, HubRefusal, Keys, Mailbox, Principal, PrintedPage, Request, Response,
+    Right, Rights, Stats,
+};
 use tenure_store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 
 pub(crate) struct World {
@@ -54,7 +57,7 @@ struct Connection {
 
 struct Actor {
     worker: RespWorker,
-    /// None while nobody speaks as this worker.
+    /// None while no connection speaks as this worker.
     inside: Option<(SessionId, Arc<Mailbox>)>,
     grant: Arc<Grant>,
 }
@@ -110,7 +113,7 @@ impl World {
         World::begin(Timestamp(1_763_373_600_000), MemoryDisk::new(), keys, EngineSettings::default())
     }
 
-    /// A broker that remembers only so many tasks that have ended.
+    /// A broker that remembers only this many tasks that have ended.
     pub(crate) fn forgetful(ended_kept: usize) -> World {
         World::of(EngineSettings { ended_kept, ..EngineSettings::default() })
     }
@@ -205,7 +208,7 @@ impl World {
             session: Session::new(
                 client as u64,
                 IpAddr::from([127, 0, 0, 1]),
-                Settings::default(),
+                Arc::new(Settings::default()),
                 Arc::clone(&self.namespace_timer),
                 authenticator.wants_keys(),
             ),
@@ -277,7 +280,7 @@ impl World {
         }
     }
 
-    /// Until nobody has anything to say.
+    /// Until no side has anything to say.
     fn settle(&mut self) {
         let mut quiet = 0;
         for _ in 0..1000 {
@@ -338,10 +341,19 @@ impl World {
             let connection = self.connections.get_mut(&client).expect("it is open");
             connection.wire.extend_from_slice(&out.bytes.split());
             connection.closed |= std::mem::take(&mut out.close);
-            let asks = std::mem::take(&mut out.asks);
+            let (logs, asks): (Vec<Ask>, Vec<Ask>) = std::mem::take(&mut out.asks)
+                .into_iter()
+                .partition(|ask| matches!(ask.request, Request::Logs { .. }));
             if !asks.is_empty() {
                 let session = self.inside(client);
                 self.take(session, asks);
+            }
+            for Ask { token, .. } in logs {
+                // Jobs print nothing here.
+                let reply = Ok(Response::Logs(PrintedPage::default()));
+                let connection = self.connections.get_mut(&client).expect("it is open");
+                let delivery = Delivery::Reply { token, reply };
+                connection.session.deliver(moment(self.now, self.ahead), delivery, &mut out);
             }
             for (token, blobs) in std::mem::take(&mut out.reads) {
                 let read = |blob| self.reader.read(blob).map_err(|_| HubRefusal::Unreadable { what: "body" });
@@ -350,7 +362,7 @@ impl World {
                 connection.session.has_read(moment(self.now, self.ahead), token, read, &mut out);
             }
             for act in std::mem::take(&mut out.channels) {
-                // There are no topics here, so nobody hears what is published.
+                // There are no topics here, so no subscriber hears what is published.
                 if let ChannelAct::Publish { token, .. } = act {
                     let connection = self.connections.get_mut(&client).expect("it is open");
                     connection.session.published(token, Ok(0), &mut out);
@@ -516,7 +528,7 @@ impl World {
             let client = client as usize;
             let Some(connection) = self.connections.get_mut(&client) else { continue };
             let mut said = SessionOutput::default();
-            connection.session.wish(&job, wanted, &mut said);
+            connection.session.send_intent(&job, wanted, &mut said);
             self.output(client, said);
         }
     }

@@ -61,7 +61,7 @@ def everything():
     assert add.apply_async((1, 1), countdown=0.2).get(timeout=60) == 2
     try:
         fails.delay().get(timeout=60)
-        raise SystemExit("a failure is told")
+        raise SystemExit("a failure")
     except ValueError as error:
         assert str(error) == "on purpose"
     assert app.control.ping(timeout=10, limit=1)

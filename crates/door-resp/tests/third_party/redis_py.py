@@ -114,7 +114,7 @@ listener.subscribe("job:updates", "news")
 listener.get_message(timeout=1)
 client.lpush("queue:heard", "y")
 assert client.publish("news", "hello") == 1
-assert client.publish("nobody", "hello") == 0
+assert client.publish("absent", "hello") == 0
 heard = []
 for _ in range(20):
     message = listener.get_message(timeout=1)

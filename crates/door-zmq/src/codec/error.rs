@@ -2,6 +2,7 @@
 
 /// A peer violated ZMTP as this door implements it. Each of these ends the connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the texts say it")]
 pub enum CodecError {
     #[error("the first bytes are not a ZMTP signature")]
     Signature,

@@ -9,6 +9,7 @@ use super::identity::Identity;
 
 /// Something happened on a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the variants describe their fields")]
 pub enum ZmtpEvent {
     /// The peer sends credentials (PLAIN). Nothing more is read until the owner calls [`super::ZmtpPeer::admit`] or
     /// [`super::ZmtpPeer::refuse`].
@@ -28,7 +29,9 @@ pub enum ZmtpEvent {
 /// The sockets that may talk to a ROUTER of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketType {
+    /// A REQ socket: one request at a time.
     Req,
+    /// A DEALER socket.
     Dealer,
 }
 

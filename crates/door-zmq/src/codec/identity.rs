@@ -26,6 +26,7 @@ impl Identity {
         Identity(bytes.into())
     }
 
+    /// The bytes, as the peer sent them.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -34,6 +35,14 @@ impl Identity {
     pub fn is_chosen(&self) -> bool {
         self.0.first() != Some(&0)
     }
+}
+
+/// Whether a name is one that the helpers of the ZeroMQ guide invent for each socket: two times four hexadecimal
+/// digits, as in `6A3F-09C6`.
+pub(crate) fn is_random(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let digits = |bytes: &[u8]| bytes.iter().all(u8::is_ascii_hexdigit);
+    bytes.len() == 9 && bytes[4] == b'-' && digits(&bytes[..4]) && digits(&bytes[5..])
 }
 
 /// As text: a printable name is itself, anything else is `@` and hexadecimal digits. A name that begins with `@` is
@@ -78,5 +87,15 @@ mod tests {
     fn names_given_by_the_door_cannot_be_chosen_by_a_peer() {
         assert!(!Identity::given(u128::MAX).is_chosen());
         assert!(Identity::chosen(b"me").is_chosen());
+    }
+
+    #[test]
+    fn the_names_that_the_guide_invents_are_recognised() {
+        for name in ["6A3F-09C6", "0000-ffff"] {
+            assert!(is_random(name), "{name}");
+        }
+        for name in ["lab", "node-0012", "6A3F-09C", "6A3F-09C67", "6A3G-09C6", "6A3F_09C6", ""] {
+            assert!(!is_random(name), "{name}");
+        }
     }
 }

@@ -169,22 +169,8 @@ impl<'a> Connection<'a> {
         let mut deliveries: VecDeque<Delivery> = VecDeque::new();
         conversation.begin(ClockReading::now(), &mut out);
         loop {
-            let understood = self.listen(conversation, &mut out);
-            let has_hub = self.send_requests(session, &mut out).await;
-            let is_dry = match understood {
-                Ok(is_dry) if has_hub && !out.close => is_dry,
-                Ok(_) => {
-                    self.flush_unsent().await;
-                    return Ok(());
-                }
-                Err(error) => {
-                    if matches!(error, CodecError::FrameTooLong { .. } | CodecError::MessageTooLong { .. }) {
-                        conversation.too_long(ClockReading::now(), &mut out);
-                        self.send_requests(session, &mut out).await;
-                    }
-                    self.flush_unsent().await;
-                    return Err(error.into());
-                }
+            let Some(is_dry) = self.take_messages(session, conversation, &mut out).await? else {
+                return Ok(());
             };
             let has_room = self.has_room();
             let may_ask =
@@ -236,6 +222,33 @@ impl<'a> Connection<'a> {
                 () = std::future::ready(()), if has_work => {}
             }
             self.deliver(hub, &mut deliveries, conversation, &mut out).await;
+        }
+    }
+
+    /// Takes the messages that have arrived and sends their requests to the hub. Returns whether none is left, or
+    /// `None` if the connection is to be closed.
+    async fn take_messages(
+        &mut self,
+        session: &Session,
+        conversation: &mut impl PeerSession,
+        out: &mut PeerOutput,
+    ) -> Result<Option<bool>, Ended> {
+        let understood = self.listen(conversation, out);
+        let has_hub = self.send_requests(session, out).await;
+        match understood {
+            Ok(is_dry) if has_hub && !out.close => Ok(Some(is_dry)),
+            Ok(_) => {
+                self.flush_unsent().await;
+                Ok(None)
+            }
+            Err(error) => {
+                if matches!(error, CodecError::FrameTooLong { .. } | CodecError::MessageTooLong { .. }) {
+                    conversation.too_long(ClockReading::now(), out);
+                    self.send_requests(session, out).await;
+                }
+                self.flush_unsent().await;
+                Err(error.into())
+            }
         }
     }
 

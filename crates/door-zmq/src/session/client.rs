@@ -8,9 +8,9 @@ use tenure_hub::limits::MANY_MAX;
 use tenure_hub::words::{Answer, Blob, Event, EventData, Name, Query, Refusal, Reply, TaskId, Timestamp};
 use tenure_hub::{Broadcast, CallAnswer, HubRefusal, Request, Response, Submission};
 
-use super::inquiry::{Inquiry, InquiryStep};
 use super::jobs::{JOBS_MAX, Jobs};
 use super::majordomo::{ReplyPurpose, SessionTurn};
+use super::mmi_request::{MmiRequest, MmiStep};
 use super::pending_notices::PendingNotices;
 use crate::body;
 use crate::mdp::{
@@ -30,8 +30,8 @@ pub(super) const MISSED: u64 = 3;
 /// The subject of the broadcast that tells `_PL` workers that a batch is done.
 pub(super) const FINISHED_SUBJECT: &str = "mdp.finished";
 
-/// Maximum number of unanswered inquiries of one connection, and of those that collect every running call.
-const INQUIRIES_MAX: usize = 64;
+/// Maximum number of unanswered `mmi.*` requests of one connection, and of those that collect every running call.
+const MMI_REQUESTS_MAX: usize = 64;
 const LISTS_MAX: usize = 2;
 
 /// Where parts of results for this client are sent.
@@ -47,8 +47,8 @@ pub(super) struct ClientSession {
     returned: Option<ReturnPath>,
     hears_parts: bool,
     pub(super) pending_notices: PendingNotices,
-    inquiries: HashMap<u64, Inquiry>,
-    next_inquiry: u64,
+    mmi_requests: HashMap<u64, MmiRequest>,
+    next_mmi_request: u64,
 }
 
 impl ClientSession {
@@ -73,7 +73,7 @@ impl ClientSession {
 
     fn submit(&mut self, request: &ClientRequest, turn: &mut SessionTurn<'_>) -> Result<(), HubRefusal> {
         self.check_room(1)?;
-        let task = translate::job(&request.service, turn.now.wall, turn.me.is_chosen, turn.settings);
+        let task = translate::job(&request.service, turn.now.wall, turn.me.may_return(), turn.settings);
         let submission = translate::submission(task, body::pack(&request.body))?;
         let (path, service) = (Arc::new(request.path.clone()), Arc::from(request.service.as_str()));
         self.jobs.add(submission.task.id, &path, &service);
@@ -98,7 +98,8 @@ impl ClientSession {
             let refused =
                 |job_id, refusal: Refusal| Refused { refusal: refusal.into(), call: Some(number), job_id };
             let body = expand(call, &table).map_err(|error| refused(None, bad_call(error)))?;
-            let mut task = translate::job(&request.service, turn.now.wall, turn.me.is_chosen, turn.settings);
+            let mut task =
+                translate::job(&request.service, turn.now.wall, turn.me.may_return(), turn.settings);
             // So calls of one project can be limited together, and monitors see the project.
             task.tags.extend(text_parameter(&body, "Project").filter(|tag| !tag.is_empty()).map(Name::from));
             let job_id = text_parameter(&body, "JobID");
@@ -300,8 +301,8 @@ impl ClientSession {
     fn inquire(&mut self, request: ClientRequest, turn: &mut SessionTurn<'_>) {
         self.heard(&request.path, turn);
         let question = Mmi::parse(&request.service, &request.body);
-        let lists = self.inquiries.values().filter(|inquiry| inquiry.is_list()).count();
-        if self.inquiries.len() >= INQUIRIES_MAX || question == Mmi::Workers && lists >= LISTS_MAX {
+        let lists = self.mmi_requests.values().filter(|request| request.is_list()).count();
+        if self.mmi_requests.len() >= MMI_REQUESTS_MAX || question == Mmi::Workers && lists >= LISTS_MAX {
             turn.drop("inquiries");
             return turn.send(request.path.mmi_reply(&request.service, &[Bytes::from_static(b"503")]));
         }
@@ -311,34 +312,34 @@ impl ClientSession {
         if let Mmi::Notify(notify) = question {
             return self.pending_notices.ask(notify, request.path, turn);
         }
-        let (inquiry, step) = Inquiry::new(request, question, &mut self.jobs, turn);
-        self.next_inquiry += 1;
-        self.inquiries.insert(self.next_inquiry, inquiry);
-        self.step(self.next_inquiry, step, turn);
+        let (request, step) = MmiRequest::new(request, question, &mut self.jobs, turn);
+        self.next_mmi_request += 1;
+        self.mmi_requests.insert(self.next_mmi_request, request);
+        self.step(self.next_mmi_request, step, turn);
     }
 
-    pub(super) fn inquired(
+    pub(super) fn mmi_replied(
         &mut self,
         number: u64,
         reply: Result<Response, HubRefusal>,
         turn: &mut SessionTurn<'_>,
     ) {
-        let Some(inquiry) = self.inquiries.get_mut(&number) else { return };
-        let step = inquiry.answered(reply, turn);
+        let Some(request) = self.mmi_requests.get_mut(&number) else { return };
+        let step = request.answered(reply, turn);
         self.step(number, step, turn);
     }
 
-    fn step(&mut self, number: u64, step: InquiryStep, turn: &mut SessionTurn<'_>) {
+    fn step(&mut self, number: u64, step: MmiStep, turn: &mut SessionTurn<'_>) {
         match step {
-            InquiryStep::Ask(requests) => {
+            MmiStep::Ask(requests) => {
                 for request in requests {
-                    turn.ask(request, ReplyPurpose::Inquiry(number));
+                    turn.ask(request, ReplyPurpose::MmiRequest(number));
                 }
             }
-            InquiryStep::Wait => {}
-            InquiryStep::Answer(frames) => {
-                if let Some(inquiry) = self.inquiries.remove(&number) {
-                    turn.send(inquiry.path().mmi_reply(inquiry.service(), &frames));
+            MmiStep::Wait => {}
+            MmiStep::Answer(frames) => {
+                if let Some(request) = self.mmi_requests.remove(&number) {
+                    turn.send(request.path().mmi_reply(request.service(), &frames));
                 }
             }
         }
@@ -355,7 +356,7 @@ impl ClientSession {
 
     /// The connection is gone. A client without its own identity cannot return for its replies.
     pub(super) fn end(&self, turn: &mut SessionTurn<'_>) {
-        if turn.me.is_chosen {
+        if turn.me.may_return() {
             return;
         }
         for request in translate::abandon(self.jobs.tasks()) {

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use tenure_hub::words::{Blob, Command, EventData, Held, Notice, TaskId, Timestamp};
 use tenure_hub::{ClockReading, Delivery, HubRefusal, Request, Response};
 
-use super::asked::Asked;
 use super::client::ClientSession;
+use super::requests_in_flight::RequestsInFlight;
 use super::worker::WorkerSession;
-use super::{Me, PeerOutput, PeerSession};
+use super::{PeerIdentity, PeerOutput, PeerSession};
 use crate::mdp::{self, FromPeer, MdpError};
 use crate::registry::Registry;
 use crate::settings::Settings;
@@ -26,7 +26,7 @@ pub(super) enum ReplyPurpose {
         service: Arc<str>,
         tasks: Vec<TaskId>,
     },
-    Inquiry(u64),
+    MmiRequest(u64),
     /// The task of an event whose `JobID` is wanted.
     Lookup(TaskId),
     /// What the broker remembers of a worker of this name.
@@ -49,16 +49,16 @@ pub(super) struct SessionTurn<'a> {
     pub(super) now: ClockReading,
     /// Since when the peer is connected.
     pub(super) since: Timestamp,
-    pub(super) me: &'a Me,
+    pub(super) me: &'a PeerIdentity,
     pub(super) settings: &'a Settings,
     pub(super) registry: &'a Arc<Registry>,
-    pub(super) asked: &'a mut Asked<ReplyPurpose>,
+    pub(super) pending: &'a mut RequestsInFlight<ReplyPurpose>,
     pub(super) out: &'a mut PeerOutput,
 }
 
 impl SessionTurn<'_> {
     pub(super) fn ask(&mut self, request: Request, then: ReplyPurpose) {
-        self.asked.ask(request, then, self.out);
+        self.pending.ask(request, then, self.out);
     }
 
     pub(super) fn command(&mut self, command: Command, then: ReplyPurpose) {
@@ -83,12 +83,13 @@ fn header_text(frame: &Bytes) -> Option<String> {
     is_header.then(|| String::from_utf8_lossy(frame).into_owned())
 }
 
+/// One peer's session at the Majordomo door, as a client or as a worker.
 #[derive(Debug)]
 pub struct Majordomo {
-    me: Me,
+    me: PeerIdentity,
     settings: Arc<Settings>,
     registry: Arc<Registry>,
-    asked: Asked<ReplyPurpose>,
+    pending: RequestsInFlight<ReplyPurpose>,
     client: ClientSession,
     worker: WorkerSession,
     since: Timestamp,
@@ -97,12 +98,13 @@ pub struct Majordomo {
 }
 
 impl Majordomo {
-    pub fn new(me: Me, settings: Arc<Settings>, registry: Arc<Registry>) -> Majordomo {
+    /// A session whose peer has not sent a message yet.
+    pub fn new(me: PeerIdentity, settings: Arc<Settings>, registry: Arc<Registry>) -> Majordomo {
         Majordomo {
             me,
             settings,
             registry,
-            asked: Asked::default(),
+            pending: RequestsInFlight::default(),
             client: ClientSession::default(),
             worker: WorkerSession::default(),
             since: Timestamp::default(),
@@ -115,8 +117,8 @@ impl Majordomo {
         now: ClockReading,
         out: &'a mut PeerOutput,
     ) -> (&'a mut ClientSession, &'a mut WorkerSession, SessionTurn<'a>) {
-        let Majordomo { me, settings, registry, asked, client, worker, since, .. } = self;
-        (client, worker, SessionTurn { now, since: *since, me, settings, registry, asked, out })
+        let Majordomo { me, settings, registry, pending, client, worker, since, .. } = self;
+        (client, worker, SessionTurn { now, since: *since, me, settings, registry, pending, out })
     }
 
     /// A peer that speaks another protocol gets no reply, so the log reports the problem, once.
@@ -160,7 +162,7 @@ impl PeerSession for Majordomo {
         match delivery {
             Delivery::Notice(Notice::Assign(assignment)) => self.worker.body_of(assignment),
             Delivery::Reply { token, .. }
-                if let Some(ReplyPurpose::Started(held)) = self.asked.get(*token) =>
+                if let Some(ReplyPurpose::Started(held)) = self.pending.get(*token) =>
             {
                 self.worker.body_after_start(*held)
             }
@@ -194,7 +196,7 @@ impl PeerSession for Majordomo {
         let (client, worker, mut turn) = self.parts(now, out);
         match delivery {
             Delivery::Reply { token, reply } => {
-                let Some(waiting) = turn.asked.answered(token) else { return };
+                let Some(waiting) = turn.pending.answered(token) else { return };
                 match waiting {
                     // A part without a listening client is dropped.
                     ReplyPurpose::Nothing | ReplyPurpose::Part { .. } => {}
@@ -205,7 +207,7 @@ impl PeerSession for Majordomo {
                     ReplyPurpose::Submitted { service, tasks } => {
                         client.submitted(&service, &tasks, reply, &mut turn);
                     }
-                    ReplyPurpose::Inquiry(inquiry) => client.inquired(inquiry, reply, &mut turn),
+                    ReplyPurpose::MmiRequest(request) => client.mmi_replied(request, reply, &mut turn),
                     ReplyPurpose::Lookup(task) => client.looked_up(task, &reply, bytes, &mut turn),
                 }
             }
@@ -227,7 +229,7 @@ impl PeerSession for Majordomo {
             Delivery::Call { call, body, .. } => client.part(call, &body, &mut turn),
             // A part of a result is accepted even if its client has stopped waiting.
             Delivery::CallGivenUp { .. } => {}
-            Delivery::CallAnswered { token, .. } => drop(turn.asked.answered(token)),
+            Delivery::CallAnswered { token, .. } => drop(turn.pending.answered(token)),
             Delivery::Broadcast(heard) => worker.broadcast(heard.subject.as_deref(), &heard.body, &mut turn),
             Delivery::Goodbye | Delivery::Ended(_) => turn.out.close = true,
         }
@@ -249,14 +251,14 @@ impl PeerSession for Majordomo {
     }
 
     fn unanswered(&self) -> usize {
-        self.asked.len()
+        self.pending.len()
     }
 
     fn is_held_back(&self) -> bool {
         if self.worker.is_arriving() {
             return true;
         }
-        let parts = self.asked.all().filter_map(|waiting| match waiting {
+        let parts = self.pending.all().filter_map(|waiting| match waiting {
             ReplyPurpose::Part { bytes } => Some(*bytes),
             _ => None,
         });

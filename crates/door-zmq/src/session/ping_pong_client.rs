@@ -7,9 +7,9 @@ use bytes::Bytes;
 use tenure_hub::words::{Blob, EventData, Refusal, Reply, TaskId};
 use tenure_hub::{ClockReading, Delivery, HubRefusal, Request, Response, Submission};
 
-use super::asked::Asked;
 use super::jobs::JOBS_MAX;
-use super::{Me, PeerOutput, PeerSession};
+use super::requests_in_flight::RequestsInFlight;
+use super::{PeerIdentity, PeerOutput, PeerSession};
 use crate::body;
 use crate::pingpong;
 use crate::rights::Verb;
@@ -18,19 +18,27 @@ use crate::translate;
 
 const ENDS: u64 = 1;
 
+/// One client's session at the PING/PONG door.
 #[derive(Debug)]
 pub struct PingPongClient {
-    me: Me,
+    me: PeerIdentity,
     settings: Arc<PingPongSettings>,
-    asked: Asked<Option<TaskId>>,
+    pending: RequestsInFlight<Option<TaskId>>,
     watches_ends: bool,
     /// The return path of each job.
     routes: HashMap<TaskId, Vec<Bytes>>,
 }
 
 impl PingPongClient {
-    pub fn new(me: Me, settings: Arc<PingPongSettings>) -> PingPongClient {
-        PingPongClient { me, settings, asked: Asked::default(), watches_ends: false, routes: HashMap::new() }
+    /// A session without work.
+    pub fn new(me: PeerIdentity, settings: Arc<PingPongSettings>) -> PingPongClient {
+        PingPongClient {
+            me,
+            settings,
+            pending: RequestsInFlight::default(),
+            watches_ends: false,
+            routes: HashMap::new(),
+        }
     }
 
     fn submit(&mut self, now: ClockReading, work: pingpong::Work, out: &mut PeerOutput) {
@@ -41,18 +49,18 @@ impl PingPongClient {
         };
         if !self.watches_ends {
             self.watches_ends = true;
-            self.asked.ask(translate::watch_ends(ENDS, &self.me.name), None, out);
+            self.pending.ask(translate::watch_ends(ENDS, &self.me.name), None, out);
         }
         let task = submission.task.id;
         self.routes.insert(task, work.route);
-        self.asked.ask(Request::Submit(vec![submission]), Some(task), out);
+        self.pending.ask(Request::Submit(vec![submission]), Some(task), out);
     }
 
     fn submission(&self, now: ClockReading, work: &pingpong::Work) -> Result<Submission, HubRefusal> {
         if self.routes.len() >= JOBS_MAX {
             return Err(Refusal::TooMany { what: "jobs of one connection", limit: JOBS_MAX }.into());
         }
-        let task = translate::work(now.wall, self.me.is_chosen, &self.settings);
+        let task = translate::work(now.wall, self.me.may_return(), &self.settings);
         Ok(translate::submission(task, body::pack(&work.body))?)
     }
 
@@ -86,7 +94,7 @@ impl PeerSession for PingPongClient {
         out: &mut PeerOutput,
     ) {
         match delivery {
-            Delivery::Reply { token, reply } => match (self.asked.answered(token).flatten(), reply) {
+            Delivery::Reply { token, reply } => match (self.pending.answered(token).flatten(), reply) {
                 (Some(task), Err(refusal)) => self.refused(task, refusal.code()),
                 (Some(task), Ok(Response::Command(Reply::Submitted(each)))) => {
                     if let Some(Err(refusal)) = each.first() {
@@ -116,7 +124,7 @@ impl PeerSession for PingPongClient {
     }
 
     fn unanswered(&self) -> usize {
-        self.asked.len()
+        self.pending.len()
     }
 
     fn has_jobs(&self) -> bool {
@@ -124,9 +132,9 @@ impl PeerSession for PingPongClient {
     }
 
     fn end(&mut self, _now: ClockReading, out: &mut PeerOutput) {
-        if !self.me.is_chosen {
+        if !self.me.may_return() {
             for request in translate::abandon(self.routes.keys().copied()) {
-                self.asked.ask(request, None, out);
+                self.pending.ask(request, None, out);
             }
         }
         for _ in 0..self.routes.len() {

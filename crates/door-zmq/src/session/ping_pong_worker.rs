@@ -8,21 +8,22 @@ use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{Answer, Blob, Command, Held, Notice, Refusal, Wanted};
 use tenure_hub::{ClockReading, Delivery, HubRefusal, Request, Response};
 
-use super::asked::Asked;
-use super::unseen::Unseen;
-use super::{Me, PeerOutput, PeerSession};
+use super::orphaned_jobs::OrphanedJobs;
+use super::requests_in_flight::RequestsInFlight;
+use super::{PeerIdentity, PeerOutput, PeerSession};
 use crate::body;
 use crate::mdp::MdpAddress;
 use crate::pingpong::{self, FromWorker};
 use crate::settings::PingPongSettings;
 use crate::translate;
 
+/// One worker's session at the PING/PONG door.
 #[derive(Debug)]
 pub struct PingPongWorker {
-    me: Me,
+    me: PeerIdentity,
     settings: Arc<PingPongSettings>,
-    unseen: Arc<Unseen>,
-    asked: Asked<PingPongReplyPurpose>,
+    orphaned: Arc<OrphanedJobs>,
+    pending: RequestsInFlight<PingPongReplyPurpose>,
     /// Set while the door asks the hub what this worker holds; its messages wait here.
     arrival: Option<Arrival<FromWorker>>,
     /// It has registered, as far as the door knows.
@@ -50,12 +51,17 @@ enum PingPongReplyPurpose {
 const EARLY_MAX: usize = 100;
 
 impl PingPongWorker {
-    pub fn new(me: Me, settings: Arc<PingPongSettings>, unseen: Arc<Unseen>) -> PingPongWorker {
+    /// A session whose worker is not ready yet.
+    pub fn new(
+        me: PeerIdentity,
+        settings: Arc<PingPongSettings>,
+        orphaned: Arc<OrphanedJobs>,
+    ) -> PingPongWorker {
         PingPongWorker {
             me,
             settings,
-            unseen,
-            asked: Asked::default(),
+            orphaned,
+            pending: RequestsInFlight::default(),
             arrival: None,
             joined: false,
             is_known: false,
@@ -77,7 +83,7 @@ impl PingPongWorker {
             }
             // The worker may compute a job from another connection, and its next result would count as that of its
             // next job. Without an answer it opens a new socket and says READY.
-            FromWorker::Ping if !self.is_known && self.may_be_unseen() => {
+            FromWorker::Ping if !self.is_known && self.may_have_orphaned() => {
                 self.settings.counters.count("unknown_worker");
             }
             FromWorker::Ping if !self.me.check_work(out) => self.settings.counters.count("not-allowed"),
@@ -89,17 +95,17 @@ impl PingPongWorker {
         }
     }
 
-    fn may_be_unseen(&self) -> bool {
-        self.unseen.is_marked(&self.me.namespace()).unwrap_or(true)
+    fn may_have_orphaned(&self) -> bool {
+        self.orphaned.is_marked(&self.me.namespace()).unwrap_or(true)
     }
 
     /// The first worker of its namespace has connected: everything held in the queue of this door dates from before.
     fn held_in_queue(&mut self, reply: Result<Response, HubRefusal>, out: &mut PeerOutput) {
         match &reply {
             Ok(Response::Answer(Answer::Tasks { tasks, .. })) if tasks.is_empty() => {
-                self.unseen.has_looked(self.me.namespace());
+                self.orphaned.has_looked(self.me.namespace());
             }
-            _ => self.unseen.mark(self.me.namespace()),
+            _ => self.orphaned.mark(self.me.namespace()),
         }
         if !self.me.is_chosen
             && let Some(arrival) = self.arrival.take()
@@ -117,7 +123,7 @@ impl PingPongWorker {
             let held = Held { task: task.id, attempt: task.attempt };
             let mut spec = translate::ping_pong_worker(&self.me.name, &self.settings);
             spec.held = vec![held];
-            self.asked.ask(
+            self.pending.ask(
                 Request::Command(Command::Register(Box::new(spec))),
                 PingPongReplyPurpose::Nothing,
                 out,
@@ -142,7 +148,7 @@ impl PingPongWorker {
         };
         let then = if self.joined { PingPongReplyPurpose::Known } else { PingPongReplyPurpose::Nothing };
         self.joined = true;
-        self.asked.ask(Request::Command(command), then, out);
+        self.pending.ask(Request::Command(command), then, out);
     }
 
     fn finished(&mut self, address: Option<&Bytes>, result: &[Bytes], out: &mut PeerOutput) {
@@ -155,7 +161,7 @@ impl PingPongWorker {
             self.settings.counters.count("stale");
             return self.here(out);
         };
-        self.asked.ask(translate::report(held, result), PingPongReplyPurpose::Nothing, out);
+        self.pending.ask(translate::report(held, result), PingPongReplyPurpose::Nothing, out);
         if self.is_leaving {
             self.exit(out);
         }
@@ -174,7 +180,7 @@ impl PingPongWorker {
 
     fn exit(&mut self, out: &mut PeerOutput) {
         out.messages.push(pingpong::exit());
-        self.asked.ask(Request::Command(Command::Leave), PingPongReplyPurpose::Nothing, out);
+        self.pending.ask(Request::Command(Command::Leave), PingPongReplyPurpose::Nothing, out);
         (self.joined, self.is_leaving) = (false, false);
     }
 
@@ -202,7 +208,7 @@ impl PingPongWorker {
         } else {
             pingpong::job(&task_body)
         });
-        self.asked.ask(
+        self.pending.ask(
             Request::Command(Command::Start(vec![held])),
             PingPongReplyPurpose::Started(held),
             out,
@@ -210,7 +216,7 @@ impl PingPongWorker {
     }
 
     fn give_up(&mut self, held: Held, refusal: &impl std::fmt::Display, out: &mut PeerOutput) {
-        self.asked.ask(translate::given_up(held, refusal), PingPongReplyPurpose::Nothing, out);
+        self.pending.ask(translate::given_up(held, refusal), PingPongReplyPurpose::Nothing, out);
     }
 
     /// The attempt is over and the protocol cannot tell the worker. Closing the connection makes it start over;
@@ -223,16 +229,16 @@ impl PingPongWorker {
     }
 
     /// It leaves, possibly still computing.
-    fn note_unseen(&self) {
+    fn note_orphaned(&self) {
         if self.job.is_some() {
-            self.unseen.mark(self.me.namespace());
+            self.orphaned.mark(self.me.namespace());
         }
     }
 
     /// Its job goes to another worker, without a crash on its record.
     fn disconnect(&mut self, out: &mut PeerOutput) {
-        self.asked.ask(Request::Command(Command::Leave), PingPongReplyPurpose::Nothing, out);
-        self.note_unseen();
+        self.pending.ask(Request::Command(Command::Leave), PingPongReplyPurpose::Nothing, out);
+        self.note_orphaned();
         (self.joined, self.job, out.close) = (false, None, true);
     }
 
@@ -240,7 +246,7 @@ impl PingPongWorker {
     fn wanted(&mut self, held: Held, wanted: Wanted, out: &mut PeerOutput) {
         if self.job == Some(held) {
             let confirm = Request::Confirm { held, wanted, result: Bytes::new() };
-            self.asked.ask(confirm, PingPongReplyPurpose::Nothing, out);
+            self.pending.ask(confirm, PingPongReplyPurpose::Nothing, out);
             self.disconnect(out);
         }
     }
@@ -248,7 +254,7 @@ impl PingPongWorker {
 
 impl Drop for PingPongWorker {
     fn drop(&mut self) {
-        self.note_unseen();
+        self.note_orphaned();
     }
 }
 
@@ -257,15 +263,19 @@ impl PeerSession for PingPongWorker {
         if !self.me.may_work() {
             return;
         }
-        if self.unseen.is_marked(&self.me.namespace()).is_none() {
-            self.asked.ask(translate::held_in(&self.settings.queue), PingPongReplyPurpose::HeldInQueue, out);
+        if self.orphaned.is_marked(&self.me.namespace()).is_none() {
+            self.pending.ask(
+                translate::held_in(&self.settings.queue),
+                PingPongReplyPurpose::HeldInQueue,
+                out,
+            );
             self.arrival = Some(Arrival::new(EARLY_MAX));
         }
         if !self.me.is_chosen {
             return;
         }
         // It runs one job at a time, so two would belong to another worker.
-        self.asked.ask(begun_by(&self.me.name, 2), PingPongReplyPurpose::HeldBefore, out);
+        self.pending.ask(begun_by(&self.me.name, 2), PingPongReplyPurpose::HeldBefore, out);
         self.arrival = Some(Arrival::new(EARLY_MAX));
     }
 
@@ -296,7 +306,7 @@ impl PeerSession for PingPongWorker {
         out: &mut PeerOutput,
     ) {
         match delivery {
-            Delivery::Reply { token, reply } => match (self.asked.answered(token), reply) {
+            Delivery::Reply { token, reply } => match (self.pending.answered(token), reply) {
                 (Some(PingPongReplyPurpose::Known), Err(HubRefusal::Engine(Refusal::NotAWorker))) => {
                     self.joined = false;
                     match self.job {
@@ -340,7 +350,7 @@ impl PeerSession for PingPongWorker {
     }
 
     fn unanswered(&self) -> usize {
-        self.asked.len()
+        self.pending.len()
     }
 
     fn is_held_back(&self) -> bool {

@@ -56,7 +56,7 @@ pub(super) enum WorkerSession {
         free: Option<u32>,
     },
     /// An unknown `_PL` worker that was asked to register. The broker does not wait for what it computes.
-    Asked {
+    RequestsInFlight {
         jobs: Vec<Option<Running>>,
         free: Option<u32>,
     },
@@ -156,7 +156,7 @@ impl WorkerSession {
             | WorkerSession::Unknown
             | WorkerSession::Arriving(_)
             | WorkerSession::Returned { .. }
-            | WorkerSession::Asked { .. } => Some(assignment.body),
+            | WorkerSession::RequestsInFlight { .. } => Some(assignment.body),
         }
     }
 
@@ -208,7 +208,7 @@ impl WorkerSession {
     fn ready(&mut self, dialect: MdpDialect, service: &str, turn: &mut SessionTurn<'_>) {
         let is_new = matches!(
             self,
-            WorkerSession::Unknown | WorkerSession::Returned { .. } | WorkerSession::Asked { .. }
+            WorkerSession::Unknown | WorkerSession::Returned { .. } | WorkerSession::RequestsInFlight { .. }
         );
         if !is_new || is_mmi(service) || !may_work(turn) {
             return self.disconnect(dialect, turn);
@@ -242,7 +242,7 @@ impl WorkerSession {
                 plugin.threads
             }
             WorkerSession::Returned { jobs, free } => Threads::returned(by_thread(jobs), free, count),
-            WorkerSession::Asked { jobs, free } => Threads::returned(jobs, free, count),
+            WorkerSession::RequestsInFlight { jobs, free } => Threads::returned(jobs, free, count),
             WorkerSession::Unknown if !turn.registry.lost.may_include(&turn.me.namespace(), &traits) => {
                 Threads::idle()
             }
@@ -262,19 +262,21 @@ impl WorkerSession {
         match self {
             WorkerSession::Unknown | WorkerSession::Arriving(_) => {
                 self.start_again(dialect, turn);
-                if let WorkerSession::Asked { free, .. } = self {
+                if let WorkerSession::RequestsInFlight { free, .. } = self {
                     *free = stats.free_threads;
                 }
             }
             // A simple worker that sends heartbeats does not compute: it has forgotten what it held. A plugin worker
             // may still.
-            WorkerSession::Returned { free, .. } | WorkerSession::Asked { free, .. }
+            WorkerSession::Returned { free, .. } | WorkerSession::RequestsInFlight { free, .. }
                 if dialect == MdpDialect::Pl =>
             {
                 *free = stats.free_threads;
                 send(&ToWorker::TellProcesses, dialect, turn);
             }
-            WorkerSession::Returned { .. } | WorkerSession::Asked { .. } => self.disconnect(dialect, turn),
+            WorkerSession::Returned { .. } | WorkerSession::RequestsInFlight { .. } => {
+                self.disconnect(dialect, turn);
+            }
             WorkerSession::Simple(_) => {
                 turn.command(Command::Heartbeat { held: None, stats: None }, ReplyPurpose::Known);
             }
@@ -299,7 +301,9 @@ impl WorkerSession {
         }
         tracing::debug!(worker = %turn.me.name, code = refusal.code(), "the worker has to register again");
         let dialect = match self {
-            WorkerSession::Unknown | WorkerSession::Arriving(_) | WorkerSession::Asked { .. } => return,
+            WorkerSession::Unknown | WorkerSession::Arriving(_) | WorkerSession::RequestsInFlight { .. } => {
+                return;
+            }
             WorkerSession::Returned { .. } => {
                 *self = WorkerSession::Unknown;
                 return;
@@ -327,7 +331,7 @@ impl WorkerSession {
             WorkerSession::Unknown
             | WorkerSession::Arriving(_)
             | WorkerSession::Returned { .. }
-            | WorkerSession::Asked { .. } => {
+            | WorkerSession::RequestsInFlight { .. } => {
                 return;
             }
             WorkerSession::Simple(simple) if !simple.hears_beats() => return,
@@ -350,7 +354,7 @@ impl WorkerSession {
             WorkerSession::Unknown
             | WorkerSession::Arriving(_)
             | WorkerSession::Returned { .. }
-            | WorkerSession::Asked { .. } => None,
+            | WorkerSession::RequestsInFlight { .. } => None,
             WorkerSession::Simple(simple) => {
                 let beat_at = Some(simple.beat_at).filter(|_| simple.hears_beats());
                 [simple.start_at, beat_at].into_iter().flatten().min()
@@ -364,15 +368,15 @@ impl WorkerSession {
         if let WorkerSession::Simple(simple) = self {
             simple.start(turn);
         }
-        self.note_unseen(turn);
+        self.note_orphaned(turn);
     }
 
     /// It leaves, possibly still computing: it must not count as new when it returns.
-    fn note_unseen(&self, turn: &SessionTurn<'_>) {
+    fn note_orphaned(&self, turn: &SessionTurn<'_>) {
         let (may_compute, registration) = match self {
             WorkerSession::Unknown | WorkerSession::Arriving(_) | WorkerSession::Simple(_) => (false, None),
             WorkerSession::Returned { jobs, .. } => (!jobs.is_empty(), None),
-            WorkerSession::Asked { .. } => (true, None),
+            WorkerSession::RequestsInFlight { .. } => (true, None),
             WorkerSession::Plugin(plugin) => {
                 (plugin.threads.may_compute(), Some(plugin.listing.registration()))
             }
@@ -384,8 +388,8 @@ impl WorkerSession {
 
     /// The worker leaves; its jobs go to other workers, without a crash on its record.
     pub(super) fn leave(&mut self, turn: &mut SessionTurn<'_>) {
-        self.note_unseen(turn);
-        if !matches!(self, WorkerSession::Unknown | WorkerSession::Asked { .. }) {
+        self.note_orphaned(turn);
+        if !matches!(self, WorkerSession::Unknown | WorkerSession::RequestsInFlight { .. }) {
             turn.command(Command::Leave, ReplyPurpose::Nothing);
         }
         *self = WorkerSession::Unknown;
@@ -410,10 +414,10 @@ impl WorkerSession {
             MdpDialect::Pl => {
                 *self = match before {
                     WorkerSession::Plugin(plugin) => {
-                        WorkerSession::Asked { jobs: plugin.threads.give_up(), free: None }
+                        WorkerSession::RequestsInFlight { jobs: plugin.threads.give_up(), free: None }
                     }
-                    WorkerSession::Asked { .. } | WorkerSession::Returned { .. } => before,
-                    _ => WorkerSession::Asked { jobs: Vec::new(), free: None },
+                    WorkerSession::RequestsInFlight { .. } | WorkerSession::Returned { .. } => before,
+                    _ => WorkerSession::RequestsInFlight { jobs: Vec::new(), free: None },
                 };
                 ToWorker::TellProcesses
             }

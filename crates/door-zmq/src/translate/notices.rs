@@ -8,9 +8,6 @@ use tenure_hub::words::{Event, EventData, EventSubject, Next, Timestamp};
 use crate::mdp::{Notice, NoticeJob, NoticeKind};
 use crate::settings::Settings;
 
-/// The kinds of events that end a request or show that it runs.
-pub(crate) const REPLY_KINDS: [&str; 5] = ["completed", "failed", "crashed", "expired", "cancelled"];
-
 /// The kinds of events that can become notices.
 pub(crate) const NOTICE_KINDS: [&str; 6] =
     ["submitted", "crashed", "failed", "expired", "cancelled", "paused"];

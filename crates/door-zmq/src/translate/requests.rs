@@ -5,12 +5,11 @@ use std::fmt::Display;
 use bytes::Bytes;
 use tenure_hub::limits::{BODY_BYTES_MAX, MANY_MAX};
 use tenure_hub::words::{
-    AttemptFailure, Blob, Command, EventFilter, Held, ListQuery, Name, NewTask, Query, Refusal, StateName,
-    TaskId,
+    AttemptFailure, Blob, Command, EventData, EventFilter, Held, ListQuery, Name, NewTask, Query, Refusal,
+    StateName, TaskId,
 };
 use tenure_hub::{Done, Request, Submission, Watch};
 
-use super::REPLY_KINDS;
 use crate::body;
 
 /// A task with the frames of its body.
@@ -25,7 +24,7 @@ pub(crate) fn submission(task: NewTask, body: Bytes) -> Result<Submission, Refus
 pub(crate) fn watch_ends(watch: u64, submitter: &Name) -> Request {
     let filter = EventFilter {
         submitter: Some(submitter.clone()),
-        kinds: REPLY_KINDS.map(Name::from).to_vec(),
+        kinds: EventData::KINDS_OF_ENDS.map(Name::from).to_vec(),
         ..EventFilter::default()
     };
     Request::Watch(Watch { watch, filter, from: None })

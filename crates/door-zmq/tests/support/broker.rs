@@ -106,18 +106,18 @@ impl Broker {
         false
     }
 
-    /// Waits until it knows so many workers.
+    /// Waits until it knows this many workers.
     pub(crate) fn until_workers(&self, count: usize) {
         self.until("workers", count, |native| native.workers().len());
     }
 
-    /// Waits until so many workers have told how they are.
+    /// Waits until this many workers have told how they are.
     pub(crate) fn until_figures(&self, count: usize) {
         let told = |native: &mut Native| native.workers().iter().filter(|worker| has_figures(worker)).count();
         self.until("workers with figures", count, told);
     }
 
-    /// Waits until so many tasks run as far as it knows. A worker that is lost earlier was handed nothing.
+    /// Waits until this many tasks run as far as it knows. A worker that is lost earlier was handed nothing.
     pub(crate) fn until_running(&self, count: usize) {
         let runs = |native: &mut Native| {
             native.tasks().iter().filter(|task| task.state.name() == StateName::Running).count()

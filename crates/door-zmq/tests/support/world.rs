@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_door_zmq::session::{
-    Majordomo, Me, PeerOutput, PeerSession, PingPongClient, PingPongWorker, Unseen,
+    Majordomo, OrphanedJobs, PeerIdentity, PeerOutput, PeerSession, PingPongClient, PingPongWorker,
 };
 use tenure_door_zmq::{PingPongSettings, Registry, Settings};
 use tenure_hub::core::Core;
@@ -31,7 +31,7 @@ pub(crate) struct World {
     settings: Arc<Settings>,
     ping_pong: Arc<PingPongSettings>,
     registry: Arc<Registry>,
-    unseen: Arc<Unseen>,
+    unseen: Arc<OrphanedJobs>,
     next_session: u64,
     peers: BTreeMap<String, ConnectedPeer>,
     /// The broker dies as soon as a message with these bytes has left.
@@ -110,7 +110,7 @@ impl World {
     /// before.
     pub(crate) fn named_with(&mut self, peer: &str, rights: &[Right], is_known: bool) {
         let grant = Grant { rights: Rights::of(rights), ..Grant::everything() };
-        let me = Me { name: peer.into(), is_chosen: true, is_known, grant: Arc::new(grant) };
+        let me = PeerIdentity { name: peer.into(), is_chosen: true, is_known, grant: Arc::new(grant) };
         let conversation = Majordomo::new(me, Arc::clone(&self.settings), Arc::clone(&self.registry));
         self.connect_peer(peer, Box::new(conversation));
     }
@@ -129,10 +129,10 @@ impl World {
         &mut self,
         peer: &str,
         is_chosen: bool,
-        begin: impl FnOnce(&World, Me) -> Box<dyn PeerSession>,
+        begin: impl FnOnce(&World, PeerIdentity) -> Box<dyn PeerSession>,
     ) {
         let name: Name = peer.into();
-        let me = Me { name, is_chosen, is_known: false, grant: Arc::new(Grant::everything()) };
+        let me = PeerIdentity { name, is_chosen, is_known: false, grant: Arc::new(Grant::everything()) };
         let conversation = begin(self, me);
         self.connect_peer(peer, conversation);
     }
@@ -192,7 +192,7 @@ impl World {
         self.settle();
     }
 
-    /// Asks the hub as somebody behind another door.
+    /// Asks the hub as a client behind another door.
     pub(crate) fn elsewhere(&mut self, request: Request) {
         let (session, _) = self.open("elsewhere".into());
         self.core.take(self.now, session, Ask { token: 1, request });
@@ -271,7 +271,7 @@ impl World {
         self.peers.keys().cloned().collect()
     }
 
-    /// Until nobody has anything to say.
+    /// Until no side has anything to say.
     fn settle(&mut self) {
         for _ in 0..1_000 {
             if self.is_dead {

@@ -54,7 +54,7 @@ def plain(port):
 
 
 def plain_wrong(port):
-    """Wrong credentials do not, and libzmq is told so in the handshake."""
+    """Wrong credentials do not, and the handshake reports that to libzmq."""
     socket = connect(zmq.DEALER, port, plain_username=b"alice", plain_password=b"guess", immediate=1)
     monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
     assert monitor.poll(TIMEOUT_MS), "libzmq was not told"

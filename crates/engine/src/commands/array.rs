@@ -84,6 +84,7 @@ impl Engine {
         if let Some(tag) = self.tags.find_array(&record.namespace, record.id) {
             self.tags.at_mut(tag).limit = record.limit;
             self.dirty.tags.push(tag);
+            self.dirty.reservations = true;
         }
     }
 

@@ -42,8 +42,9 @@ impl Engine {
         self.reindex_worker(key);
         if queues.len() > 1
             && let Some(ready_queue) = self.first_ready_queue_in_order(now, peer, key, queues)
+            && let slot = self.first_task(ready_queue)
+            && !self.keeps_room_to_continue(key, slot)
         {
-            let slot = self.first_task(ready_queue);
             self.assign(now, slot, key, out);
             self.reindex_worker(key);
         } else {

@@ -8,11 +8,11 @@ use std::time::Duration;
 use crate::blob::Which;
 use crate::buckets::BucketKey;
 use crate::classes::{ClassKey, WorkerRank};
+use crate::dispatch_order::{OfferRank, first_offer};
 use crate::engine::Engine;
 use crate::event::EventData;
 use crate::id::{Slot, WorkerKey};
 use crate::notice::{Assignment, Notice};
-use crate::offer_rank::{OfferRank, first_offer};
 use crate::ready_queues::{ReadyOffer, ReadyQueueKey};
 use crate::record::Output;
 use crate::state::{Holding, TaskState};
@@ -26,10 +26,16 @@ const TAKE_BACK_LOOKS: usize = 16;
 impl Engine {
     /// Matches tasks and workers until no further assignment is possible.
     pub(crate) fn settle(&mut self, now: Timestamp, out: &mut dyn Output) {
+        if self.dirty.is_settled() {
+            return;
+        }
         loop {
             // A dirty entry may be gone by now or its slot reused. A superfluous check is harmless.
             let mut ready_queues = std::mem::take(&mut self.dirty.ready_queues);
             ready_queues.retain(|ready_queue| self.ready_queues.has(*ready_queue));
+            for ready_queue in &ready_queues {
+                self.ready_queues.at_mut(*ready_queue).is_dirty = false;
+            }
             // Index all workers before assigning anything, so that the most urgent task goes first, and to
             // the least loaded worker, whatever the order in which they were marked dirty.
             for index in 0..self.dirty.workers.len() {
@@ -57,6 +63,12 @@ impl Engine {
                 || !self.dirty.buckets.is_empty()
             {
                 continue;
+            }
+            if std::mem::take(&mut self.dirty.reservations) {
+                let reserved = self.reserved.iter().copied();
+                let freed: Vec<_> = reserved.filter(|key| !self.keeps_its_room(now, *key)).collect();
+                self.dirty.workers.extend(freed);
+                self.dirty.workers.extend(self.freed_by_full_tags());
             }
             match self.dirty.workers.pop() {
                 Some(worker) if self.workers.has(worker) => self.fill(now, worker, out),
@@ -109,7 +121,7 @@ impl Engine {
             if took {
                 continue;
             }
-            if self.workers.at(worker).reserved.is_none() {
+            if self.workers.at(worker).reserved.is_none() && self.workers.at(worker).continuing.is_empty() {
                 return;
             }
             // A worker that keeps its room is no choice for this ready queue, but another may be.
@@ -162,7 +174,9 @@ impl Engine {
             } else if self.keeps_room(now, worker, class, None) || self.reserve(now, worker, queue, rank) {
                 return None;
             } else {
-                return Some((ready_queue, self.first_task(ready_queue)));
+                let slot = self.first_task(ready_queue);
+                let keeps_room = self.keeps_room_to_continue(worker, slot);
+                return Some((ready_queue, slot)).filter(|_| !keeps_room);
             }
         }
     }
@@ -263,11 +277,15 @@ impl Engine {
         without: &[crate::Name],
     ) -> Option<WorkerKey> {
         let group = self.ready_queues.at(ready_queue).group;
+        let first = self.first_task(ready_queue);
         let classes = self.groups.at(group).classes.iter();
         let best = classes.filter_map(|class| {
             let allowed = |worker_rank: &&WorkerRank| {
-                let is_named = || without.contains(self.workers.at(worker_rank.worker).name());
-                (without.is_empty() || !is_named()) && !self.keeps_room(now, worker_rank.worker, *class, None)
+                let worker = worker_rank.worker;
+                let is_named = || without.contains(self.workers.at(worker).name());
+                (without.is_empty() || !is_named())
+                    && !self.keeps_room(now, worker, *class, None)
+                    && !self.keeps_room_to_continue(worker, first)
             };
             self.with_room(*class, group).find(allowed)
         });
@@ -441,6 +459,7 @@ impl Engine {
         self.classes.at(class).groups.contains(&ready_queue.group)
             && self.has_room_for(worker, ready_queue.group)
             && !self.keeps_room(now, worker, class, Some((ready_queue.queue, rank, offered)))
+            && !self.keeps_room_to_continue(worker, slot)
             && ready_queue.tags.iter().all(has_room)
             && !crashed_here
             && !self.queues.at(ready_queue.queue).setting.paused

@@ -55,7 +55,8 @@ impl Engine {
             StateName::Completed | StateName::Failed | StateName::Cancelled => {}
             StateName::Running | StateName::Suspended => {
                 let kind = EventData::CancelRequested { reason: reason.clone() };
-                self.want(now, slot, Wanted::Cancel, reason, kind, out);
+                let intent = Intent { wanted: Wanted::Cancel, in_place: false, reason, delivered: false };
+                self.want(now, slot, intent, kind, out);
             }
             StateName::Assigned => {
                 // The attempt is unconfirmed, so there is nothing to wait for. If it has started meanwhile,
@@ -78,18 +79,17 @@ impl Engine {
         &mut self,
         now: Timestamp,
         slot: Slot,
-        wanted: Wanted,
-        reason: Option<Box<str>>,
+        intent: Intent,
         kind: EventData,
         out: &mut dyn Output,
     ) {
         let holding = self.tasks.at_mut(slot).state.holding_mut().expect("intents are for held tasks");
-        // Cancel overrides pause and cannot be withdrawn.
-        let known = holding.intent.as_ref().map(|intent| intent.wanted);
-        if known == Some(wanted) || known == Some(Wanted::Cancel) {
+        // A cancel request overrides a pause, and the end of an attempt overrides a stop in place.
+        let weight = |intent: &Intent| (intent.wanted == Wanted::Cancel, !intent.in_place);
+        if holding.intent.as_ref().is_some_and(|known| weight(known) >= weight(&intent)) {
             return;
         }
-        holding.intent = Some(Intent { wanted, reason, delivered: false });
+        holding.intent = Some(intent);
         self.emit_task_record(now, slot, kind, out);
         self.deliver_intent(now, slot, out);
     }
@@ -102,9 +102,9 @@ impl Engine {
         let Some(intent) = &holding.intent else { return };
         let worker = self.workers.at(holding.key);
         let Some(session) = worker.session().filter(|_| worker.is_live()) else { return };
-        let (wanted, was_delivered) = (intent.wanted, intent.delivered);
-        let notice =
-            Notice::Wanted { task: task.id, attempt: task.attempt, wanted, reason: intent.reason.clone() };
+        let Intent { wanted, in_place, delivered: was_delivered, ref reason } = *intent;
+        let (reason, attempt) = (reason.clone(), task.attempt);
+        let notice = Notice::Wanted { task: task.id, attempt, wanted, in_place, reason };
         let name = holding.worker.clone();
         out.notice(session, notice);
         let is_timed = wanted == Wanted::Cancel && self.cancel_timeout(self.terms.get(task.terms)).is_some();
@@ -155,7 +155,12 @@ impl Engine {
     }
 
     pub(crate) fn intent_reason(&self, slot: Slot) -> Option<Box<str>> {
-        self.tasks.at(slot).state.holding()?.intent.as_ref()?.reason.clone()
+        let state = &self.tasks.at(slot).state;
+        match (&state.holding()?.intent, state) {
+            (Some(intent), _) => intent.reason.clone(),
+            (None, TaskState::Suspended(suspension)) => suspension.stop.as_ref()?.reason.clone(),
+            (None, _) => None,
+        }
     }
 
     fn end_cancelled_because(

@@ -1,12 +1,14 @@
-//! Continue: what a suspended attempt waited for has ended. It takes a slot of its worker again, as soon as
-//! one is free and the limits of its tags allow, and goes on. More urgent tasks go first: a task that others
-//! wait for before the one that waits, because a child is more urgent than its parent.
+//! Continue: what a suspended attempt waited for has ended. It takes its slot and its resources again, as soon as
+//! its worker has room and the limits of its tags allow, and goes on. More urgent tasks go first: a task that others
+//! wait for before the one that waits, because a child is more urgent than its parent. Less urgent ones do not: the
+//! worker keeps what becomes free for the attempt, because no other worker can continue it.
 
 use crate::engine::Engine;
 use crate::event::EventData;
 use crate::id::{Slot, WorkerKey};
 use crate::name::Name;
 use crate::notice::Notice;
+use crate::ranked_list::TaskRank;
 use crate::record::Output;
 use crate::state::{TaskState, Wanted};
 use crate::tags::TagKey;
@@ -20,19 +22,47 @@ impl Engine {
         loop {
             let holder = self.workers.at(worker);
             let (rank, slot) = holder.continuing.first().copied()?;
-            let demand = &self.terms.get(self.tasks.at(slot).terms).demand;
-            if !holder.is_live() || !holder.stock.has_slots(demand) {
-                return None;
-            }
-            if urgent.is_some_and(|urgent| self.rank_of(urgent) < rank) {
+            if !holder.is_live() || urgent.is_some_and(|urgent| self.rank_of(urgent) < rank) {
                 return None;
             }
             let ready_queue = self.terms.ready_queue(self.tasks.at(slot).terms);
             match self.full_tag(ready_queue) {
                 Some(tag) => self.park_continuing(slot, tag),
-                None => return Some(slot),
+                None => return Some(slot).filter(|slot| self.has_room_again(worker, *slot)),
             }
         }
+    }
+
+    /// Whether a worker keeps its room for a suspended attempt that is at least as urgent as this task.
+    pub(crate) fn keeps_room_to_continue(&self, worker: WorkerKey, other: Slot) -> bool {
+        self.continuing_without_room(worker).is_some_and(|(rank, _)| rank < self.rank_of(other))
+    }
+
+    /// The first attempt that only lacks room to continue.
+    pub(crate) fn continuing_without_room(&self, worker: WorkerKey) -> Option<(TaskRank, Slot)> {
+        let could_go =
+            |slot: Slot| self.full_tag(self.terms.ready_queue(self.tasks.at(slot).terms)).is_none();
+        let first = self.workers.at(worker).continuing.iter().find(|(_, slot)| could_go(*slot));
+        first.copied().filter(|(_, slot)| !self.has_room_again(worker, *slot))
+    }
+
+    /// The workers that kept room for an attempt until a tag of it became full. Others may have that room now.
+    pub(crate) fn freed_by_full_tags(&self) -> Vec<WorkerKey> {
+        let is_blocked = |key: &WorkerKey| {
+            let first = self.workers.at(*key).continuing.first();
+            first.is_some_and(|(_, slot)| {
+                self.full_tag(self.terms.ready_queue(self.tasks.at(*slot).terms)).is_some()
+            })
+        };
+        self.continuing.iter().copied().filter(is_blocked).collect()
+    }
+
+    /// Whether the worker has room for what the attempt had: its slots, its resources, and the same cpus and gpus.
+    /// A worker that has registered again with less lets it continue alone.
+    pub(crate) fn has_room_again(&self, worker: WorkerKey, slot: Slot) -> bool {
+        let task = self.tasks.at(slot);
+        let stock = &self.workers.at(worker).stock;
+        stock.fits_again(&self.terms.get(task.terms).demand, task.devices()) || stock.is_idle()
     }
 
     pub(crate) fn continue_attempt(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
@@ -61,34 +91,27 @@ impl Engine {
         self.tasks.at_mut(slot).state = TaskState::Running(Box::new(holding));
         self.timers.disarm(before, Timer::Held(slot));
         self.timers.arm(check_at, Timer::Held(slot));
-        self.take_slots_back(key, slot);
+        self.reacquire_resources(key, slot);
         self.count_tags(slot, |in_use| *in_use += 1);
         self.count(slot, |count| *count += 1);
         self.emit_task_record(now, slot, EventData::Continued { worker }, out);
         self.tell_continue(slot, out);
     }
 
-    /// The worker can use the slots of a suspended attempt for others. Resources stay: the attempt is still in its
-    /// memory, and knows its devices.
-    pub(crate) fn lend_slots(&mut self, worker: WorkerKey, slot: Slot) {
-        let demand = &self.terms.get(self.tasks.at(slot).terms).demand;
-        let keeps_resources = !demand.resources.is_empty();
+    /// The worker can use the slots and resources of a suspended attempt for others. The attempt knows the numbers
+    /// of its cpus and gpus, and gets the same ones back.
+    pub(crate) fn release_resources(&mut self, worker: WorkerKey, slot: Slot) {
+        let task = self.tasks.at(slot);
         let holder = self.workers.at_mut(worker);
         holder.suspended += 1;
-        holder.suspended_with_resources += usize::from(keeps_resources);
-        holder.stock.vacate_slots(demand);
-        if keeps_resources {
-            // What it waits for may be less urgent than the task that the room is kept for.
-            self.cancel_reservation(worker);
-        }
+        holder.stock.vacate(&self.terms.get(task.terms).demand, task.devices());
     }
 
-    pub(crate) fn take_slots_back(&mut self, worker: WorkerKey, slot: Slot) {
-        let demand = &self.terms.get(self.tasks.at(slot).terms).demand;
+    pub(crate) fn reacquire_resources(&mut self, worker: WorkerKey, slot: Slot) {
+        let task = self.tasks.at(slot);
         let holder = self.workers.at_mut(worker);
         holder.suspended -= 1;
-        holder.suspended_with_resources -= usize::from(!demand.resources.is_empty());
-        holder.stock.occupy_slots(demand);
+        holder.stock.occupy(&self.terms.get(task.terms).demand, task.devices());
     }
 
     pub(crate) fn tell_continue(&mut self, slot: Slot, out: &mut dyn Output) {
@@ -105,6 +128,7 @@ impl Engine {
         let worker = self.holder_key(slot);
         let rank = self.rank_of(slot);
         self.workers.at_mut(worker).continuing.insert((rank, slot));
+        self.continuing.insert(worker);
         self.dirty.workers.push(worker);
     }
 
@@ -115,10 +139,17 @@ impl Engine {
         let TaskState::Suspended(suspension) = &mut self.tasks.at_mut(slot).state else {
             unreachable!("only a suspended attempt continues")
         };
-        match suspension.parked.take() {
-            Some(tag) => self.tags.at_mut(tag).continuing.remove(&(rank, slot)),
-            None => self.workers.at_mut(worker).continuing.remove(&(rank, slot)),
-        };
+        if let Some(tag) = suspension.parked.take() {
+            self.tags.at_mut(tag).continuing.remove(&(rank, slot));
+        } else {
+            // What the worker kept for it is free for others.
+            let continuing = &mut self.workers.at_mut(worker).continuing;
+            continuing.remove(&(rank, slot));
+            if continuing.is_empty() {
+                self.continuing.remove(&worker);
+            }
+        }
+        self.dirty.workers.push(worker);
     }
 
     /// The attempt could continue, but for this tag.

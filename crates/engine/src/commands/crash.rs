@@ -42,14 +42,15 @@ impl Engine {
         let crashes = task.crashes;
         let holding = task.state.holding().expect("only a held task crashes");
         let worker = holding.worker.clone();
-        let intent = holding.intent.clone();
+        let (wanted, asked_because) = (self.wanted_of(slot), self.intent_reason(slot));
+        let task = self.tasks.at_mut(slot);
         if counts {
             task.extras_mut().avoid_worker(worker.clone());
         }
         let terms = self.terms.get(self.tasks.at(slot).terms);
         let waits = self.edges.open_count(self.tasks.at(slot).edges) > 0;
         let budget_left = terms.crash_budget.saturating_sub(crashes);
-        let next = match (intent.as_ref().map(|intent| intent.wanted), terms.on_lost) {
+        let next = match (wanted, terms.on_lost) {
             (Some(_), _) | (None, OnLost::Pause) => Next::Paused,
             (None, OnLost::Requeue) if !counts => Next::Requeued,
             (None, OnLost::Requeue) if budget_left > 0 => match terms.crash_backoff.filter(|_| !waits) {
@@ -62,16 +63,12 @@ impl Engine {
             Next::Requeued => self.waiting_state(now, slot),
             Next::RetriedAt(until) => TaskState::Delayed { until },
             Next::Paused => {
-                let why = match intent {
+                let why = match wanted {
                     Some(_) => PauseCause::Asked,
                     None if budget_left == 0 => PauseCause::CrashBudget,
                     None => PauseCause::WorkerLost,
                 };
-                TaskState::Paused(Box::new(PauseInfo {
-                    since: now,
-                    why,
-                    reason: intent.and_then(|intent| intent.reason),
-                }))
+                TaskState::Paused(Box::new(PauseInfo { since: now, why, reason: asked_because }))
             }
             Next::Failed | Next::Cancelled => {
                 let mut message = format!("{}, crash {crashes}", crash_sentence(&worker, reason));

@@ -212,7 +212,7 @@ impl Engine {
             TaskState::Waiting { open } => open,
             TaskState::Suspended(suspension) => {
                 suspension.open -= 1;
-                if suspension.open == 0 {
+                if suspension.is_over() {
                     self.offer_continuing(slot);
                 }
                 return;

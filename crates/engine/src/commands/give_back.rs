@@ -70,7 +70,7 @@ impl Engine {
         let holding = task.state.holding().expect("only a held task is handed back");
         let worker = holding.worker.clone();
         let pauses = self.terms.get(task.terms).on_lost == OnLost::Pause;
-        let intent = holding.intent.as_ref().map(|intent| intent.wanted);
+        let intent = self.wanted_of(slot);
         if !started {
             self.return_tokens(now, slot);
         }

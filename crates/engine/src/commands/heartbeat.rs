@@ -9,6 +9,7 @@ use crate::id::{Slot, WorkerKey};
 use crate::limits::ABOUT_BYTES_MAX;
 use crate::record::Output;
 use crate::refusal::Refusal;
+use crate::state::TaskState;
 use crate::time::Timestamp;
 use crate::workers::{Stopping, Worker};
 
@@ -68,7 +69,8 @@ impl Engine {
     /// never find out, so the slot is free at once.
     pub(crate) fn note_stopping(&mut self, slot: Slot) {
         let task = self.tasks.at(slot);
-        let Some(holding) = task.state.holding() else { return };
+        // A suspended attempt occupies nothing.
+        let (TaskState::Assigned(holding) | TaskState::Running(holding)) = &task.state else { return };
         let worker = self.workers.at_mut(holding.key);
         if worker.lists_held && worker.is_live() {
             let held = Held { task: task.id, attempt: task.attempt };

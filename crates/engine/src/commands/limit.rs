@@ -31,6 +31,7 @@ impl Engine {
         self.tags.at_mut(key).limit = limit;
         self.emit_tag_record(now, key, EventData::LimitSet { limit }, out);
         self.dirty.tags.push(key);
+        self.dirty.reservations = true;
         self.tags.close_if_unused(key);
         Ok(Reply::Done)
     }

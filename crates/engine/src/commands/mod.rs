@@ -68,7 +68,7 @@ impl Engine {
             Command::Submit(tasks) => Ok(self.submit(now, peer, tasks, out)),
             Command::Release { task } => self.release(now, peer, task, out),
             Command::Cancel { task, reason } => self.cancel(now, peer, task, reason.as_deref(), out),
-            Command::Pause { task, reason } => self.pause(now, peer, task, reason, out),
+            Command::Pause { task, reason, terminate } => self.pause(now, peer, task, reason, terminate, out),
             Command::Resume { task } => self.resume(now, peer, task, out),
             Command::Retry { task } => self.retry(now, peer, task, out),
             Command::Move { task, to } => self.move_task(now, peer, task, to, out),

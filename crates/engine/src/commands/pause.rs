@@ -1,4 +1,6 @@
-//! Pause: a task waits until a client resumes it. The worker of a running task is asked to stop it first.
+//! Pause: a task waits until a client resumes it. The worker of a running task is asked to stop it first. One that
+//! can stop the attempt in place reports so (`stop_in_place`), and the attempt is suspended until a client resumes
+//! it; any other ends the attempt and confirms, and the task is paused.
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
@@ -9,7 +11,7 @@ use crate::name;
 use crate::notice::StopWhy;
 use crate::record::Output;
 use crate::refusal::Refusal;
-use crate::state::{PauseCause, PauseInfo, StateName, TaskState, Wanted};
+use crate::state::{Intent, PauseCause, PauseInfo, StateName, StopInPlace, TaskState, Wanted};
 use crate::time::Timestamp;
 
 impl Engine {
@@ -19,6 +21,7 @@ impl Engine {
         peer: &Peer,
         task: TaskId,
         reason: Option<Box<str>>,
+        terminate: bool,
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         let slot = self.task_of(peer, task)?;
@@ -31,15 +34,67 @@ impl Engine {
                 self.order_stop(slot, StopWhy::Paused, out);
                 self.enter_paused(now, slot, PauseCause::Asked, reason, out);
             }
+            StateName::Suspended if self.is_stopped(slot) && !terminate => {
+                return self.stop_again(now, slot, reason, out);
+            }
             StateName::Running | StateName::Suspended => {
                 let kind = EventData::PauseRequested { reason: reason.clone() };
-                self.want(now, slot, Wanted::Pause, reason, kind, out);
+                let intent = Intent { wanted: Wanted::Pause, in_place: !terminate, reason, delivered: false };
+                self.want(now, slot, intent, kind, out);
             }
             StateName::Paused | StateName::Completed | StateName::Failed | StateName::Cancelled => {
                 return Err(self.wrong_state(slot, "pause"));
             }
         }
         Ok(Reply::Done)
+    }
+
+    /// The worker has stopped the attempt in place. If no client wants it paused any more, it goes on at once.
+    pub(crate) fn stop_in_place(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
+        // What the worker has stopped has started.
+        self.mark_started(now, slot, out);
+        let state = self.tasks.at_mut(slot).state.holding_mut().expect("a reported attempt is held");
+        let Some(intent) = state.intent.take_if(|intent| intent.wanted == Wanted::Pause) else {
+            match self.state_name(slot) {
+                StateName::Suspended => self.say_again(slot),
+                _ => self.tell_continue(slot, out),
+            }
+            return;
+        };
+        let reason = intent.reason;
+        let stop = Some(Box::new(StopInPlace { reason: reason.clone(), is_resumed: false }));
+        if self.state_name(slot) == StateName::Suspended {
+            self.withdraw_continuing(slot);
+        } else {
+            let open = self.edges.open_count(self.tasks.at(slot).edges);
+            self.become_suspended(now, slot, open);
+        }
+        let suspension = self.suspension_mut(slot);
+        (suspension.stop, suspension.is_said) = (stop, true);
+        self.emit_task_record(now, slot, EventData::Paused { reason }, out);
+    }
+
+    /// A client pauses an attempt that its worker keeps stopped, before it has continued.
+    fn stop_again(
+        &mut self,
+        now: Timestamp,
+        slot: Slot,
+        reason: Option<Box<str>>,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        if self.suspension_mut(slot).is_paused() {
+            return Err(self.wrong_state(slot, "pause"));
+        }
+        self.withdraw_continuing(slot);
+        let stop = Box::new(StopInPlace { reason: reason.clone(), is_resumed: false });
+        self.suspension_mut(slot).stop = Some(stop);
+        self.emit_task_record(now, slot, EventData::Paused { reason }, out);
+        Ok(Reply::Done)
+    }
+
+    /// Whether its worker keeps the attempt stopped.
+    fn is_stopped(&self, slot: Slot) -> bool {
+        matches!(&self.tasks.at(slot).state, TaskState::Suspended(suspension) if suspension.stop.is_some())
     }
 
     /// Pauses a held task as its intent asks.

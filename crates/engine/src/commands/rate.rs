@@ -133,7 +133,10 @@ impl Engine {
 
     /// Takes the tokens of a task that is about to be assigned.
     pub(crate) fn take_tokens(&mut self, now: Timestamp, slot: Slot) {
-        self.each_bucket(slot, |engine, bucket| engine.buckets.at_mut(bucket).take(now));
+        self.each_bucket(slot, |engine, bucket| {
+            engine.buckets.at_mut(bucket).take(now);
+            engine.dirty.reservations |= !engine.buckets.at(bucket).has_token(now);
+        });
     }
 
     /// Returns the tokens of a task that did not start.

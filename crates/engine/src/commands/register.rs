@@ -187,6 +187,9 @@ impl Engine {
                 self.emit_task_event(now, *slot, EventData::HolderReturned { worker }, out);
             }
             self.deliver_intent(now, *slot, out);
+            if self.state_name(*slot) == StateName::Suspended {
+                self.expect_word(*slot);
+            }
         }
     }
 

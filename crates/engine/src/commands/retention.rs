@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 
 impl Engine {
     pub(crate) fn retire_ended(&mut self, now: Timestamp, out: &mut dyn Output) {
-        while let Some(slot) = self.state_index.oldest_ended(&self.tasks) {
+        while let Some(slot) = self.state_index.oldest_ended() {
             let end = self.tasks.at(slot).state.end().expect("it has ended");
             let too_many = self.state_index.ended_count() > self.settings.ended_kept;
             if !too_many && end.at + self.settings.ended_kept_for > now {
@@ -22,7 +22,7 @@ impl Engine {
     }
 
     pub(crate) fn next_retirement(&self) -> Option<Timestamp> {
-        let slot = self.state_index.oldest_ended(&self.tasks)?;
+        let slot = self.state_index.oldest_ended()?;
         let end = self.tasks.at(slot).state.end().expect("it has ended");
         Some(end.at + self.settings.ended_kept_for)
     }

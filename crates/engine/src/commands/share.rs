@@ -1,19 +1,19 @@
 //! Share: the weight of a share key, and the turns that the keys take.
 
 use crate::command::{Peer, Reply};
+use crate::dispatch_order::OfferRank;
 use crate::engine::Engine;
 use crate::event::{Event, EventData, EventSubject};
+use crate::fair_queueing::Turns;
 use crate::id::Slot;
 use crate::limits::{SHARES_MAX, WEIGHT_MAX};
 use crate::name::{self, Name};
-use crate::offer_rank::OfferRank;
 use crate::queues::QueueKey;
 use crate::ready_queues::{ReadyOffer, ReadyQueueKey};
 use crate::record::{Change, Output, ShareSetting};
 use crate::refusal::Refusal;
 use crate::shares::ShareKey;
 use crate::time::Timestamp;
-use crate::turns::Turns;
 
 impl Engine {
     /// A new weight counts from the key's next task on.

@@ -157,16 +157,22 @@ impl Engine {
     /// The terms of a new task. A client that submits many tasks mostly uses the same terms, so the last used
     /// ones are tried first, before anything is built or looked up.
     fn terms_for(&mut self, peer: &Peer, new: NewTask) -> Result<TermsKey, Refusal> {
-        if let Some(recent) = self.terms.recent(peer.session)
+        if let Some(recent) = self.terms.recent(peer.session, &new.demand)
             && asks_for(self.terms.get(recent), peer, &new)
         {
             return Ok(recent);
         }
         let terms = terms_of(peer, new);
-        terms.check()?;
-        self.check_queue_room(&terms.namespace, std::slice::from_ref(&terms.queue))?;
-        self.check_demand_room(&terms.namespace, &terms.demand)?;
-        let key = self.terms_key(terms);
+        let key = match self.terms.find(&terms) {
+            // They were checked when they were new.
+            Some(key) => key,
+            None => {
+                terms.check()?;
+                self.check_queue_room(&terms.namespace, std::slice::from_ref(&terms.queue))?;
+                self.check_demand_room(&terms.namespace, &terms.demand)?;
+                self.terms_key(terms)
+            }
+        };
         self.terms.note_recent(peer.session, key);
         Ok(key)
     }

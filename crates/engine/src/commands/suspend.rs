@@ -1,5 +1,6 @@
 //! Suspend: a running task waits for its children, or for any tasks, to end. Its attempt stays with its worker
-//! but takes no slot, so that the tasks it waits for can run there. `continue_attempt.rs` brings it back.
+//! but takes no slot and no resources, so that the tasks it waits for can run there. `continue_attempt.rs` brings it
+//! back.
 
 use std::collections::BTreeSet;
 
@@ -36,6 +37,10 @@ impl Engine {
         let waits = match on {
             WaitOn::Tasks(tasks) => self.waits_for_tasks(peer, slot, tasks)?,
             WaitOn::Children => self.waits_for_children(slot),
+            WaitOn::Resume => {
+                self.stop_in_place(now, slot, out);
+                return Ok(Reply::Done);
+            }
         };
         if self.edges.len() + waits.len() > EDGES_MAX {
             return Err(Refusal::Full { what: "dependencies", limit: EDGES_MAX as u64 });
@@ -56,7 +61,7 @@ impl Engine {
                 self.tell_continue(slot, out);
             }
             (TaskState::Running(_), _) => self.enter_suspended(now, slot, open, out),
-            (TaskState::Suspended(_), _) if is_repeated => {}
+            (TaskState::Suspended(_), _) if is_repeated => self.say_again(slot),
             _ => self.wait_for_others(now, slot, open, out),
         }
         Ok(Reply::Done)
@@ -176,10 +181,9 @@ impl Engine {
         self.link_dependencies(slot);
         if is_suspended {
             let open = self.edges.open_count(list);
-            if let TaskState::Suspended(suspension) = &mut self.tasks.at_mut(slot).state {
-                suspension.open = open;
-            }
-            if open == 0 {
+            let suspension = self.suspension_mut(slot);
+            (suspension.open, suspension.is_said) = (open, true);
+            if suspension.is_over() {
                 self.offer_continuing(slot);
             }
         }
@@ -208,6 +212,13 @@ impl Engine {
     }
 
     fn enter_suspended(&mut self, now: Timestamp, slot: Slot, open: u32, out: &mut dyn Output) {
+        self.become_suspended(now, slot, open);
+        let worker = self.holder_name(slot);
+        self.emit_task_record(now, slot, EventData::Suspended { worker, open }, out);
+    }
+
+    /// Suspends a running attempt. The caller emits the record.
+    pub(crate) fn become_suspended(&mut self, now: Timestamp, slot: Slot, open: u32) {
         let TaskState::Running(holding) = &self.tasks.at(slot).state else {
             unreachable!("only a running task is suspended")
         };
@@ -217,18 +228,38 @@ impl Engine {
         if self.wanted_of(slot) != Some(Wanted::Cancel) {
             holding.check_at = Timestamp::NEVER;
         }
-        let (worker, check_at) = (holding.worker.clone(), holding.check_at);
-        let suspension = Suspension { holding, since: now, open, parked: None };
+        let check_at = holding.check_at;
+        let suspension = Suspension { holding, since: now, open, parked: None, is_said: true, stop: None };
         self.count(slot, |count| *count -= 1);
         self.count_tags(slot, |in_use| *in_use -= 1);
         // The holder stays, with its place and its devices.
         self.tasks.at_mut(slot).state = TaskState::Suspended(Box::new(suspension));
         self.timers.disarm(before, Timer::Held(slot));
         self.timers.arm(check_at, Timer::Held(slot));
-        self.lend_slots(key, slot);
+        self.release_resources(key, slot);
         self.dirty.workers.push(key);
         self.count(slot, |count| *count += 1);
-        self.emit_task_record(now, slot, EventData::Suspended { worker, open }, out);
+    }
+
+    /// The worker says again, over another session, that the attempt waits.
+    pub(crate) fn say_again(&mut self, slot: Slot) {
+        let suspension = self.suspension_mut(slot);
+        if !std::mem::replace(&mut suspension.is_said, true) && suspension.is_over() {
+            self.offer_continuing(slot);
+        }
+    }
+
+    /// The worker has a new session. What it still waits for it will say again.
+    pub(crate) fn expect_word(&mut self, slot: Slot) {
+        self.withdraw_continuing(slot);
+        self.suspension_mut(slot).is_said = false;
+    }
+
+    pub(crate) fn suspension_mut(&mut self, slot: Slot) -> &mut Suspension {
+        match &mut self.tasks.at_mut(slot).state {
+            TaskState::Suspended(suspension) => suspension,
+            other => unreachable!("it is {}, not suspended", other.name()),
+        }
     }
 
     /// A suspended attempt waits for other tasks than before.

@@ -34,6 +34,7 @@ impl Engine {
                 let (open, some) = self.waited_for(slot);
                 Why::Dependencies { open, some }
             }
+            TaskState::Suspended(suspension) if suspension.is_paused() => Why::Paused,
             TaskState::Suspended(suspension) if suspension.open == 0 => self.why_not_continued(suspension),
             TaskState::Suspended(_) => {
                 let (open, some) = self.waited_for(slot);
@@ -89,7 +90,7 @@ impl Engine {
         if let Some(why) = self.why_throttled(key) {
             return why;
         }
-        let serving = self.workers.iter().map(|(_, worker)| worker).filter(|worker| {
+        let serving = self.workers.iter().filter(|(_, worker)| {
             worker.may_work()
                 && worker
                     .class
@@ -97,13 +98,14 @@ impl Engine {
         });
         let demand = self.demand_of(group);
         let (mut workers, mut slots, mut waiting_to_ask) = (0, 0, 0);
-        let (mut reserved, mut short) = (None, None);
-        for worker in serving {
+        let (mut reserved, mut continuing, mut short) = (None, None, None);
+        for (key, worker) in serving {
             workers += 1;
             slots += worker.stock.slots;
             if worker.stock.fits(&demand) {
                 waiting_to_ask += u32::from(worker.pulls);
                 reserved = reserved.or(Some(worker).filter(|worker| worker.reserved.is_some()));
+                continuing = continuing.or_else(|| Some((worker, self.continuing_without_room(key)?.1)));
             } else if worker.stock.is_large_enough(&demand)
                 && let Some(next) = worker.stock.short_of(&demand)
                 && short.as_ref().is_none_or(|(best, _): &(Short, _)| best.free < next.free)
@@ -113,6 +115,9 @@ impl Engine {
         }
         if let Some(why) = reserved.and_then(|worker| self.why_reserved(worker)) {
             return why;
+        }
+        if let Some((worker, slot)) = continuing {
+            return Why::Reserved { worker: worker.name().clone(), task: self.tasks.at(slot).id };
         }
         if waiting_to_ask > 0 {
             return Why::NoWorkerAsks { workers: waiting_to_ask };

@@ -30,6 +30,7 @@ impl Engine {
             queue: queue.setting.queue.clone(),
             paused: queue.setting.paused,
             counts: queue.counts,
+            ready_by_priority: queue.depths(),
             live_workers: queue.live,
             ever_served: queue.setting.ever_served,
             unserved_since: queue.setting.unserved_since,
@@ -40,11 +41,16 @@ impl Engine {
         }
     }
 
-    /// When the oldest of the tasks at the front of their ready queues was submitted.
+    /// Since when the longest-waiting task has been ready. A queue with a threshold looks at all its ready
+    /// tasks, as its events do; any other queue at the first of each ready queue, because it keeps no list of
+    /// all of them by age.
     fn oldest_ready(&self, queue: &Queue) -> Option<Timestamp> {
+        if !self.thresholds_of(&queue.setting).is_none() {
+            return self.waits_longest(queue);
+        }
         let ready_queues = queue.groups.iter().flat_map(|group| &self.groups.at(*group).ready_queues);
         let first = ready_queues.filter_map(|ready_queue| self.ready_queues.at(*ready_queue).ranked.first());
-        first.map(|slot| self.tasks.at(slot).submitted_at).min()
+        first.map(|slot| self.ready_since(slot)).min()
     }
 
     pub(crate) fn list_workers(&self, peer: &Peer) -> Answer {

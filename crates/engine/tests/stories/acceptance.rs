@@ -46,7 +46,7 @@ fn an_unconfirmed_task_is_taken_back_and_offered_to_another_worker() {
     broker.heartbeat(&silent);
     broker.hears_nothing();
     broker.wait(SECOND);
-    // There is nobody else, so it is offered to the same worker again.
+    // There is no other worker, so it is offered to the same worker again.
     broker.hears(&[
         "#1/1 taken back from silent",
         "-> silent: stop #1/1, taken-back",
@@ -54,11 +54,11 @@ fn an_unconfirmed_task_is_taken_back_and_offered_to_another_worker() {
         "-> silent: run #1/2",
     ]);
     assert_eq!(broker.show(task).crashed_on.len(), 1);
-    assert_eq!(broker.show(task).crashes, 0, "nobody crashed");
+    assert_eq!(broker.show(task).crashes, 0, "no worker crashed");
     // The old attempt is over.
     let stale = broker.refuses(&silent, Command::Start(vec![Held { task, attempt: 1 }]));
     assert_eq!(stale.code(), "stale-attempt");
-    // Somebody else appears, and is preferred when the time is over.
+    // Another worker appears, and is preferred when the time is over.
     broker.wait(SECOND);
     broker.worker("other", &["q"], 1);
     broker.heartbeat(&silent);

@@ -1,4 +1,4 @@
-//! Cancel timeouts: a worker that is told to cancel and does not is not waited for. Its attempt is over, and it is told.
+//! Cancel timeouts: the broker does not wait for a worker that does not stop a cancelled task. It ends the attempt and tells the worker.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tenure_engine::{Blob, Command, Held, NewTask, Peer, Settings, StateName, Tas
 
 use crate::broker::{Broker, SECOND, spec};
 
-/// A worker with one slot that runs a task, and somebody who cancels it.
+/// A worker with one slot that runs a task, and a client that cancels it.
 fn cancelled(broker: &mut Broker, change: impl FnOnce(&mut NewTask)) -> (Peer, TaskId) {
     let ann = broker.client("ann");
     let worker = broker.worker("w", &["q"], 1);
@@ -69,7 +69,7 @@ fn the_setting_may_be_off() {
 }
 
 #[test]
-fn the_time_counts_from_the_moment_the_worker_is_told() {
+fn the_time_counts_from_the_moment_the_worker_gets_the_notice() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let worker = broker.worker("w", &["q"], 1);
@@ -132,7 +132,7 @@ fn a_pause_waits_as_long_as_it_takes_because_the_work_is_wanted() {
 }
 
 #[test]
-fn a_slot_is_not_free_while_the_worker_lists_what_it_was_told_to_stop() {
+fn a_slot_is_not_free_while_the_worker_lists_what_it_must_stop() {
     let mut broker = Broker::new();
     let (worker, task) = cancelled(&mut broker, |task| task.cancel_timeout = Some(SECOND));
     let ann = broker.client("ann");

@@ -18,7 +18,7 @@ fn the_next_attempt_goes_on_where_the_last_one_was() {
     let worker = broker.worker("w", &["q"], 1);
     let task = broker.submit(&ann, "q");
     broker.hush();
-    // Whoever has got somewhere has started.
+    // A worker that saves a checkpoint has started.
     enter_paused(&mut broker, &worker, task, 100);
     broker.hears(&["#1/1 started by w", "#1/1 checkpoint of 5"]);
     enter_paused(&mut broker, &worker, task, 200);

@@ -33,7 +33,7 @@ fn a_task_that_no_worker_can_take_says_what_is_missing() {
     assert_eq!(broker.explain(needy), Why::NeedsUnmet { missing: names(&["gpu", "ssd"]) });
     let half = broker.worker_with(WorkerSpec { capabilities: names(&["gpu"]), ..spec("half", &["q"], 1) });
     assert_eq!(broker.explain(needy), Why::NeedsUnmet { missing: names(&["ssd"]) });
-    // Each is offered by somebody, but nobody offers both.
+    // Each is offered by a worker, but no worker offers both.
     let other = broker.worker_with(WorkerSpec { capabilities: names(&["ssd"]), ..spec("other", &["q"], 1) });
     assert_eq!(broker.explain(needy), Why::NeedsUnmet { missing: names(&["gpu", "ssd"]) });
     let able =
@@ -108,6 +108,7 @@ fn every_reason_reads_as_a_sentence() {
             "sent to worker w at 1970-01-01T00:00:00.007Z, not confirmed yet",
         ),
         (Why::AwaitingDisk, "waiting for the disk"),
+        (Why::AwaitingJournal, "the replicated journal does not answer; it goes on when the journal is back"),
     ];
     for (why, text) in cases {
         assert_eq!(why.to_string(), text);

@@ -80,7 +80,7 @@ fn a_quarantine_can_be_lifted_by_hand() {
     assert_eq!(broker.worker_info("w").quarantined_until, None);
     broker.hush();
     assert_eq!(
-        broker.refuses(&ann, Command::ClearWorker { worker: "nobody".into() }).code(),
+        broker.refuses(&ann, Command::ClearWorker { worker: "absent".into() }).code(),
         "unknown-worker"
     );
 }
@@ -112,7 +112,7 @@ fn a_task_that_runs_for_too_long_is_not_its_workers_fault() {
     let mut broker = Broker::with(few_crashes());
     let ann = broker.client("ann");
     let first = broker.worker("first", &["q"], 1);
-    // Five endless tasks, and a worker that stops each of them when it is told to.
+    // Five endless tasks, and a worker that stops each of them on request.
     for _ in 0..5 {
         let endless = NewTask { run_limit: Some(SECOND), crash_budget: 1, ..broker.new_task("q") };
         let endless = broker.submit_task(&ann, endless);
@@ -126,7 +126,7 @@ fn a_task_that_runs_for_too_long_is_not_its_workers_fault() {
         (0, None)
     );
     broker.hush();
-    // Should it have been the worker after all, the next attempt is somebody else's.
+    // Should it have been the worker after all, another worker gets the next attempt.
     let task = NewTask { run_limit: Some(SECOND), ..broker.new_task("q") };
     let task = broker.submit_task(&ann, task);
     broker.start(&first, task);
@@ -165,7 +165,7 @@ fn a_worker_that_drains_finishes_what_it_has_and_gets_nothing_new() {
 }
 
 #[test]
-fn a_client_may_drain_a_worker_and_it_is_told_even_if_it_was_disconnected() {
+fn a_client_may_drain_a_worker_and_it_learns_of_it_even_if_it_was_disconnected() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let same = || WorkerSpec { instance: 5, ..spec("w", &["q"], 1) };
@@ -302,7 +302,7 @@ fn a_lost_worker_that_wants_to_be_remembered_is_listed_until_it_is_cleared() {
     assert!(broker.workers().is_empty());
     let worker = broker.worker_with(WorkerSpec { remembered: true, ..spec("w", &["q"], 1) });
     broker.does(&worker, Command::Leave);
-    assert!(broker.workers().is_empty(), "whoever says goodbye is not looked for");
+    assert!(broker.workers().is_empty(), "a worker that left is not listed");
     broker.hush();
 }
 

@@ -7,7 +7,7 @@ use tenure_engine::{Blob, Command, NewTask, Peer, StateName, TaskId, WorkerSpec}
 
 use crate::broker::{Broker, SECOND, failure, spec};
 
-/// Somebody runs a task of somebody else.
+/// A worker runs a task of a client.
 fn running() -> (Broker, Peer, Peer, TaskId) {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
@@ -31,7 +31,7 @@ fn a_running_task_is_asked_to_stop_and_its_worker_confirms() {
     broker.hears(&["#1/1 cancel requested (typo)", "-> w: cancel #1/1 (typo)", "#1/1 cancel delivered to w"]);
     assert_eq!(broker.state(task), StateName::Running);
     let TaskState::Running(holding) = broker.show(task).state else { panic!("it runs") };
-    let intent = holding.intent.expect("somebody wants something");
+    let intent = holding.intent.expect("a client wants something");
     assert_eq!(
         (intent.wanted, intent.reason.as_deref(), intent.delivered),
         (Wanted::Cancel, Some("typo"), true)
@@ -128,7 +128,7 @@ fn an_unconfirmed_intent_is_forced_when_the_lease_ends() {
     assert_eq!(broker.show(task).crashes, 0);
 
     let (mut broker, ann, worker, task) = running();
-    broker.does(&ann, Command::Pause { task, reason: Some("lunch".into()) });
+    broker.does(&ann, Command::Pause { task, reason: Some("lunch".into()), terminate: false });
     broker.disconnect(&worker);
     broker.hush();
     broker.wait(SECOND * 30);
@@ -140,7 +140,7 @@ fn an_unconfirmed_intent_is_forced_when_the_lease_ends() {
 #[test]
 fn a_running_task_is_paused_and_resumed() {
     let (mut broker, ann, worker, task) = running();
-    broker.does(&ann, Command::Pause { task, reason: Some("maintenance".into()) });
+    broker.does(&ann, Command::Pause { task, reason: Some("maintenance".into()), terminate: false });
     broker.hears(&[
         "#1/1 pause requested (maintenance)",
         "-> w: pause #1/1 (maintenance)",
@@ -173,7 +173,7 @@ fn a_cancel_takes_precedence_over_a_pause() {
 fn work_completed_in_spite_of_an_intent_counts() {
     for wish in [
         Command::Cancel { task: TaskId::from_u128(1), reason: None },
-        Command::Pause { task: TaskId::from_u128(1), reason: None },
+        Command::Pause { task: TaskId::from_u128(1), reason: None, terminate: false },
     ] {
         let (mut broker, ann, worker, task) = running();
         broker.does(&ann, wish);
@@ -193,7 +193,7 @@ fn a_failure_after_an_intent_carries_the_intent_out() {
     broker.hears(&["#1/1 cancelled (stop it)"]);
 
     let (mut broker, ann, worker, task) = running();
-    broker.does(&ann, Command::Pause { task, reason: Some("wait".into()) });
+    broker.does(&ann, Command::Pause { task, reason: Some("wait".into()), terminate: false });
     broker.hush();
     let held = broker.held(task);
     broker.does(&worker, Command::Fail(failure(held, 143)));
@@ -205,7 +205,7 @@ fn a_failure_after_an_intent_carries_the_intent_out() {
 #[test]
 fn a_task_that_is_given_back_after_an_intent_carries_the_intent_out() {
     let (mut broker, ann, worker, task) = running();
-    broker.does(&ann, Command::Pause { task, reason: Some("wait".into()) });
+    broker.does(&ann, Command::Pause { task, reason: Some("wait".into()), terminate: false });
     broker.hush();
     broker.give_back(&worker, task);
     broker.hears(&["#1/1 paused (wait)"]);

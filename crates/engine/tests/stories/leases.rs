@@ -7,7 +7,7 @@ use tenure_engine::{Blob, Command, Held, NewTask, Refusal, Reply, StateName, Wor
 use crate::broker::{Broker, SECOND, failure, spec};
 
 #[test]
-fn a_closed_connection_is_told_at_once_and_acted_on_when_the_lease_ends() {
+fn a_closed_connection_is_reported_at_once_and_acted_on_when_the_lease_ends() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let worker = broker.worker("w", &["q"], 2);
@@ -73,7 +73,7 @@ fn a_silent_worker_is_lost_after_its_own_limit() {
         "#1/1 crashed on w, heartbeat-missed: requeued, 2 left",
         "w left",
     ]);
-    // It speaks again on the old connection: it has to introduce itself anew.
+    // It speaks again on the old connection: it has to register again.
     let late = Completion { held: Held { task, attempt: 1 }, result: Blob::EMPTY };
     assert_eq!(broker.refuses(&worker, Command::Complete(vec![late])), Refusal::NotAWorker);
 }
@@ -282,7 +282,7 @@ fn a_worker_that_comes_back_in_time_with_its_attempts_goes_on() {
         "#1/1 holder w returned",
         "#2/1 started by w",
         "#2/1 holder w returned",
-        // It has not heard of the third: that one is offered again, and nobody is to blame.
+        // It has not heard of the third: that one is offered again, and no worker is to blame.
         "-> w again: stop #3/1, taken-back",
         "#3/1 given back by w",
         "queue q served",
@@ -296,7 +296,7 @@ fn a_worker_that_comes_back_in_time_with_its_attempts_goes_on() {
 }
 
 #[test]
-fn a_worker_that_comes_back_too_late_is_told_attempt_by_attempt_to_stop() {
+fn a_worker_that_comes_back_too_late_must_stop_each_attempt() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let worker = broker.worker("w", &["q"], 2);
@@ -332,7 +332,7 @@ fn a_worker_that_comes_back_too_late_is_told_attempt_by_attempt_to_stop() {
         Command::Fail(failure(stale, 3)),
         Command::GiveBack { held: stale, reason: None },
         Command::Confirm { held: stale, wanted: tenure_engine::state::Wanted::Cancel, result: Blob::EMPTY },
-        // Not even with the right number: somebody else holds it.
+        // Not even with the right number: another worker holds it.
         Command::Complete(vec![Completion {
             held: Held { task: moved_on, attempt: 2 },
             result: Blob::EMPTY,

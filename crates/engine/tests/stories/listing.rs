@@ -174,7 +174,7 @@ fn no_task_is_missing_or_twice_while_others_come_and_go() {
                     _ => {
                         let holder = broker.show(task).state.holding().map(|holding| holding.worker.clone());
                         let worker = workers.iter().find(|worker| Some(&worker.identity) == holder.as_ref());
-                        broker.complete(worker.expect("somebody holds it"), task);
+                        broker.complete(worker.expect("a worker holds it"), task);
                     }
                 }
                 submit(&mut broker, seen.len());
@@ -242,7 +242,7 @@ fn a_cursor_prints_and_parses_and_a_forged_one_is_harmless() {
 
 #[test]
 fn a_list_over_several_states_shows_every_task_once_whatever_state_it_moves_to() {
-    // Among so many others that a page does not look at all of them, or alone.
+    // Among more others than a page looks at, or alone.
     for (others, step) in [(0, 1), (12_000, 20)] {
         let mut broker = Broker::new();
         let ann = broker.client("ann");
@@ -279,7 +279,7 @@ fn a_list_over_several_states_shows_every_task_once_whatever_state_it_moves_to()
                     let command = match (broker.show(*task).state.name(), page % 2) {
                         (StateName::Cancelled, _) => Command::Retry { task: *task },
                         (StateName::Paused, _) => Command::Resume { task: *task },
-                        (_, 0) => Command::Pause { task: *task, reason: None },
+                        (_, 0) => Command::Pause { task: *task, reason: None, terminate: false },
                         (..) => Command::Cancel { task: *task, reason: None },
                     };
                     broker.does(&ann, command);

@@ -1,4 +1,4 @@
-//! The engine's promises, told as stories: somebody submits, somebody works, something goes wrong, and everybody hears
+//! The engine's promises, told as stories: a client submits, a worker runs, something goes wrong, and all peers hear
 //! exactly what they should. One file per theme.
 
 mod abandoning;
@@ -34,6 +34,7 @@ mod scheduling;
 mod shares;
 mod slot_weights;
 mod stalling;
+mod stopping;
 mod submitting;
 mod suspending;
 mod timing;

@@ -151,7 +151,7 @@ fn a_name_belongs_to_the_live_worker_that_has_it() {
         let spec = WorkerSpec { instance, ..spec("w", &["q"], 1) };
         assert_eq!(broker.refuses(&other, Command::Register(Box::new(spec))).code(), "worker-taken");
     }
-    // The same process on a new connection takes over; the old connection is told.
+    // The same process on a new connection takes over; the old connection receives a notice.
     let again = WorkerSpec { instance: 7, ..spec("w", &["q"], 1) };
     broker.does(&other, Command::Register(Box::new(again)));
     broker.hears(&["-> w: replaced as w", "w returned"]);

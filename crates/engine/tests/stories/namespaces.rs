@@ -21,11 +21,11 @@ fn two_namespaces_do_not_see_each_other() {
     broker.does(&red, Command::Register(Box::new(spec("w", &["q"], 1))));
     broker.hears(&["w registered", "queue q served", "#1/1 assigned to w", "-> red worker: run #1/1"]);
 
-    // Nobody there knows the task, by id or by name, and nobody can touch it.
+    // No peer there knows the task, by id or by name, and none can touch it.
     let held = Held { task, attempt: 1 };
     for command in [
         Command::Cancel { task, reason: None },
-        Command::Pause { task, reason: None },
+        Command::Pause { task, reason: None, terminate: false },
         Command::Resume { task },
         Command::Release { task },
         Command::Retry { task },
@@ -63,7 +63,7 @@ fn two_namespaces_do_not_see_each_other() {
     broker.limit(&eve, "t", Some(0));
     broker.hush();
     assert_eq!(
-        broker.refuses(&eve, Command::DrainWorker { worker: "nobody".into() }).code(),
+        broker.refuses(&eve, Command::DrainWorker { worker: "absent".into() }).code(),
         "unknown-worker"
     );
     broker.does(&eve, Command::DrainWorker { worker: "w".into() });

@@ -142,6 +142,7 @@ fn whys() -> Vec<Why> {
         Why::Suspended { open: 1, some: vec![] },
         Why::AwaitingSlot { worker: "w".into() },
         Why::ArrayLimit { array: TaskId::from_u128(1), limit: 1, in_use: 1 },
+        Why::AwaitingJournal,
     ]
 }
 
@@ -171,6 +172,7 @@ fn number_of_why(why: &Why) -> usize {
         Why::Suspended { .. } => 21,
         Why::AwaitingSlot { .. } => 22,
         Why::ArrayLimit { .. } => 23,
+        Why::AwaitingJournal => 24,
     }
 }
 

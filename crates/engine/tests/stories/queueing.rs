@@ -1,6 +1,6 @@
-//! Queues: paused and resumed as a whole, and who hears when nobody or somebody serves them.
+//! Queues: paused and resumed as a whole, and who hears when no worker or a worker serves them.
 
-use tenure_engine::{Command, NewTask, Refusal, Why, WorkerSpec};
+use tenure_engine::{Command, NewTask, Refusal, Thresholds, Why, WorkerSpec};
 
 use crate::broker::{Broker, SECOND, names, spec};
 
@@ -126,5 +126,27 @@ fn a_queue_shows_its_numbers() {
     assert_eq!(queue.counts, [1, 0, 0, 2, 0, 1, 0, 0, 0, 0, 0]);
     assert_eq!((queue.live_workers, queue.paused, queue.ever_served), (1, false, true));
     assert_eq!(queue.oldest_ready, Some(since));
+    broker.hush();
+}
+
+#[test]
+fn the_oldest_task_of_a_queue_counts_from_when_it_was_ready() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let later = NewTask { not_before: Some(broker.now + 60 * SECOND), ..broker.new_task("q") };
+    broker.submit_task(&ann, later);
+    assert_eq!(broker.queue("q").oldest_ready, None);
+    broker.wait(60 * SECOND);
+    let since = broker.now;
+    broker.wait(5 * SECOND);
+    assert_eq!(broker.queue("q").oldest_ready, Some(since), "it was submitted a minute before");
+
+    // An urgent task hides it, unless the queue keeps its tasks by age for a threshold.
+    let urgent = NewTask { priority: Some(1), ..broker.new_task("q") };
+    broker.submit_task(&ann, urgent);
+    assert_eq!(broker.queue("q").oldest_ready, Some(broker.now));
+    let thresholds = Thresholds { depth: None, age: Some(3600 * SECOND) };
+    broker.does(&ann, Command::SetThresholds { queue: "q".into(), thresholds: Some(thresholds) });
+    assert_eq!(broker.queue("q").oldest_ready, Some(since));
     broker.hush();
 }

@@ -224,7 +224,11 @@ fn workers_that_do_not_come_back_after_a_restart_are_given_up_after_a_grace() {
         "#2/1 taken back from w",
         "w left",
     ]);
-    assert_eq!(broker.show(unconfirmed).crashed_on.len(), 0, "nobody is to blame for what was not confirmed");
+    assert_eq!(
+        broker.show(unconfirmed).crashed_on.len(),
+        0,
+        "no worker is to blame for what was not confirmed"
+    );
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn the_oldest_ended_task_makes_room_for_the_newest() {
     let third = complete_one(&mut broker, 3);
     assert_eq!(broker.ask(&Query::Show { task: first }), Err(Refusal::UnknownTask { task: first }));
     assert_eq!([second, third].map(|task| broker.state(task)), [StateName::Completed; 2]);
-    // Whoever ends counts, however it ended, and the bytes go with the task.
+    // Every ended task counts, however it ended, and the bytes go with the task.
     let cancelled = NewTask { body: Blob::new(900, 9), ..broker.new_task("q") };
     let cancelled = broker.submit_task(&ann, cancelled);
     broker.hush();

@@ -79,7 +79,7 @@ fn a_waiting_task_moves_to_another_queue_priority_and_tags() {
         Command::Move { task: unknown, to: Move::default() },
         Command::Retry { task: unknown },
         Command::Cancel { task: unknown, reason: None },
-        Command::Pause { task: unknown, reason: None },
+        Command::Pause { task: unknown, reason: None, terminate: false },
         Command::Resume { task: unknown },
         Command::Release { task: unknown },
     ] {

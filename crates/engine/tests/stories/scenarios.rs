@@ -74,7 +74,7 @@ fn a_worker_dies_when_half_of_its_tasks_are_done() {
 }
 
 #[test]
-fn clients_are_told_that_no_worker_serves_them_until_one_comes() {
+fn clients_learn_that_no_worker_serves_them_until_one_comes() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let needy = NewTask { needs: names(&["gpu"]), ..broker.new_task("vision") };
@@ -223,8 +223,11 @@ fn a_computer_with_ten_seats_is_shared_by_three_workers() {
     assert_eq!(held(&broker).iter().sum::<usize>(), 10);
     assert!(held(&broker).iter().all(|held| *held >= 3), "evenly: {:?}", held(&broker));
     for done in 1..=30 {
-        let busy =
-            broker.workers().into_iter().find(|worker| !worker.held.is_empty()).expect("somebody works");
+        let busy = broker
+            .workers()
+            .into_iter()
+            .find(|worker| !worker.held.is_empty())
+            .expect("a worker holds a task");
         let worker = workers.iter().find(|peer| peer.identity == busy.worker).expect("one of ours");
         broker.complete(worker, busy.held[0].task);
         assert_eq!(held(&broker).iter().sum::<usize>(), 10.min(30 - done));

@@ -1,4 +1,4 @@
-//! Stalling: the disk keeps what was decided back. Whoever has not been told yet has all its time left.
+//! Stalling: the disk keeps what was decided back. A peer that has not heard of it yet has all its time left.
 
 use tenure_engine::command::PresenceName;
 use tenure_engine::terms::OnLost;
@@ -25,7 +25,7 @@ fn a_task_is_not_taken_back_before_its_worker_could_hear_of_it() {
 }
 
 #[test]
-fn its_time_to_confirm_counts_from_the_moment_it_was_told() {
+fn its_time_to_confirm_counts_from_the_moment_it_got_the_task() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     broker.worker("only", &["q"], 1);

@@ -147,7 +147,7 @@ fn a_name_that_was_given_to_something_else_is_refused() {
     assert_eq!(
         broker.ask(&Query::Find { name: "y".into() }),
         Err(Refusal::UnknownName { name: "y".into() }),
-        "nobody was called that"
+        "no task had that name"
     );
 }
 

@@ -261,21 +261,21 @@ fn reports_that_make_no_sense_are_refused() {
     }
     for command in [
         Command::Cancel { task, reason: Some("x".repeat(4 * 1024 + 1).into()) },
-        Command::Pause { task, reason: Some("x".repeat(4 * 1024 + 1).into()) },
+        Command::Pause { task, reason: Some("x".repeat(4 * 1024 + 1).into()), terminate: false },
     ] {
         assert_eq!(broker.refuses(&ann, command).code(), "too-many");
     }
 }
 
 #[test]
-fn progress_is_told_and_shown() {
+fn progress_is_reported_and_shown() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let worker = broker.worker("w", &["q"], 1);
     let task = broker.submit(&ann, "q");
     broker.hush();
     let held = broker.held(task);
-    // Whoever reports progress has started.
+    // A worker that reports progress has started.
     broker.does(&worker, Command::Progress { held, percent: Some(40), note: Some("sorting".into()) });
     broker.hears(&["#1/1 started by w", "#1/1 progress 40% (sorting)"]);
     let TaskState::Running(holding) = broker.show(task).state else { panic!("it runs") };

@@ -13,7 +13,7 @@ use tenure_engine::{
 
 use crate::broker::{Broker, assert_same, failure};
 
-/// A task that somebody brought into some state, and everybody who has to do with it.
+/// A task in some state, and every peer that has to do with it.
 struct Scene {
     broker: Broker,
     ann: Peer,
@@ -36,7 +36,7 @@ impl Scene {
         Scene { broker, ann, worker, task, other: None }
     }
 
-    /// The same task, with the queue paused from the start so that nobody gets it.
+    /// The same task, with the queue paused from the start so that no worker gets it.
     fn waiting(change: impl FnOnce(NewTask) -> NewTask) -> Scene {
         let mut broker = Broker::new();
         let ann = broker.client("ann");
@@ -135,7 +135,7 @@ impl Scene {
         let (who, command) = match verb {
             "release" => (&self.ann, Command::Release { task }),
             "cancel" => (&self.ann, Command::Cancel { task, reason: None }),
-            "pause" => (&self.ann, Command::Pause { task, reason: None }),
+            "pause" => (&self.ann, Command::Pause { task, reason: None, terminate: false }),
             "resume" => (&self.ann, Command::Resume { task }),
             "retry" => (&self.ann, Command::Retry { task }),
             "move" => (&self.ann, Command::Move { task, to: Move { priority: Some(5), ..Move::default() } }),
@@ -213,7 +213,7 @@ fn every_verb_in_every_state_does_what_the_table_says_or_is_refused_by_name() {
 #[test]
 fn every_transition_that_is_allowed_happens_and_no_other() {
     let mut seen = BTreeSet::new();
-    // By somebody's verb.
+    // By a client's verb.
     for row in TABLE.trim().lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>()) {
         for verb in TABLE.trim().lines().next().expect("a head").split_whitespace().skip(1) {
             let scene = Scene::in_state(row[0]);

@@ -18,6 +18,7 @@ pub trait LogFile: Send {
     fn sync(&mut self) -> io::Result<()>;
 }
 
+/// The file of the audit log, and its older files.
 #[derive(Debug)]
 pub struct AuditFile {
     path: PathBuf,
@@ -28,6 +29,7 @@ pub struct AuditFile {
 }
 
 impl AuditFile {
+    /// Opens the file at its end, or creates it.
     pub fn open(path: &Path, bytes_max: u64, files_max: usize) -> io::Result<AuditFile> {
         let mut file = open(path)?;
         let mut bytes = file.metadata()?.len();

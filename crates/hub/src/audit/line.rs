@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn many_outcomes_are_told_as_one() {
+    fn many_outcomes_become_one_line() {
         let no = Refusal::NotAWorker;
         let of = |each: &[Option<&Refusal>]| AuditOutcome::of_many(each.iter().copied());
         assert_eq!(of(&[None, None]), AuditOutcome::Done);

@@ -36,12 +36,12 @@ pub(super) struct AuditWriter {
     /// Lost lines that have not been reported yet.
     lost: u64,
     /// Refusals of unknown peers since their last line: the last of them, and their number.
-    gathered: HashMap<UnauthenticatedPeer, Gathered>,
+    gathered: HashMap<UnauthenticatedPeer, RepeatedLine>,
     unsynced_since: Option<Instant>,
     complained_at: Option<Instant>,
 }
 
-struct Gathered {
+struct RepeatedLine {
     since: Instant,
     last: Option<Box<AuditLine>>,
     times: u64,
@@ -118,19 +118,20 @@ impl AuditWriter {
             }
         }
         self.add(&line);
-        self.gathered.insert(stranger, Gathered { since: Instant::now(), last: None, times: 0 });
+        self.gathered.insert(stranger, RepeatedLine { since: Instant::now(), last: None, times: 0 });
     }
 
     fn write_gathered(&mut self, now: Instant) {
-        let is_due =
-            |_: &UnauthenticatedPeer, gathered: &mut Gathered| now.duration_since(gathered.since) >= GATHER;
-        let due: Vec<Gathered> = self.gathered.extract_if(is_due).map(|(_, gathered)| gathered).collect();
+        let is_due = |_: &UnauthenticatedPeer, gathered: &mut RepeatedLine| {
+            now.duration_since(gathered.since) >= GATHER
+        };
+        let due: Vec<RepeatedLine> = self.gathered.extract_if(is_due).map(|(_, gathered)| gathered).collect();
         for gathered in due {
             self.write_merged(gathered);
         }
     }
 
-    fn write_merged(&mut self, gathered: Gathered) {
+    fn write_merged(&mut self, gathered: RepeatedLine) {
         if let Some(mut last) = gathered.last {
             let times = i64::try_from(gathered.times).unwrap_or(i64::MAX);
             last.fields.push(("times", AuditField::Number(times)));

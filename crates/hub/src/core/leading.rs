@@ -1,6 +1,8 @@
 //! The hub of a leader: what it may say without a record, and how it ends when another broker leads.
 
 use super::Core;
+use crate::refusal::HubRefusal;
+use crate::request::Delivery;
 
 impl Core {
     /// Sets whether the lease of this broker holds. If it does not, replies that need no record wait: another
@@ -14,9 +16,10 @@ impl Core {
         !self.has_lease && self.outbox.waits_for_lease()
     }
 
-    /// Another broker leads. All sessions end, without a word that is not committed.
-    pub fn deposed(&mut self) {
+    /// Another broker leads. All sessions end, with a goodbye that names it and no word that is not committed.
+    pub fn deposed(&mut self, holder: &str) {
         for entry in self.sessions.values() {
+            entry.mailbox.put(Delivery::Ended(HubRefusal::Deposed { holder: holder.into() }));
             entry.mailbox.close();
         }
     }

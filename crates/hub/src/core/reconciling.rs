@@ -1,12 +1,15 @@
 //! Reconciling: compares a page of declared tasks with the engine's, and mends the difference with plain submissions and
 //! cancellations.
 
-use tenure_engine::command::ListQuery;
-use tenure_engine::{Answer, Command, Name, Peer, Query, Refusal, Reply, StateName, TaskId, Timestamp};
+use tenure_engine::command::{Cursor, ListQuery};
+use tenure_engine::{
+    Answer, ArrayInfo, Command, Name, Peer, Query, Refusal, Reply, StateName, TaskId, Timestamp,
+};
 
 use super::Core;
 use crate::reconcile::{
-    DECLARED_MAX, Declared, Difference, NameListing, Reconciled, ReconciledTask, Reconciliation, There,
+    DECLARED_MAX, Declared, DeclaredState, Difference, NameCursor, NameListing, Reconciled, ReconciledTask,
+    Reconciliation,
 };
 use crate::refusal::HubRefusal;
 use crate::request::{Response, Submission};
@@ -39,16 +42,13 @@ impl Core {
     }
 
     fn compare(&self, peer: &Peer, declared: &Declared, as_of: Option<Timestamp>) -> ReconciledTask {
-        let found = match self.engine.ask(peer, &Query::Find { name: declared.name.clone() }) {
-            Ok(Answer::Task(task)) => Some((task.id, task.state.name(), task.submitted_at)),
-            _ => None,
-        };
+        let found = self.find_declared(peer, &declared.name);
         let is_young = |at: Timestamp| as_of.is_some_and(|as_of| at >= as_of);
         let difference = match (declared.there, found) {
-            (There::Exists, None) => Difference::Missing,
-            (There::Exists, Some((_, state, _))) if state.has_ended() => Difference::EndedHere,
-            (There::Ended, Some((_, state, _))) if !state.has_ended() => Difference::EndedThere,
-            (There::Unknown, Some((_, state, at))) if !state.has_ended() && !is_young(at) => {
+            (DeclaredState::Exists, None) => Difference::Missing,
+            (DeclaredState::Exists, Some((_, state, _))) if state.has_ended() => Difference::EndedHere,
+            (DeclaredState::Ended, Some((_, state, _))) if !state.has_ended() => Difference::EndedThere,
+            (DeclaredState::Unknown, Some((_, state, at))) if !state.has_ended() && !is_young(at) => {
                 Difference::UnknownThere
             }
             _ => Difference::Same,
@@ -60,6 +60,17 @@ impl Core {
             task: found.map(|(task, _, _)| task),
             state: found.map(|(_, state, _)| state),
             refusal: None,
+        }
+    }
+
+    /// The task or array of this name. They share the names of a namespace.
+    fn find_declared(&self, peer: &Peer, name: &Name) -> Option<(TaskId, StateName, Timestamp)> {
+        if let Ok(Answer::Task(task)) = self.engine.ask(peer, &Query::Find { name: name.clone() }) {
+            return Some((task.id, task.state.name(), task.submitted_at));
+        }
+        match self.engine.ask(peer, &Query::FindArray { name: name.clone() }) {
+            Ok(Answer::Array(array)) => Some((array.id, array.state, array.submitted_at)),
+            _ => None,
         }
     }
 
@@ -76,7 +87,7 @@ impl Core {
             Ok(task) => {
                 answer.applied = true;
                 answer.task = Some(task);
-                answer.state = self.state_of(&task);
+                answer.state = self.find_declared(peer, &answer.name).map(|(_, state, _)| state);
             }
             Err(refusal) => answer.refusal = Some(refusal),
         }
@@ -96,10 +107,6 @@ impl Core {
         }
     }
 
-    fn state_of(&self, task: &TaskId) -> Option<StateName> {
-        self.engine.find_task(task).map(|task| task.state.name())
-    }
-
     /// A page of the names here that begin so and have not ended. It may be short while there is a next one.
     fn list_names(
         &self,
@@ -107,12 +114,51 @@ impl Core {
         prefix: &str,
         as_of: Option<Timestamp>,
         listing: &NameListing,
-    ) -> Result<(Vec<Name>, Option<tenure_engine::command::Cursor>), Refusal> {
+    ) -> Result<(Vec<Name>, Option<NameCursor>), Refusal> {
+        let (mut names, mut arrays_from) = (Vec::new(), None);
+        if let Some(NameCursor::Arrays(cursor)) = listing.cursor {
+            arrays_from = cursor;
+        } else {
+            let next;
+            (names, next) = self.list_task_names(peer, prefix, as_of, listing.cursor)?;
+            if next.is_some() {
+                return Ok((names, next.map(NameCursor::Tasks)));
+            }
+        }
+        let room = DECLARED_MAX - names.len();
+        if room == 0 {
+            return Ok((names, Some(NameCursor::Arrays(arrays_from))));
+        }
+        match self.engine.ask(peer, &Query::Arrays { cursor: arrays_from, limit: room })? {
+            Answer::Arrays { arrays, next } => {
+                let is_meant = |array: &ArrayInfo| {
+                    !array.state.has_ended() && as_of.is_none_or(|as_of| array.submitted_at < as_of)
+                };
+                let of_arrays = arrays.into_iter().filter(is_meant).filter_map(|array| array.name);
+                names.extend(of_arrays.filter(|name| name.starts_with(prefix)));
+                Ok((names, next.map(|next| NameCursor::Arrays(Some(next)))))
+            }
+            _ => unreachable!("the arrays are answered with arrays"),
+        }
+    }
+
+    fn list_task_names(
+        &self,
+        peer: &Peer,
+        prefix: &str,
+        as_of: Option<Timestamp>,
+        from: Option<NameCursor>,
+    ) -> Result<(Vec<Name>, Option<Cursor>), Refusal> {
+        let cursor = from.and_then(|from| match from {
+            NameCursor::Tasks(cursor) => Some(cursor),
+            NameCursor::Arrays(_) => None,
+        });
         let query = ListQuery {
             states: StateName::ALL.into_iter().filter(|state| !state.has_ended()).collect(),
             search: (!prefix.is_empty()).then(|| prefix.into()),
             submitted_before: as_of,
-            cursor: listing.cursor,
+            without_elements: true,
+            cursor,
             limit: DECLARED_MAX,
             ..ListQuery::default()
         };

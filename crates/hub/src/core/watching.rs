@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tenure_engine::{Event, Peer, Refusal, SessionId};
+use tenure_engine::{Event, Name, Peer, Refusal, SessionId};
 use tenure_store::{Events, Reader};
 
 use super::Core;
@@ -22,6 +22,12 @@ impl Core {
     pub(crate) fn reading(&self, key: WatchKey) -> Option<(Arc<Mailbox>, WatchInterest)> {
         let wanted = self.watches.wanted(key)?;
         Some((Arc::clone(&self.sessions.get(&key.0)?.mailbox), wanted))
+    }
+
+    /// Where the events of a watch go, and the namespace that they are about.
+    pub(crate) fn begins(&self, key: WatchKey) -> Option<(Arc<Mailbox>, Name)> {
+        let entry = self.sessions.get(&key.0)?;
+        Some((Arc::clone(&entry.mailbox), entry.peer.namespace.clone()))
     }
 
     /// A watch has read the log up to `next`. Returns `None` if it is live now or has ended, else the range

@@ -3,42 +3,50 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tenure_engine::{Name, Timestamp};
 use tenure_keyspace::{
-    Blocking, Command, KeyAct, KeyWatch, ListCommand, Ran, Record, Reply, Served, Timestamp as KeyTime,
-    Transaction, WaiterId,
+    Blocking, Command, CommandOutcome, KeyAct, KeyWatch, ListCommand, Record, Reply, Timestamp as KeyTime,
+    Transaction, UnblockedCommand, WaiterId,
 };
 use tokio::sync::{mpsc, watch};
 
 use super::pending::WriteProgress;
 use super::{Keyspaces, NamespaceKeys, locked};
+use crate::clock::monotonic_clock;
 
 /// A call of a connection.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Debug)]
 pub enum KeyspaceCall {
+    /// Run one command.
     Run(Command),
     /// EXEC: all commands without others in between, unless a watched key changed.
     Transaction(Vec<Command>),
     /// Blocks until there is an element or the call is given up.
     Wait(Blocking),
     /// The call with this token has timed out.
-    GiveUp {
-        waiting: u64,
-    },
+    GiveUp { waiting: u64 },
+    /// Watch keys, for a transaction.
     Watch(Vec<bytes::Bytes>),
+    /// End all watches of the connection.
     Unwatch,
 }
 
+/// The answer to a request.
 #[derive(Debug, PartialEq)]
 pub enum KeyspaceAnswer {
+    /// The reply of the command.
     Reply(Reply),
     /// The replies of a transaction; `None` if a watched key changed.
     Transaction(Option<Vec<Reply>>),
+    /// The request cannot be answered.
     Failed(KeyspaceFailure),
 }
 
 /// Why a call failed, or its outcome is unknown.
+#[allow(missing_docs, reason = "the message of each variant says what it is")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyspaceFailure {
     #[error("the disk is full: nothing is written until space is free")]
@@ -51,17 +59,20 @@ pub enum KeyspaceFailure {
     TooManyNamespaces,
 }
 
+/// How soon an answer looks again whether the lease was renewed.
+const LEASE_LOOK: Duration = Duration::from_millis(10);
+
 /// Where to send the answer of a blocked call.
 #[derive(Debug)]
 pub(super) struct Sink {
     token: u64,
-    answers: mpsc::UnboundedSender<UnderWay>,
+    answers: mpsc::UnboundedSender<PendingAnswer>,
     command: Blocking,
 }
 
 /// An answer that waits for the disk.
 #[derive(Debug)]
-pub(super) struct UnderWay {
+pub(super) struct PendingAnswer {
     token: u64,
     /// The answer may leave when the records up to this place are on disk.
     place: u64,
@@ -76,9 +87,11 @@ pub struct KeyspaceClient {
     keyspaces: Keyspaces,
     state: Arc<Mutex<NamespaceKeys>>,
     progress: watch::Receiver<WriteProgress>,
-    under_way: VecDeque<UnderWay>,
-    served: mpsc::UnboundedReceiver<UnderWay>,
-    sender: mpsc::UnboundedSender<UnderWay>,
+    under_way: VecDeque<PendingAnswer>,
+    /// The bytes of these answers.
+    under_way_bytes: usize,
+    served: mpsc::UnboundedReceiver<PendingAnswer>,
+    sender: mpsc::UnboundedSender<PendingAnswer>,
     waiting: Vec<(u64, WaiterId)>,
     watches: Vec<KeyWatch>,
 }
@@ -92,6 +105,7 @@ impl Keyspaces {
             progress: self.shared.pending.progress(),
             keyspaces: self.clone(),
             under_way: VecDeque::new(),
+            under_way_bytes: 0,
             served,
             sender,
             waiting: Vec::new(),
@@ -103,10 +117,22 @@ impl Keyspaces {
 impl KeyspaceClient {
     /// Runs calls in order. [`KeyspaceClient::answered`] returns their answers, each with its token.
     pub fn run(&mut self, now: Timestamp, calls: impl IntoIterator<Item = (u64, KeyspaceCall)>) {
+        self.run_up_to(now, calls.into_iter().by_ref(), usize::MAX);
+    }
+
+    /// Runs calls in order until their answers hold this many bytes. Calls that it does not take may run later.
+    pub fn run_up_to(
+        &mut self,
+        now: Timestamp,
+        calls: &mut impl Iterator<Item = (u64, KeyspaceCall)>,
+        bytes_max: usize,
+    ) {
         let now = KeyTime(now.millis());
         let (state, keyspaces) = (Arc::clone(&self.state), self.keyspaces.clone());
         let mut state = locked(&state);
-        for (token, call) in calls {
+        while self.under_way_bytes < bytes_max
+            && let Some((token, call)) = calls.next()
+        {
             let answer = if call.writes() { keyspaces.refuses_writes() } else { None };
             let answer = match answer {
                 Some(failure) => Some((KeyspaceAnswer::Failed(failure), None)),
@@ -114,9 +140,14 @@ impl KeyspaceClient {
             };
             if let Some((answer, popped)) = answer {
                 let place = if matches!(answer, KeyspaceAnswer::Failed(_)) { 0 } else { state.last };
-                self.under_way.push_back(UnderWay { token, place, answer, popped });
+                self.push_under_way(PendingAnswer { token, place, answer, popped });
             }
         }
+    }
+
+    fn push_under_way(&mut self, pending: PendingAnswer) {
+        self.under_way_bytes += pending.answer.bytes();
+        self.under_way.push_back(pending);
     }
 
     /// Waits until the backlog for the disk is below its limit.
@@ -131,9 +162,11 @@ impl KeyspaceClient {
             if !answers.is_empty() {
                 return answers;
             }
+            let waits_for_lease = !self.under_way.is_empty() && !self.keyspaces.may_answer();
             tokio::select! {
                 Ok(()) = self.progress.changed(), if !self.under_way.is_empty() => {}
-                Some(served) = self.served.recv() => self.under_way.push_back(served),
+                () = tokio::time::sleep(LEASE_LOOK), if waits_for_lease => {}
+                Some(served) = self.served.recv() => self.push_under_way(served),
             }
         }
     }
@@ -141,9 +174,12 @@ impl KeyspaceClient {
     /// The answers that may leave now.
     pub fn take_answered(&mut self) -> Vec<(u64, KeyspaceAnswer)> {
         while let Ok(served) = self.served.try_recv() {
-            self.under_way.push_back(served);
+            self.push_under_way(served);
         }
         let WriteProgress { durable, full } = *self.progress.borrow_and_update();
+        if !self.under_way.is_empty() && !self.keyspaces.may_answer() {
+            return Vec::new();
+        }
         let mut answers = Vec::new();
         self.under_way.retain_mut(|under_way| {
             let is_durable = under_way.place <= durable;
@@ -151,6 +187,7 @@ impl KeyspaceClient {
                 self.waiting.retain(|(token, _)| *token != under_way.token);
                 let failed = KeyspaceAnswer::Failed(KeyspaceFailure::Unwritten);
                 let answer = std::mem::replace(&mut under_way.answer, failed);
+                self.under_way_bytes -= answer.bytes();
                 let answer =
                     if is_durable { answer } else { KeyspaceAnswer::Failed(KeyspaceFailure::Unwritten) };
                 answers.push((under_way.token, answer));
@@ -169,7 +206,7 @@ impl KeyspaceClient {
     ) -> Option<(KeyspaceAnswer, Option<ListCommand>)> {
         let answer = match call {
             KeyspaceCall::Run(command) => {
-                let Ran { reply, record, served } = state.space.run(&command, now);
+                let CommandOutcome { reply, record, served } = state.space.run(&command, now);
                 self.keyspaces.record(state, record, served);
                 KeyspaceAnswer::Reply(reply)
             }
@@ -179,14 +216,14 @@ impl KeyspaceClient {
                 watches.iter().for_each(|watch| state.space.unwatch(watch));
                 match done {
                     Transaction::Aborted => KeyspaceAnswer::Transaction(None),
-                    Transaction::Ran { replies, record, served } => {
+                    Transaction::CommandOutcome { replies, record, served } => {
                         self.keyspaces.record(state, record, served);
                         KeyspaceAnswer::Transaction(Some(replies))
                     }
                 }
             }
             KeyspaceCall::Wait(command) => match state.space.run_or_wait(&command, now) {
-                Ok(Ran { reply, record, served }) => {
+                Ok(CommandOutcome { reply, record, served }) => {
                     self.keyspaces.record(state, record, served);
                     let popped = put_back(&command, &reply);
                     return Some((KeyspaceAnswer::Reply(reply), popped));
@@ -207,7 +244,7 @@ impl KeyspaceClient {
                 state.sinks.remove(&waiter);
                 self.waiting.retain(|(known, _)| *known != waiting);
                 let answer = KeyspaceAnswer::Reply(Reply::NullArray);
-                self.under_way.push_back(UnderWay { token: waiting, place: 0, answer, popped: None });
+                self.push_under_way(PendingAnswer { token: waiting, place: 0, answer, popped: None });
                 return None;
             }
             KeyspaceCall::Watch(keys) => {
@@ -229,6 +266,17 @@ impl KeyspaceClient {
     }
 }
 
+impl KeyspaceAnswer {
+    /// About how many bytes of memory the answer holds.
+    fn bytes(&self) -> usize {
+        match self {
+            KeyspaceAnswer::Reply(reply) => reply.bytes(),
+            KeyspaceAnswer::Transaction(replies) => replies.iter().flatten().map(Reply::bytes).sum(),
+            KeyspaceAnswer::Failed(_) => 0,
+        }
+    }
+}
+
 impl KeyspaceCall {
     fn writes(&self) -> bool {
         match self {
@@ -246,6 +294,11 @@ impl KeyspaceCall {
 }
 
 impl Keyspaces {
+    /// A value that needs no record leaves only while no other broker can lead.
+    fn may_answer(&self) -> bool {
+        self.shared.lease.as_ref().is_none_or(|lease| lease.holds(monotonic_clock()))
+    }
+
     fn refuses_writes(&self) -> Option<KeyspaceFailure> {
         if self.shared.pending.is_full() {
             return Some(KeyspaceFailure::DiskFull);
@@ -254,16 +307,16 @@ impl Keyspaces {
     }
 
     /// Appends a record, and queues the answers that it gives to blocked calls.
-    pub(super) fn record(&self, state: &mut NamespaceKeys, record: Record, served: Vec<Served>) {
+    pub(super) fn record(&self, state: &mut NamespaceKeys, record: Record, served: Vec<UnblockedCommand>) {
         if !record.0.is_empty() {
             let bytes = record.0.iter().map(tenure_keyspace::Effect::weight).sum();
             state.last = self.shared.pending.add(&state.name, record, bytes);
         }
-        for Served { waiter, reply } in served {
+        for UnblockedCommand { waiter, reply } in served {
             let Some(Sink { token, answers, command }) = state.sinks.remove(&waiter) else { continue };
             let popped = put_back(&command, &reply);
             let answer = KeyspaceAnswer::Reply(reply);
-            let _ = answers.send(UnderWay { token, place: state.last, answer, popped });
+            let _ = answers.send(PendingAnswer { token, place: state.last, answer, popped });
         }
     }
 }
@@ -295,7 +348,7 @@ impl Drop for KeyspaceClient {
         let now = KeyTime(crate::clock::wall_clock().millis());
         for under_way in self.under_way.drain(..).rev() {
             if let Some(push) = under_way.popped {
-                let Ran { record, served, .. } = state.space.run(&Command::List(push), now);
+                let CommandOutcome { record, served, .. } = state.space.run(&Command::List(push), now);
                 self.keyspaces.record(&mut state, record, served);
             }
         }

@@ -102,6 +102,22 @@ impl PendingWrites {
         self.progress.send_if_modified(|progress| !std::mem::replace(&mut progress.full, true));
     }
 
+    /// The stop waits until what is on its way is durable.
+    pub(super) fn restore_finish(&self, finish: Option<oneshot::Sender<()>>) {
+        if finish.is_some() {
+            self.queue().finish = finish;
+        }
+    }
+
+    /// Ends writing without the last records: their answers never leave.
+    pub(super) fn abandon(&self) {
+        let mut queue = self.queue();
+        queue.is_over = true;
+        if let Some(done) = queue.finish.take() {
+            let _ = done.send(());
+        }
+    }
+
     /// Ends writing.
     pub(super) fn end(&self) {
         self.queue().is_over = true;

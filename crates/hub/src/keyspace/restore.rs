@@ -12,9 +12,14 @@ impl Keyspaces {
     pub fn open(reader: &Reader, settings: KeyspaceSettings) -> Result<(Keyspaces, KeySaver), StoreError> {
         let KeysOpened { log, cut } = reader.open_keys()?;
         if let Some(cut) = cut {
-            tracing::warn!(file = cut.file, offset = cut.offset, why = cut.why, "the log of keys was cut");
+            tracing::warn!(
+                file = cut.file,
+                offset = cut.offset,
+                why = cut.why,
+                "the key log ended in an incomplete frame; it was cut off"
+            );
         }
-        let keyspaces = Keyspaces::new(settings);
+        let keyspaces = Keyspaces::new(settings, reader.lease());
         keyspaces.restore(&log)?;
         let saver = KeySaver::new(&keyspaces, log);
         Ok((keyspaces, saver))

@@ -4,10 +4,10 @@
 //! removes expired keys and rewrites the log, a slice at a time.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tenure_keyspace::Timestamp as KeyTime;
-use tenure_store::{KeyLog, KeyRecords, StoreError, WriteError};
+use tenure_store::{AppendError, KeyLog, KeyRecords, StoreError, WriteError};
 
 use super::pending::WriteQueue;
 use super::sweep::KeySweep;
@@ -16,6 +16,9 @@ use crate::clock::wall_clock;
 
 /// How soon a full disk is retried.
 const FULL_RETRY: Duration = Duration::from_millis(200);
+/// How soon a replicated journal is asked again that did not answer, and how long a stop waits for it.
+const AWAY_RETRY: Duration = Duration::from_millis(20);
+const AWAY_STOP_MAX: Duration = Duration::from_secs(5);
 /// How often expired keys are searched for.
 const EXPIRE_EVERY: Duration = Duration::from_millis(250);
 /// How many expired keys are removed before the namespace's lock is released.
@@ -29,6 +32,10 @@ pub struct KeySaver {
     sweep: Option<KeySweep>,
     /// The records that did not fit on a full disk, and the place of the last one.
     unwritten: Option<(KeyRecords, u64)>,
+    /// The place of the last record that was appended and is not durable yet.
+    unsettled: Option<u64>,
+    /// When a stop was asked for while the replicated journal was away.
+    stops_since: Option<Instant>,
 }
 
 /// How a round ended.
@@ -36,20 +43,32 @@ pub struct KeySaver {
 pub enum Round {
     /// There was nothing to do.
     Idle,
+    /// The records are on disk.
     Wrote,
+    /// The disk is full; the saver tries again.
     DiskFull,
+    /// The replicated journal does not answer, or another broker leads: nothing is acknowledged.
+    Away,
     /// The broker stops, and everything is written.
     Over,
 }
 
 impl KeySaver {
     pub(super) fn new(keyspaces: &Keyspaces, log: KeyLog) -> KeySaver {
-        KeySaver { keyspaces: Arc::downgrade(&keyspaces.shared), log, sweep: None, unwritten: None }
+        KeySaver {
+            keyspaces: Arc::downgrade(&keyspaces.shared),
+            log,
+            sweep: None,
+            unwritten: None,
+            unsettled: None,
+            stops_since: None,
+        }
     }
 
     /// Runs until the broker stops or is dropped. An error means that the disk failed and the process must
     /// end.
     pub fn run(mut self) -> Result<(), StoreError> {
+        let _end = EndsWithThread(Weak::clone(&self.keyspaces));
         let mut expired_at = KeyTime::default();
         loop {
             let Some(shared) = self.keyspaces.upgrade() else { return Ok(()) };
@@ -63,6 +82,14 @@ impl KeySaver {
             match self.round(&keyspaces, wait) {
                 Ok(Round::Over) => return Ok(()),
                 Ok(Round::DiskFull) => std::thread::sleep(FULL_RETRY),
+                Ok(Round::Away) => {
+                    if self.stops_too_late(&keyspaces) {
+                        keyspaces.shared.pending.abandon();
+                        return Ok(());
+                    }
+                    drop(keyspaces);
+                    std::thread::sleep(AWAY_RETRY);
+                }
                 Ok(Round::Idle | Round::Wrote) => {}
                 Err(error) => {
                     keyspaces.shared.pending.end();
@@ -75,10 +102,16 @@ impl KeySaver {
     /// Writes decided records, waiting up to `wait` for them, and a slice of a sweep.
     pub fn round(&mut self, keyspaces: &Keyspaces, wait: Duration) -> Result<Round, StoreError> {
         let pending = &keyspaces.shared.pending;
+        if self.unsettled.is_some() && !self.settle(keyspaces)? {
+            return Ok(Round::Away);
+        }
         if let Some((records, last)) = self.unwritten.take()
             && !self.write(keyspaces, records, last)?
         {
             return Ok(Round::DiskFull);
+        }
+        if self.unsettled.is_some() {
+            return Ok(Round::Away);
         }
         let WriteQueue { records, last, finish, .. } = pending.take(wait);
         let is_idle = records.is_empty();
@@ -93,6 +126,10 @@ impl KeySaver {
             if !self.write(keyspaces, rows, last)? {
                 return Ok(Round::DiskFull);
             }
+            if self.unsettled.is_some() {
+                pending.restore_finish(finish);
+                return Ok(Round::Away);
+            }
         }
         if let Some(done) = finish {
             pending.end();
@@ -100,6 +137,9 @@ impl KeySaver {
             return Ok(Round::Over);
         }
         self.go_on_sweeping(keyspaces)?;
+        if self.log.is_committing() {
+            self.settle(keyspaces)?;
+        }
         Ok(if is_idle { Round::Idle } else { Round::Wrote })
     }
 
@@ -117,9 +157,34 @@ impl KeySaver {
             }
             Err(WriteError::Fatal(error)) => return Err(error),
         }
-        self.log.sync()?;
-        keyspaces.shared.pending.written(last);
+        self.unsettled = Some(last);
+        self.settle(keyspaces)?;
         Ok(true)
+    }
+
+    /// Makes everything appended durable, and releases the answers. What is not is neither acknowledged nor
+    /// refused: it may be committed all the same. Returns whether it is.
+    fn settle(&mut self, keyspaces: &Keyspaces) -> Result<bool, StoreError> {
+        match self.log.sync() {
+            Ok(()) => {
+                if let Some(last) = self.unsettled.take() {
+                    keyspaces.shared.pending.written(last);
+                }
+                Ok(true)
+            }
+            Err(AppendError::Fatal(error)) => Err(error),
+            Err(AppendError::Full { .. } | AppendError::Away { .. } | AppendError::Deposed { .. }) => {
+                Ok(false)
+            }
+        }
+    }
+
+    /// Whether a stop has waited long enough for the replicated journal.
+    fn stops_too_late(&mut self, keyspaces: &Keyspaces) -> bool {
+        if !keyspaces.shared.pending.is_over() {
+            return false;
+        }
+        self.stops_since.get_or_insert_with(Instant::now).elapsed() > AWAY_STOP_MAX
     }
 
     /// Begins a sweep of a long log, continues it, and deletes old files.
@@ -143,10 +208,21 @@ impl KeySaver {
     }
 }
 
+/// A thread that panics writes nothing more: a stop must not wait for it.
+struct EndsWithThread(Weak<Shared>);
+
+impl Drop for EndsWithThread {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.pending.abandon();
+        }
+    }
+}
+
 impl Keyspaces {
     /// Removes expired keys.
     pub fn expire(&self, now: KeyTime) {
-        for state in self.spaces() {
+        for state in self.namespaces() {
             loop {
                 let mut state = locked(&state);
                 let record = state.space.expire(now, EXPIRE_MAX);
@@ -164,7 +240,7 @@ impl Keyspaces {
         if log_bytes <= limit {
             return false;
         }
-        let weight: usize = self.spaces().iter().map(|state| locked(state).space.bytes()).sum();
+        let weight: usize = self.namespaces().iter().map(|state| locked(state).space.bytes()).sum();
         log_bytes > limit + 2 * weight as u64
     }
 }

@@ -2,6 +2,7 @@
 
 use tenure_keyspace::Settings;
 
+/// What can be set for stored keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyspaceSettings {
     /// The limits of one namespace.

@@ -15,7 +15,7 @@ pub(super) struct KeySweep {
 impl KeySweep {
     /// Namespaces that are created later need no sweep: the log already holds all of their keys.
     pub(super) fn new(keyspaces: &Keyspaces) -> KeySweep {
-        KeySweep { left: keyspaces.spaces(), place: SweepPlace::default() }
+        KeySweep { left: keyspaces.namespaces(), place: SweepPlace::default() }
     }
 
     /// Appends the next slice after all other records. Returns whether there was one; by then the last one is

@@ -1,9 +1,12 @@
 //! The event loop of a leader: its lease, and its end when another broker leads.
 
+use tenure_engine::Timestamp;
+
 use super::EventLoop;
 use crate::clock::monotonic_clock;
 
 /// Why a hub has ended.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HubEnd {
     /// A handle stopped it.
@@ -17,8 +20,31 @@ impl EventLoop {
     pub(super) fn step_down(&mut self, end: HubEnd) -> HubEnd {
         let _ = self.stopping.send(true);
         self.permits.close();
-        self.core.deposed();
+        if let HubEnd::Deposed { holder, .. } = &end {
+            self.core.deposed(holder);
+        }
         end
+    }
+
+    /// The replicated journal does not answer.
+    pub(super) fn journal_is_away(&mut self, now: Timestamp, why: &str) {
+        self.core.journal_is_away(now);
+        self.handle.set_journal_away(true);
+        if !std::mem::replace(&mut self.journal_away, true) {
+            tracing::warn!(
+                why,
+                "the replicated journal does not answer; nothing is acknowledged until it does"
+            );
+        }
+    }
+
+    /// The replicated journal has answered.
+    pub(super) fn journal_is_back(&mut self, now: Timestamp) {
+        if std::mem::take(&mut self.journal_away) {
+            tracing::info!("the replicated journal answers again; pending records are committed");
+            self.core.journal_is_back(now);
+            self.handle.set_journal_away(false);
+        }
     }
 
     /// Replies that need no record leave only while no other broker can lead.

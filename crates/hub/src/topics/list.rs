@@ -29,6 +29,7 @@ impl Topics {
         })
     }
 
+    /// One topic.
     pub fn topic(&self, namespace: &str, name: &str) -> Option<TopicInfo> {
         self.known_space(namespace)?.with(|state, now| {
             let mut topic = state.shard.topic(name, now)?;
@@ -44,6 +45,7 @@ impl Topics {
         })
     }
 
+    /// One subscription.
     pub fn subscription(&self, namespace: &str, id: &SubscriptionId) -> Option<SubscriptionInfo> {
         self.known_space(namespace)?.with(|state, now| {
             let key = state.shard.find(id)?;
@@ -71,7 +73,7 @@ impl Topics {
     /// Statistics of all namespaces together.
     pub fn stats(&self) -> ShardStats {
         let mut all = ShardStats::default();
-        for space in self.spaces() {
+        for space in self.namespaces() {
             all.add(space.with(|state, _| state.shard.stats()));
         }
         all

@@ -14,13 +14,13 @@ use tokio::sync::{Notify, oneshot};
 
 use super::allowance::Allowance;
 use super::events::{Positions, event_number, event_prefix};
-use super::saver::SaverLine;
+use super::saver::SaverChannels;
 use super::subscription::Ended;
 
 #[derive(Debug)]
 pub(super) struct NamespaceTopics {
     pub(super) name: Name,
-    saver: SaverLine,
+    saver: SaverChannels,
     state: Mutex<TopicsState>,
 }
 
@@ -149,7 +149,7 @@ impl ReaderWaker {
 }
 
 impl NamespaceTopics {
-    pub(super) fn new(name: Name, shard: Shard, saver: SaverLine) -> NamespaceTopics {
+    pub(super) fn new(name: Name, shard: Shard, saver: SaverChannels) -> NamespaceTopics {
         let state = TopicsState {
             shard,
             readers: Vec::new(),
@@ -168,11 +168,12 @@ impl NamespaceTopics {
         self: &Arc<NamespaceTopics>,
         work: impl FnOnce(&mut TopicsState, Timestamp) -> T,
     ) -> T {
-        let now = self.saver.clock.now();
+        let (now, wall_ahead) = self.saver.clock.read();
         let mut wakers = Vec::new();
         let (result, released, changed, is_urgent) = {
             // A shard that panicked half-way may be in an impossible state, so it must not be used again.
             let mut state = self.state.lock().expect("no shard has panicked");
+            state.shard.set_wall_ahead(wall_ahead);
             let result = work(&mut state, now);
             state.collect_wakers(&mut wakers);
             (result, state.collect_released(), state.note_changes(), state.needs_hurry())
@@ -181,7 +182,7 @@ impl NamespaceTopics {
             self.saver.changed(self);
         }
         if is_urgent {
-            self.saver.hurry();
+            self.saver.flush_soon();
         }
         for waker in wakers {
             waker.woken.notify_one();

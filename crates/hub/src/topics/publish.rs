@@ -18,6 +18,7 @@ const SLICE: usize = 64;
 /// The result of a publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublishResult {
+    /// The id of the message.
     pub id: MessageId,
     /// Zero for an answer to a request, which has no number.
     pub sequence: Sequence,

@@ -30,7 +30,7 @@ async fn run_position_saver(topics: Weak<Shared>) {
         if topics.is_stopping() {
             return;
         }
-        for space in topics.spaces() {
+        for space in topics.namespaces() {
             space.with(|state, _| state.note_all());
         }
     }
@@ -44,7 +44,7 @@ async fn run_reaper(topics: Weak<Shared>, interval: Duration) {
         if topics.is_stopping() {
             return;
         }
-        for space in topics.spaces() {
+        for space in topics.namespaces() {
             while space.with(|state, now| {
                 let reaped = state.shard.reap(now, &mut state.wake);
                 for id in &reaped.ended {

@@ -17,6 +17,7 @@ use super::{Topics, events};
 const EXPIRE_MAX: usize = 1_000;
 
 /// The answer to a request.
+#[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestAnswer {
     pub id: MessageId,

@@ -1,8 +1,9 @@
 //! Restores topics and paused subscriptions from the rows and messages of the log.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-use tenure_store::{Reader, StoreError, TopicLog, TopicRows, TopicsOpened};
+use tenure_store::{AppendError, Reader, ReplicationError, StoreError, TopicLog, TopicRows, TopicsOpened};
 use tenure_topics::{
     SEQUENCE_BLOCK, SavedMessage, Sequence, Snapshot, Stop, Timestamp, TopicFilter, TopicRefusal,
 };
@@ -11,8 +12,12 @@ use super::allowance::Allowance;
 use super::clock::TopicClock;
 use super::namespace::{Durable, TopicsState};
 use super::rows::{self, TopicRow};
-use super::saver::{Saver, SaverLine};
+use super::saver::{Saver, SaverChannels};
 use super::{TopicSettings, Topics};
+
+/// How long a start waits for the replicated journal, and how soon it asks again.
+const AWAY_MAX: Duration = Duration::from_secs(10);
+const AWAY_RETRY: Duration = Duration::from_millis(20);
 
 impl Topics {
     /// Opens the log beside the journal, restores everything, and returns the saver.
@@ -27,9 +32,14 @@ impl Topics {
     ) -> Result<(Topics, Saver), StoreError> {
         let TopicsOpened { mut log, rows, cut } = reader.open_topics(settings.log.clone())?;
         if let Some(cut) = cut {
-            tracing::warn!(file = cut.file, offset = cut.offset, why = cut.why, "the log of topics was cut");
+            tracing::warn!(
+                file = cut.file,
+                offset = cut.offset,
+                why = cut.why,
+                "the topic log ended in an incomplete frame; it was cut off"
+            );
         }
-        let (line, notes) = SaverLine::new(Allowance::new(settings.topics.sequence_block), clock);
+        let (line, notes) = SaverChannels::new(Allowance::new(settings.topics.sequence_block), clock);
         let topics = Topics::new(settings, line);
         let mut known = Vec::with_capacity(rows.len());
         for (key, value) in rows {
@@ -56,19 +66,19 @@ impl Topics {
             self.restore_row(row, stop, allowance);
         }
         self.shared.floor.store(floor, Ordering::Release);
-        for space in self.spaces() {
+        for space in self.namespaces() {
             space.with(|state, _| state.shard.raise_restart_floor(Sequence(floor), self.exact()));
         }
         for row in others {
             self.restore_row(row, stop, allowance);
         }
         self.restore_messages(log)?;
-        for space in self.spaces() {
+        for space in self.namespaces() {
             space.with(|state, _| state.durable.saved_at.clear());
         }
         if stop == Stop::Unclean {
             // The skipped numbers must stay skipped even if the next stop is unclean as well.
-            return if self.write_all(log, None)? { Ok(()) } else { Err(full_disk()) };
+            return if self.write_all(log, None)? { self.settle(log) } else { Err(full_disk()) };
         }
         let mut first = TopicRows::default();
         rows::not_clean(&mut first);
@@ -80,7 +90,28 @@ impl Topics {
             tenure_store::WriteError::Fatal(error) => error,
             tenure_store::WriteError::Full { .. } => full_disk(),
         })?;
-        log.sync()
+        self.settle(log)
+    }
+
+    /// Numbers must not be used before the log says which ones are skipped. A leader waits for the replicated
+    /// journal.
+    fn settle(&self, log: &mut TopicLog) -> Result<(), StoreError> {
+        let since = Instant::now();
+        loop {
+            let why = match log.sync() {
+                Ok(()) => return Ok(()),
+                Err(AppendError::Fatal(error)) => return Err(error),
+                Err(AppendError::Full { .. }) => return Err(full_disk()),
+                Err(AppendError::Deposed { holder, epoch }) => {
+                    return Err(ReplicationError::Fenced { holder, epoch }.into());
+                }
+                Err(AppendError::Away { why }) => why,
+            };
+            if since.elapsed() > AWAY_MAX || !self.shared.saver.clock.is_real() {
+                return Err(ReplicationError::Away(why).into());
+            }
+            std::thread::sleep(AWAY_RETRY);
+        }
     }
 
     /// How many messages may have been published without a trace on disk. Earlier versions did not write
@@ -136,7 +167,13 @@ impl Topics {
     }
 
     fn restore_messages(&self, log: &TopicLog) -> Result<(), StoreError> {
-        let oldest = self.now().0.saturating_sub(self.shared.settings.log.kept_for.as_millis() as u64);
+        let oldest = self
+            .shared
+            .saver
+            .clock
+            .wall()
+            .0
+            .saturating_sub(self.shared.settings.log.kept_for.as_millis() as u64);
         let mut failed = None;
         log.messages(|at, key, value| {
             if at.millis() < oldest || failed.is_some() {

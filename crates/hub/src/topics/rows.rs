@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tenure_engine::Name;
-use tenure_store::{Damage, StoreError, TopicRows};
+use tenure_store::{Damage, StoreError, TopicRows, TopicsOpened};
 use tenure_topics::{
     Changes, SavedFloor, SavedMessage, SavedSubscription, SavedTopic, Sequence, Snapshot, SubscriptionId,
     TopicFilter,
@@ -129,6 +129,12 @@ impl Namespace<'_> {
     fn key(&self, kind: u8, name: &[u8]) -> Vec<u8> {
         [&[kind], self.0.as_bytes(), &[0], name].concat()
     }
+}
+
+/// How many topics and subscriptions of a namespace the topic log has.
+pub fn count_topic_rows(opened: &TopicsOpened, namespace: &str) -> usize {
+    let prefixes = [TOPIC, NUMBER, SUBSCRIPTION].map(|kind| Namespace(namespace).key(kind, b""));
+    opened.rows.keys().filter(|key| prefixes.iter().any(|prefix| key.starts_with(prefix))).count()
 }
 
 pub(super) fn clean() -> (Vec<u8>, Vec<u8>) {

@@ -11,8 +11,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
-use tenure_store::{StoreError, TopicLog, TopicRows, WriteError};
-use tenure_topics::{Sequence, Stop, Timestamp, TopicRefusal};
+use tenure_store::{AppendError, StoreError, TopicLog, TopicRows, WriteError};
+use tenure_topics::{Prepared, Sequence, Stop, Timestamp, TopicRefusal};
 use tokio::sync::oneshot;
 
 use super::allowance::Allowance;
@@ -27,6 +27,9 @@ use super::{Shared, Topics};
 const GATHER: Duration = Duration::from_millis(20);
 /// How soon a full disk is retried.
 const FULL_RETRY: Duration = Duration::from_millis(200);
+/// How soon a replicated journal is asked again that did not answer, and how long a stop waits for it.
+const AWAY_RETRY: Duration = Duration::from_millis(20);
+const AWAY_STOP_MAX: Duration = Duration::from_secs(5);
 /// How long a large allowance is kept when nothing is saved.
 const ALLOWANCE_LASTS: Duration = Duration::from_secs(1);
 /// How many bytes of durable messages one round writes.
@@ -39,35 +42,35 @@ const SLICE: usize = 64;
 
 /// The channels to the saver.
 #[derive(Clone, Debug)]
-pub(super) struct SaverLine {
-    notes: Sender<Note>,
+pub(super) struct SaverChannels {
+    notes: Sender<SaverMessage>,
     waiting: UnsyncedBytes,
     pub(super) allowance: Allowance,
     pub(super) clock: TopicClock,
 }
 
 #[derive(Debug)]
-pub(super) enum Note {
+pub(super) enum SaverMessage {
     Changed(Arc<NamespaceTopics>),
     /// The allowance will soon be used up.
-    Hurry,
+    FlushSoon,
     Durable(PendingPublish),
     Finish(oneshot::Sender<()>),
 }
 
-impl SaverLine {
-    pub(super) fn new(allowance: Allowance, clock: TopicClock) -> (SaverLine, Receiver<Note>) {
+impl SaverChannels {
+    pub(super) fn new(allowance: Allowance, clock: TopicClock) -> (SaverChannels, Receiver<SaverMessage>) {
         let (notes, received) = channel();
-        (SaverLine { notes, waiting: UnsyncedBytes::default(), allowance, clock }, received)
+        (SaverChannels { notes, waiting: UnsyncedBytes::default(), allowance, clock }, received)
     }
 
-    pub(super) fn hurry(&self) {
-        let _ = self.notes.send(Note::Hurry);
+    pub(super) fn flush_soon(&self) {
+        let _ = self.notes.send(SaverMessage::FlushSoon);
     }
 
     pub(super) fn changed(&self, space: &Arc<NamespaceTopics>) {
         // If the saver has ended, nothing is saved any more, and the broker is about to stop.
-        let _ = self.notes.send(Note::Changed(Arc::clone(space)));
+        let _ = self.notes.send(SaverMessage::Changed(Arc::clone(space)));
     }
 
     pub(super) fn durable(
@@ -76,14 +79,14 @@ impl SaverLine {
         publish: tenure_topics::Publish<'_>,
     ) -> Result<oneshot::Receiver<Result<PublishReceipt, TopicRefusal>>, TopicRefusal> {
         let (pending, replied) = PendingPublish::new(space, publish, &self.waiting)?;
-        self.notes.send(Note::Durable(pending)).map_err(|_| TopicRefusal::NotWritten)?;
+        self.notes.send(SaverMessage::Durable(pending)).map_err(|_| TopicRefusal::NotWritten)?;
         Ok(replied)
     }
 
     /// Writes the final state and stops the saver.
     pub(super) async fn finish(&self) {
         let (done, is_done) = oneshot::channel();
-        let _ = self.notes.send(Note::Finish(done));
+        let _ = self.notes.send(SaverMessage::Finish(done));
         let _ = is_done.await;
     }
 }
@@ -93,7 +96,7 @@ impl SaverLine {
 pub(crate) struct Saver {
     topics: Weak<Shared>,
     log: TopicLog,
-    notes: Receiver<Note>,
+    notes: Receiver<SaverMessage>,
     /// Rows that did not fit on a full disk.
     unwritten: Vec<TopicRows>,
     /// The namespaces of these rows.
@@ -103,32 +106,64 @@ pub(crate) struct Saver {
     looked_at: Timestamp,
     /// Rows were dropped, because the disk was full for too long: the whole state has to be written again.
     incomplete: bool,
+    /// What was appended in the last round and is not durable yet.
+    unsettled: Option<Unsettled>,
+    /// The replicated journal does not answer, or another broker leads.
+    is_away: bool,
+    /// What arrived meanwhile.
+    later: Round,
 }
 
-#[derive(Default)]
+/// What happens when everything appended is durable.
+#[derive(Debug)]
+struct Unsettled {
+    numbered: Numbered,
+    /// A larger allowance.
+    allowance: Option<u64>,
+}
+
+/// Whether everything that was appended is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Settled {
+    Yes,
+    /// The replicated journal is away: try again.
+    NotYet,
+    /// Another broker leads, so it never will be.
+    Never,
+}
+
+#[derive(Debug, Default)]
 struct Round {
     changed: Vec<Arc<NamespaceTopics>>,
     durable: Vec<PendingPublish>,
     durable_bytes: usize,
-    is_hurried: bool,
+    flushes_soon: bool,
     finish: Option<oneshot::Sender<()>>,
 }
 
 impl Round {
-    fn add(&mut self, note: Note) {
+    fn add(&mut self, note: SaverMessage) {
         match note {
-            Note::Changed(space) => self.changed.push(space),
-            Note::Durable(pending) => {
+            SaverMessage::Changed(space) => self.changed.push(space),
+            SaverMessage::Durable(pending) => {
                 self.durable_bytes += pending.bytes();
                 self.durable.push(pending);
             }
-            Note::Hurry => self.is_hurried = true,
-            Note::Finish(done) => self.finish = Some(done),
+            SaverMessage::FlushSoon => self.flushes_soon = true,
+            SaverMessage::Finish(done) => self.finish = Some(done),
         }
     }
 
+    fn append(&mut self, other: &mut Round) {
+        self.changed.append(&mut other.changed);
+        self.durable.append(&mut other.durable);
+        self.durable_bytes += std::mem::take(&mut other.durable_bytes);
+        self.flushes_soon |= other.flushes_soon;
+        self.finish = other.finish.take().or(self.finish.take());
+    }
+
     fn is_urgent(&self) -> bool {
-        !self.durable.is_empty() || self.is_hurried || self.finish.is_some()
+        !self.durable.is_empty() || self.flushes_soon || self.finish.is_some()
     }
 
     fn is_full(&self) -> bool {
@@ -137,7 +172,7 @@ impl Round {
 }
 
 impl Saver {
-    pub(super) fn new(topics: &Topics, log: TopicLog, notes: Receiver<Note>) -> Saver {
+    pub(super) fn new(topics: &Topics, log: TopicLog, notes: Receiver<SaverMessage>) -> Saver {
         Saver {
             topics: Arc::downgrade(&topics.shared),
             log,
@@ -147,6 +182,9 @@ impl Saver {
             allowance: topics.shared.saver.allowance.clone(),
             looked_at: topics.now(),
             incomplete: false,
+            unsettled: None,
+            is_away: false,
+            later: Round::default(),
         }
     }
 
@@ -157,36 +195,85 @@ impl Saver {
             let Some(shared) = self.topics.upgrade() else { return Ok(()) };
             let topics = Topics { shared };
             self.save(&topics, &mut round)?;
-            if let Some(done) = round.finish {
-                self.write_clean(&topics)?;
-                let _ = done.send(());
-                return Ok(());
+            drop(topics);
+            let Some(finish) = self.wait_until_settled(round.finish)? else {
+                // What woke this thread when the topics were dropped may be read already.
+                if self.topics.strong_count() == 0 {
+                    return Ok(());
+                }
+                continue;
+            };
+            if let Some(shared) = self.topics.upgrade().filter(|_| self.unsettled.is_none()) {
+                self.write_clean(&Topics { shared })?;
             }
+            let _ = finish.send(());
+            return Ok(());
         }
         Ok(())
+    }
+
+    /// Waits until everything appended is durable, however long the replicated journal is away. Returns the
+    /// channel that waits for the end, if there is one.
+    fn wait_until_settled(
+        &mut self,
+        mut finish: Option<oneshot::Sender<()>>,
+    ) -> Result<Option<oneshot::Sender<()>>, StoreError> {
+        let mut waits_since = Instant::now();
+        let mut later = Round::default();
+        while self.unsettled.is_some() {
+            let Some(shared) = self.topics.upgrade() else { return Ok(finish) };
+            let settled = self.settle(&Topics { shared })?;
+            // A broker that another one has replaced leaves its publishers without an answer: what they sent may be
+            // committed. Their connections end with the broker.
+            let waits_too_long = waits_since.elapsed() > AWAY_STOP_MAX;
+            if finish.is_some() && (settled == Settled::Never || waits_too_long) {
+                return Ok(finish);
+            }
+            if settled != Settled::Yes {
+                let Ok(message) = self.notes.recv_timeout(AWAY_RETRY) else { continue };
+                if matches!(message, SaverMessage::Finish(_)) {
+                    waits_since = Instant::now();
+                }
+                later.add(message);
+                finish = later.finish.take().or(finish);
+            }
+        }
+        self.later.append(&mut later);
+        Ok(finish)
     }
 
     /// Runs one round without waiting.
     pub(super) fn step(&mut self) -> Result<(), StoreError> {
         let Some(shared) = self.topics.upgrade() else { return Ok(()) };
+        let topics = Topics { shared };
+        if self.unsettled.is_some() && self.settle(&topics)? != Settled::Yes {
+            return Ok(());
+        }
         let mut round = Round::default();
         while !round.is_full()
             && let Ok(note) = self.notes.try_recv()
         {
             round.add(note);
         }
-        self.save(&Topics { shared }, &mut round)
+        self.save(&topics, &mut round)
     }
 
-    /// Writes the whole state and a row that marks it as clean. If the disk has no room for it, the next
-    /// start treats the stop as a crash, which only skips some numbers.
+    /// Writes the whole state and a row that marks it as clean. If the disk has no room for it, or the replicated
+    /// journal is away, the next start treats the stop as a crash, which only skips some numbers.
     pub(super) fn write_clean(&mut self, topics: &Topics) -> Result<(), StoreError> {
-        topics.write_all(&mut self.log, Some(rows::clean())).map(|_| ())
+        topics.write_all(&mut self.log, Some(rows::clean()))?;
+        match self.log.sync() {
+            Err(AppendError::Fatal(error)) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Waits for something to do, and for more of it unless it is urgent.
     fn next_round(&mut self) -> Option<Round> {
-        let mut round = Round::default();
+        let mut round = std::mem::take(&mut self.later);
+        if round.is_urgent() {
+            return Some(round);
+        }
         let is_quiet = self.unwritten.is_empty() && !self.incomplete;
         if is_quiet && !self.allowance.is_large() {
             round.add(self.notes.recv().ok()?);
@@ -218,33 +305,49 @@ impl Saver {
         for space in &round.changed {
             self.incomplete |= self.collect(topics, space);
         }
-        let allowance = self.next_allowance(round.is_hurried, topics.now());
+        let allowance = self.next_allowance(round.flushes_soon, topics.now());
         self.bound_unwritten();
-        match self.write(&numbered.rows) {
-            Ok(()) => {
-                if let Some(larger) = allowance {
-                    self.allowance.set(larger);
-                }
-                numbered.publish(topics);
+        for space in round.changed.drain(..) {
+            if !self.unsaved.iter().any(|known| Arc::ptr_eq(known, &space)) {
+                self.unsaved.push(space);
             }
+        }
+        match self.write(&numbered.rows) {
+            Ok(()) => self.unsettled = Some(Unsettled { numbered, allowance }),
             Err(WriteError::Full { .. }) => {
                 tracing::warn!(
                     "the disk is full; durable topics accept no messages, and topic state is not saved"
                 );
                 numbered.refuse();
+                self.unsettled = Some(Unsettled { numbered: Numbered::default(), allowance: None });
             }
             Err(WriteError::Fatal(error)) => {
                 numbered.refuse();
                 return Err(error);
             }
         }
-        for space in round.changed.drain(..) {
-            if !self.unsaved.iter().any(|known| Arc::ptr_eq(known, &space)) {
-                self.unsaved.push(space);
+        self.settle(topics).map(|_| ())
+    }
+
+    /// Makes everything appended durable; then publishes it, and tidies the log.
+    fn settle(&mut self, topics: &Topics) -> Result<Settled, StoreError> {
+        let settled = self.sync()?;
+        if settled != Settled::Yes {
+            return Ok(settled);
+        }
+        if let Some(Unsettled { numbered, allowance }) = self.unsettled.take() {
+            if let Some(larger) = allowance {
+                self.allowance.set(larger);
             }
+            numbered.publish(topics);
         }
         if self.incomplete && topics.write_all(&mut self.log, None)? {
             self.incomplete = false;
+            let settled = self.sync()?;
+            if settled != Settled::Yes {
+                self.unsettled = Some(Unsettled { numbered: Numbered::default(), allowance: None });
+                return Ok(settled);
+            }
         }
         if self.unwritten.is_empty() && !self.incomplete {
             for space in self.unsaved.drain(..) {
@@ -252,17 +355,40 @@ impl Saver {
             }
             topics.shared.saved.notify_waiters();
         }
-        self.log.tidy(tenure_engine::Timestamp(topics.now().0))
+        self.log.tidy(tenure_engine::Timestamp(topics.shared.saver.clock.wall().0))?;
+        Ok(Settled::Yes)
+    }
+
+    /// What is not durable is neither published nor refused: it may be committed all the same.
+    fn sync(&mut self) -> Result<Settled, StoreError> {
+        let settled = match self.log.sync() {
+            Ok(()) => Settled::Yes,
+            Err(AppendError::Full { .. } | AppendError::Away { .. }) => Settled::NotYet,
+            Err(AppendError::Deposed { .. }) => Settled::Never,
+            Err(AppendError::Fatal(error)) => {
+                if let Some(unsettled) = self.unsettled.take() {
+                    unsettled.numbered.refuse();
+                }
+                return Err(error);
+            }
+        };
+        if std::mem::replace(&mut self.is_away, settled != Settled::Yes) != self.is_away {
+            match self.is_away {
+                true => tracing::warn!("the log of topics cannot be committed; durable messages wait"),
+                false => tracing::info!("the log of topics is committed again"),
+            }
+        }
+        Ok(settled)
     }
 
     /// Adds a row if the allowance changes. Returns a larger one, which takes effect after the write.
-    fn next_allowance(&mut self, is_hurried: bool, now: Timestamp) -> Option<u64> {
-        if !is_hurried && now.since(self.looked_at) < ALLOWANCE_LASTS {
+    fn next_allowance(&mut self, flushes_soon: bool, now: Timestamp) -> Option<u64> {
+        if !flushes_soon && now.since(self.looked_at) < ALLOWANCE_LASTS {
             return None;
         }
         self.looked_at = now;
         let now = self.allowance.messages();
-        let next = self.allowance.next(is_hurried)?;
+        let next = self.allowance.next(flushes_soon)?;
         let mut rows = TopicRows::default();
         let (key, value) = rows::allowance(next);
         rows.put(&key, &value);
@@ -308,7 +434,7 @@ impl Saver {
         overflowed
     }
 
-    /// Appends everything and syncs it. Rows that do not fit on a full disk stay in `unwritten`, in order.
+    /// Appends everything. Rows that do not fit on a full disk stay in `unwritten`, in order.
     fn write(&mut self, durable: &TopicRows) -> Result<(), WriteError> {
         while let Some(rows) = self.unwritten.first() {
             self.log.append(rows)?;
@@ -317,7 +443,7 @@ impl Saver {
         if !durable.is_empty() {
             self.log.append(durable)?;
         }
-        Ok(self.log.sync()?)
+        Ok(())
     }
 }
 
@@ -332,7 +458,7 @@ impl Topics {
         let is_durable = |topic: &str| self.shared.settings.is_durable(topic);
         let stop = if besides.is_some() { Stop::Clean } else { Stop::Unclean };
         let general = self.general_rows().into_iter().chain(besides);
-        let of_spaces = self.spaces().into_iter().flat_map(|space| {
+        let of_namespaces = self.namespaces().into_iter().flat_map(|space| {
             let (snapshot, positions, shown) = space.with(|state, now| {
                 let mut snapshot = state.shard.snapshot(stop, now);
                 state.add_untaken(&mut snapshot.subscriptions);
@@ -346,7 +472,7 @@ impl Topics {
             rows.extend(namespace.all(&snapshot, &Saving { positions, shown, is_durable: &is_durable }));
             rows
         });
-        log.begin(general.chain(of_spaces))
+        log.begin(general.chain(of_namespaces))
     }
 
     /// The rows that apply to all namespaces.
@@ -358,14 +484,14 @@ impl Topics {
 }
 
 /// The position of a durable message in its topic, and among all of its namespace.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct TopicPlace {
     pub(super) sequence: Sequence,
     pub(super) place: u64,
 }
 
 /// Durable messages with their numbers, ready to be written.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Numbered {
     rows: TopicRows,
     messages: Vec<(PendingPublish, TopicPlace, Timestamp)>,
@@ -378,12 +504,16 @@ impl Numbered {
         let mut numbered = Numbered::default();
         let mut last: HashMap<Vec<u8>, (Vec<u8>, Sequence), RandomState> = HashMap::default();
         for pending in durable {
-            let (prepared, now) = pending.space.with(|state, now| {
+            let (prepared, now, wall) = pending.space.with(|state, now| {
+                let wall = state.shard.wall(now);
                 if state.has_used_allowance() {
-                    return (Err(TopicRefusal::NotWritten), now);
+                    return (Err(TopicRefusal::NotWritten), now, wall);
                 }
-                let prepared = state.shard.prepare(&pending.publish(), now);
-                (prepared.map(|prepared| (prepared, state.durable.number_next())), now)
+                let prepared = state.shard.prepare(&pending.publish(), now).map(|prepared| {
+                    // On disk it is a time of day.
+                    Prepared { expires_at: state.shard.wall(prepared.expires_at), ..prepared }
+                });
+                (prepared.map(|prepared| (prepared, state.durable.number_next())), now, wall)
             });
             let (prepared, place) = match prepared {
                 Ok(prepared) => prepared,
@@ -396,8 +526,8 @@ impl Numbered {
             let message_key = namespace.message_key(pending.topic());
             let before = last.get(&message_key).map(|(_, sequence)| sequence.next());
             let sequence = before.unwrap_or(prepared.sequence);
-            let message = rows::encode_message(&pending.saved(sequence, now, prepared.expires_at, place));
-            numbered.rows.message(tenure_engine::Timestamp(now.0), &message_key, &message);
+            let message = rows::encode_message(&pending.saved(sequence, wall, prepared.expires_at, place));
+            numbered.rows.message(tenure_engine::Timestamp(wall.0), &message_key, &message);
             last.insert(message_key, (namespace.number_key(pending.topic()), sequence));
             numbered.messages.push((pending, TopicPlace { sequence, place }, now));
         }

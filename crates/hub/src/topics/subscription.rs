@@ -24,6 +24,7 @@ pub enum Ended {
 }
 
 impl Ended {
+    /// Its word in every protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             Ended::TakenOver => "taken-over",
@@ -49,6 +50,7 @@ impl Ended {
     }
 }
 
+/// A subscription, as its door holds it.
 #[derive(Debug)]
 pub struct SubscriptionHandle {
     id: SubscriptionId,
@@ -67,6 +69,7 @@ impl SubscriptionHandle {
         SubscriptionHandle { id, space, key, waker }
     }
 
+    /// The id of the subscription.
     pub fn id(&self) -> &SubscriptionId {
         &self.id
     }

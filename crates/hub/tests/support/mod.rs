@@ -1,6 +1,7 @@
 //! What the stories share.
 #![allow(dead_code, reason = "each story uses a part of it")]
 
+pub(crate) mod bench;
 pub(crate) mod test_client;
 
 use std::sync::Arc;
@@ -40,7 +41,7 @@ pub(crate) async fn publish(
     topics.publish(&Name::from("default"), Publish::new(topic, fresh_message_id(), payload)).await
 }
 
-/// Everything that is there, and at least one item. It is read, and the broker is told so.
+/// Everything that is there, and at least one item. It counts as read.
 pub(crate) async fn take(subscription: &mut SubscriptionHandle) -> Vec<Delivery> {
     let out = send(subscription).await;
     let read = out.iter().filter_map(|delivery| match delivery {

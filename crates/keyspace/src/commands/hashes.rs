@@ -16,69 +16,40 @@ use crate::reply::Reply;
 use crate::time::Timestamp;
 use crate::value::Value;
 
+/// Commands on hashes.
+#[allow(missing_docs, reason = "the fields are the arguments of the Redis commands")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum HashCommand {
     /// HSET: answers with the number of new fields.
-    Set {
-        key: Bytes,
-        fields: Vec<(Bytes, Bytes)>,
-    },
+    Set { key: Bytes, fields: Vec<(Bytes, Bytes)> },
     /// HMSET: answers OK.
-    SetMany {
-        key: Bytes,
-        fields: Vec<(Bytes, Bytes)>,
-    },
-    SetNew {
-        key: Bytes,
-        field: Bytes,
-        value: Bytes,
-    },
-    Get {
-        key: Bytes,
-        field: Bytes,
-    },
-    GetMany {
-        key: Bytes,
-        fields: Vec<Bytes>,
-    },
-    GetAll {
-        key: Bytes,
-    },
-    Delete {
-        key: Bytes,
-        fields: Vec<Bytes>,
-    },
-    Exists {
-        key: Bytes,
-        field: Bytes,
-    },
-    Length {
-        key: Bytes,
-    },
-    Fields {
-        key: Bytes,
-    },
-    Values {
-        key: Bytes,
-    },
-    Increment {
-        key: Bytes,
-        field: Bytes,
-        by: i64,
-    },
-    IncrementFloat {
-        key: Bytes,
-        field: Bytes,
-        by: f64,
-    },
-    Scan {
-        key: Bytes,
-        page: Page,
-    },
-    ValueLength {
-        key: Bytes,
-        field: Bytes,
-    },
+    SetMany { key: Bytes, fields: Vec<(Bytes, Bytes)> },
+    /// `HSETNX`.
+    SetNew { key: Bytes, field: Bytes, value: Bytes },
+    /// `HGET`.
+    Get { key: Bytes, field: Bytes },
+    /// `HMGET`.
+    GetMany { key: Bytes, fields: Vec<Bytes> },
+    /// `HGETALL`.
+    GetAll { key: Bytes },
+    /// `HDEL`.
+    Delete { key: Bytes, fields: Vec<Bytes> },
+    /// `HEXISTS`.
+    Exists { key: Bytes, field: Bytes },
+    /// `HLEN`.
+    Length { key: Bytes },
+    /// `HKEYS`.
+    Fields { key: Bytes },
+    /// `HVALS`.
+    Values { key: Bytes },
+    /// `HINCRBY`.
+    Increment { key: Bytes, field: Bytes, by: i64 },
+    /// `HINCRBYFLOAT`.
+    IncrementFloat { key: Bytes, field: Bytes, by: f64 },
+    /// `HSCAN`.
+    Scan { key: Bytes, page: Page },
+    /// `HSTRLEN`.
+    ValueLength { key: Bytes, field: Bytes },
 }
 
 impl HashCommand {

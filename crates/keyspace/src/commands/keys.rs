@@ -14,73 +14,57 @@ use crate::refusal::KeyspaceRefusal;
 use crate::reply::Reply;
 use crate::time::Timestamp;
 
+/// Commands on keys of any type.
+#[allow(missing_docs, reason = "the fields are the arguments of the Redis commands")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyCommand {
-    Delete {
-        keys: Vec<Bytes>,
-    },
-    Exists {
-        keys: Vec<Bytes>,
-    },
-    Type {
-        key: Bytes,
-    },
+    /// `DEL` and `UNLINK`.
+    Delete { keys: Vec<Bytes> },
+    /// `EXISTS`.
+    Exists { keys: Vec<Bytes> },
+    /// `TYPE`.
+    Type { key: Bytes },
     /// The expiry in milliseconds since the epoch. One in the past deletes the key.
-    Expire {
-        key: Bytes,
-        at: i64,
-        condition: ExpireCondition,
-        command: &'static str,
-    },
+    Expire { key: Bytes, at: i64, condition: ExpireCondition, command: &'static str },
     /// The same, relative to now.
-    ExpireAfter {
-        key: Bytes,
-        millis: i64,
-        condition: ExpireCondition,
-        command: &'static str,
-    },
-    Persist {
-        key: Bytes,
-    },
+    ExpireAfter { key: Bytes, millis: i64, condition: ExpireCondition, command: &'static str },
+    /// `PERSIST`.
+    Persist { key: Bytes },
     /// TTL and PTTL.
-    TimeToLive {
-        key: Bytes,
-        millis_per_unit: u64,
-    },
+    TimeToLive { key: Bytes, millis_per_unit: u64 },
     /// EXPIRETIME and PEXPIRETIME.
-    ExpireTime {
-        key: Bytes,
-        millis_per_unit: u64,
-    },
-    Matching {
-        pattern: Bytes,
-    },
+    ExpireTime { key: Bytes, millis_per_unit: u64 },
+    /// `KEYS`.
+    Matching { pattern: Bytes },
+    /// `SCAN`.
     Scan(KeyScan),
     /// DBSIZE
     Count,
-    Rename {
-        from: Bytes,
-        to: Bytes,
-    },
+    /// `RENAME`.
+    Rename { from: Bytes, to: Bytes },
     /// RENAMENX
-    RenameNew {
-        from: Bytes,
-        to: Bytes,
-    },
+    RenameNew { from: Bytes, to: Bytes },
 }
 
 /// When EXPIRE sets a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpireCondition {
+    /// Without an option.
     Always,
+    /// `NX`: the key has no expiry.
     IfNone,
+    /// `XX`: the key has an expiry.
     IfAny,
+    /// `GT`: the new expiry is later.
     IfLater,
+    /// `LT`: the new expiry is earlier.
     IfEarlier,
 }
 
+/// The arguments of `SCAN`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyScan {
+    /// Which page to return.
     pub page: Page,
     /// Only keys of this type, as named by TYPE.
     pub kind: Option<String>,

@@ -13,82 +13,44 @@ use crate::reply::Reply;
 use crate::time::Timestamp;
 use crate::value::{ListEnd, Value};
 
+/// Commands on lists.
+#[allow(missing_docs, reason = "the fields are the arguments of the Redis commands")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListCommand {
-    Push {
-        key: Bytes,
-        end: ListEnd,
-        elements: Vec<Bytes>,
-    },
+    /// `LPUSH` and `RPUSH`.
+    Push { key: Bytes, end: ListEnd, elements: Vec<Bytes> },
     /// LPUSHX: only to an existing list.
-    PushToExisting {
-        key: Bytes,
-        end: ListEnd,
-        elements: Vec<Bytes>,
-    },
-    Pop {
-        key: Bytes,
-        end: ListEnd,
-    },
+    PushToExisting { key: Bytes, end: ListEnd, elements: Vec<Bytes> },
+    /// `LPOP` and `RPOP`.
+    Pop { key: Bytes, end: ListEnd },
     /// LPOP with a count.
-    PopMany {
-        key: Bytes,
-        end: ListEnd,
-        count: usize,
-    },
-    Length {
-        key: Bytes,
-    },
-    Range {
-        key: Bytes,
-        start: i64,
-        stop: i64,
-    },
-    Index {
-        key: Bytes,
-        index: i64,
-    },
+    PopMany { key: Bytes, end: ListEnd, count: usize },
+    /// `LLEN`.
+    Length { key: Bytes },
+    /// `LRANGE`.
+    Range { key: Bytes, start: i64, stop: i64 },
+    /// `LINDEX`.
+    Index { key: Bytes, index: i64 },
     /// LREM: up to this many from the left, from the right if negative, all if zero.
-    Remove {
-        key: Bytes,
-        count: i64,
-        element: Bytes,
-    },
-    Trim {
-        key: Bytes,
-        start: i64,
-        stop: i64,
-    },
-    Set {
-        key: Bytes,
-        index: i64,
-        element: Bytes,
-    },
-    Insert {
-        key: Bytes,
-        place: Insert,
-        pivot: Bytes,
-        element: Bytes,
-    },
+    Remove { key: Bytes, count: i64, element: Bytes },
+    /// `LTRIM`.
+    Trim { key: Bytes, start: i64, stop: i64 },
+    /// `LSET`.
+    Set { key: Bytes, index: i64, element: Bytes },
+    /// `LINSERT`.
+    Insert { key: Bytes, place: Insert, pivot: Bytes, element: Bytes },
     /// LPOS: without `count` the reply is a single position.
-    Position {
-        key: Bytes,
-        element: Bytes,
-        rank: i64,
-        count: Option<usize>,
-        max_compared: usize,
-    },
-    Move {
-        from: Bytes,
-        to: Bytes,
-        from_end: ListEnd,
-        to_end: ListEnd,
-    },
+    Position { key: Bytes, element: Bytes, rank: i64, count: Option<usize>, max_compared: usize },
+    /// `LMOVE` and `RPOPLPUSH`.
+    Move { from: Bytes, to: Bytes, from_end: ListEnd, to_end: ListEnd },
 }
 
+/// On which side of the pivot `LINSERT` inserts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Insert {
+    /// Before the pivot.
     Before,
+    /// After the pivot.
     After,
 }
 

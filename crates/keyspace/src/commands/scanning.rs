@@ -10,8 +10,11 @@ use crate::reply::Reply;
 /// Where a page begins, which items match, and about how many it examines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
+    /// Where to continue; 0 begins.
     pub cursor: u64,
+    /// Only names that match.
     pub pattern: Option<Bytes>,
+    /// About how many entries to look at.
     pub count: usize,
 }
 

@@ -9,7 +9,7 @@ use super::hashes::HashCommand;
 use super::keys::{ExpireCondition, KeyCommand};
 use super::lists::ListCommand;
 use super::sets::SetCommand;
-use super::sorted::{AddCondition, Bound, Limit, RangeBy, SortedCommand, Weighing};
+use super::sorted::{AddCondition, Bound, Limit, RangeBy, ScoreCondition, SortedCommand};
 use super::strings::{SetCondition, SetExpiry, StringCommand};
 use super::{parse_float, parse_integer};
 use crate::command::Command;
@@ -76,10 +76,14 @@ impl Script {
     }
 }
 
+/// A call of a known script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptCall {
+    /// Which script.
     pub script: Script,
+    /// The keys that the caller names.
     pub keys: Vec<Bytes>,
+    /// The other arguments.
     pub arguments: Vec<Bytes>,
 }
 
@@ -138,7 +142,8 @@ impl ScriptCall {
                     members: vec![member.clone()],
                 }))?;
                 let at = now.0 as f64 + float(millis)?;
-                let condition = AddCondition { weighing: Weighing::Greater, ..AddCondition::default() };
+                let condition =
+                    AddCondition { score_condition: ScoreCondition::Greater, ..AddCondition::default() };
                 calls.add_sorted(deadlines, at, exchange, condition)?;
                 Ok(Reply::Null)
             }

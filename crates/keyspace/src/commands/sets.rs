@@ -15,72 +15,48 @@ use crate::reply::Reply;
 use crate::time::Timestamp;
 use crate::value::Value;
 
+/// Commands on sets.
+#[allow(missing_docs, reason = "the fields are the arguments of the Redis commands")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetCommand {
-    Add {
-        key: Bytes,
-        members: Vec<Bytes>,
-    },
-    Remove {
-        key: Bytes,
-        members: Vec<Bytes>,
-    },
-    Members {
-        key: Bytes,
-    },
-    IsMember {
-        key: Bytes,
-        member: Bytes,
-    },
-    AreMembers {
-        key: Bytes,
-        members: Vec<Bytes>,
-    },
-    Count {
-        key: Bytes,
-    },
+    /// `SADD`.
+    Add { key: Bytes, members: Vec<Bytes> },
+    /// `SREM`.
+    Remove { key: Bytes, members: Vec<Bytes> },
+    /// `SMEMBERS`.
+    Members { key: Bytes },
+    /// `SISMEMBER`.
+    IsMember { key: Bytes, member: Bytes },
+    /// `SMISMEMBER`.
+    AreMembers { key: Bytes, members: Vec<Bytes> },
+    /// `SCARD`.
+    Count { key: Bytes },
     /// SPOP of one member.
-    Pop {
-        key: Bytes,
-    },
-    PopMany {
-        key: Bytes,
-        count: usize,
-    },
+    Pop { key: Bytes },
+    /// `SPOP` with a count.
+    PopMany { key: Bytes, count: usize },
     /// SRANDMEMBER of one member.
-    Random {
-        key: Bytes,
-    },
+    Random { key: Bytes },
     /// SRANDMEMBER with a count: this many different members, or this many draws if negative.
-    RandomMany {
-        key: Bytes,
-        count: i64,
-    },
-    Move {
-        from: Bytes,
-        to: Bytes,
-        member: Bytes,
-    },
-    Scan {
-        key: Bytes,
-        page: Page,
-    },
-    Combine {
-        how: Combine,
-        keys: Vec<Bytes>,
-    },
+    RandomMany { key: Bytes, count: i64 },
+    /// `SMOVE`.
+    Move { from: Bytes, to: Bytes, member: Bytes },
+    /// `SSCAN`.
+    Scan { key: Bytes, page: Page },
+    /// `SUNION`, `SINTER` and `SDIFF`.
+    Combine { how: Combine, keys: Vec<Bytes> },
     /// SUNIONSTORE, SINTERSTORE and SDIFFSTORE.
-    CombineInto {
-        to: Bytes,
-        how: Combine,
-        keys: Vec<Bytes>,
-    },
+    CombineInto { to: Bytes, how: Combine, keys: Vec<Bytes> },
 }
 
+/// How sets are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Combine {
+    /// Members of any set.
     Union,
+    /// Members of all sets.
     Intersection,
+    /// Members of the first set that are in none of the others.
     Difference,
 }
 

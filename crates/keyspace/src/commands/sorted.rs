@@ -16,103 +16,86 @@ use crate::reply::Reply;
 use crate::time::Timestamp;
 use crate::value::{ListEnd, Score, SortedSet, Value};
 
+/// Commands on sorted sets.
+#[allow(missing_docs, reason = "the fields are the arguments of the Redis commands")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum SortedCommand {
-    Add {
-        key: Bytes,
-        members: Vec<(f64, Bytes)>,
-        condition: AddCondition,
-        count_changed: bool,
-    },
+    /// `ZADD`.
+    Add { key: Bytes, members: Vec<(f64, Bytes)>, condition: AddCondition, count_changed: bool },
     /// ZINCRBY, and ZADD with INCR.
-    Increment {
-        key: Bytes,
-        by: f64,
-        member: Bytes,
-        condition: AddCondition,
-    },
-    Remove {
-        key: Bytes,
-        members: Vec<Bytes>,
-    },
-    Score {
-        key: Bytes,
-        member: Bytes,
-    },
-    Scores {
-        key: Bytes,
-        members: Vec<Bytes>,
-    },
-    Count {
-        key: Bytes,
-    },
-    CountBetween {
-        key: Bytes,
-        low: Bound,
-        high: Bound,
-    },
-    Rank {
-        key: Bytes,
-        member: Bytes,
-        reverse: bool,
-    },
-    Range {
-        key: Bytes,
-        by: RangeBy,
-        reverse: bool,
-        with_scores: bool,
-    },
-    RemoveRange {
-        key: Bytes,
-        by: RangeBy,
-    },
+    Increment { key: Bytes, by: f64, member: Bytes, condition: AddCondition },
+    /// `ZREM`.
+    Remove { key: Bytes, members: Vec<Bytes> },
+    /// `ZSCORE`.
+    Score { key: Bytes, member: Bytes },
+    /// `ZMSCORE`.
+    Scores { key: Bytes, members: Vec<Bytes> },
+    /// `ZCARD`.
+    Count { key: Bytes },
+    /// `ZCOUNT`.
+    CountBetween { key: Bytes, low: Bound, high: Bound },
+    /// `ZRANK` and `ZREVRANK`.
+    Rank { key: Bytes, member: Bytes, reverse: bool },
+    /// `ZRANGE` and its older forms.
+    Range { key: Bytes, by: RangeBy, reverse: bool, with_scores: bool },
+    /// `ZREMRANGEBYRANK` and `ZREMRANGEBYSCORE`.
+    RemoveRange { key: Bytes, by: RangeBy },
     /// ZPOPMIN and ZPOPMAX.
-    Pop {
-        key: Bytes,
-        end: ListEnd,
-        count: usize,
-    },
-    Scan {
-        key: Bytes,
-        page: Page,
-    },
+    Pop { key: Bytes, end: ListEnd, count: usize },
+    /// `ZSCAN`.
+    Scan { key: Bytes, page: Page },
 }
 
 /// ZADD's options. Without any, every member is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddCondition {
+    /// Which members may be changed.
     pub only: Option<Only>,
-    pub weighing: Weighing,
+    /// Which scores may replace others.
+    pub score_condition: ScoreCondition,
 }
 
+/// Which members `ZADD` may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Only {
+    /// `NX`: only new members.
     New,
+    /// `XX`: only existing members.
     Existing,
 }
 
+/// Which scores `ZADD` may replace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Weighing {
+pub enum ScoreCondition {
+    /// Any score.
     #[default]
     Any,
+    /// `GT`: only lower ones.
     Greater,
+    /// `LT`: only higher ones.
     Less,
 }
 
+/// One end of a range of scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
+    /// The score itself belongs to the range.
     Including(f64),
+    /// The score itself does not belong to the range.
     Excluding(f64),
 }
 
 /// LIMIT: a negative count means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
+    /// How many members to skip.
     pub offset: usize,
+    /// How many members to return; negative: all.
     pub count: i64,
 }
 
 /// The members of a range: by rank, or by scores between two bounds, the lower first.
+#[allow(missing_docs, reason = "the fields are the ends of the range")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RangeBy {
     Index { start: i64, stop: i64 },
@@ -126,10 +109,10 @@ impl AddCondition {
             Some(Only::New) => before.is_none(),
             Some(Only::Existing) => before.is_some(),
         };
-        only && before.is_none_or(|before| match self.weighing {
-            Weighing::Any => true,
-            Weighing::Greater => after > before,
-            Weighing::Less => after < before,
+        only && before.is_none_or(|before| match self.score_condition {
+            ScoreCondition::Any => true,
+            ScoreCondition::Greater => after > before,
+            ScoreCondition::Less => after < before,
         })
     }
 }

@@ -10,15 +10,17 @@ use crate::keyspace::Keyspace;
 use crate::refusal::KeyspaceRefusal;
 use crate::reply::Reply;
 use crate::time::Timestamp;
-use crate::value::{Stream, Value};
+use crate::value::{KeyStream, Value};
 
 /// The id of an entry: milliseconds and a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StreamId(pub u64, pub u64);
 
 impl StreamId {
+    /// The greatest id.
     pub const LAST: StreamId = StreamId(u64::MAX, u64::MAX);
 
+    /// The smallest id after this one.
     pub fn next(self) -> StreamId {
         match self.1.checked_add(1) {
             Some(number) => StreamId(self.0, number),
@@ -41,52 +43,41 @@ impl std::fmt::Display for StreamId {
     }
 }
 
+/// Commands on streams.
+#[allow(missing_docs, reason = "the fields are the arguments of the Redis commands")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamCommand {
-    Add {
-        key: Bytes,
-        id: NewId,
-        fields: Vec<(Bytes, Bytes)>,
-        trim: Option<Trim>,
-        only_existing: bool,
-    },
-    Length {
-        key: Bytes,
-    },
-    Range {
-        key: Bytes,
-        from: StreamId,
-        to: StreamId,
-        count: usize,
-        reverse: bool,
-    },
-    Delete {
-        key: Bytes,
-        ids: Vec<StreamId>,
-    },
-    Trim {
-        key: Bytes,
-        trim: Trim,
-    },
+    /// `XADD`.
+    Add { key: Bytes, id: NewId, fields: Vec<(Bytes, Bytes)>, trim: Option<Trim>, only_existing: bool },
+    /// `XLEN`.
+    Length { key: Bytes },
+    /// `XRANGE` and `XREVRANGE`.
+    Range { key: Bytes, from: StreamId, to: StreamId, count: usize, reverse: bool },
+    /// `XDEL`.
+    Delete { key: Bytes, ids: Vec<StreamId> },
+    /// `XTRIM`.
+    Trim { key: Bytes, trim: Trim },
     /// XREAD without BLOCK.
-    Read {
-        streams: Vec<(Bytes, StreamId)>,
-        count: usize,
-    },
+    Read { streams: Vec<(Bytes, StreamId)>, count: usize },
 }
 
+/// The id of a new entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewId {
     /// `*`
     Fresh,
     /// `<millis>-*`
     FreshAt(u64),
+    /// This id.
     Given(StreamId),
 }
 
+/// Which entries a stream keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trim {
+    /// At most this many, the newest ones.
     MaxLength(usize),
+    /// Those from this id on.
     MinId(StreamId),
 }
 
@@ -145,7 +136,7 @@ impl StreamCommand {
 }
 
 impl Keyspace {
-    pub(crate) fn stream(&self, key: &Bytes, now: Timestamp) -> Result<Option<&Stream>, KeyspaceRefusal> {
+    pub(crate) fn stream(&self, key: &Bytes, now: Timestamp) -> Result<Option<&KeyStream>, KeyspaceRefusal> {
         self.typed(key, now, |value| match value {
             Value::Stream(stream) => Some(&**stream),
             _ => None,
@@ -218,7 +209,7 @@ fn add(
 }
 
 /// The entries that a trim removes after `added` more are added.
-fn too_old(stream: &Stream, trim: Trim, added: usize) -> Vec<StreamId> {
+fn too_old(stream: &KeyStream, trim: Trim, added: usize) -> Vec<StreamId> {
     match trim {
         Trim::MaxLength(length) => {
             let over = (stream.entries.len() + added).saturating_sub(length);

@@ -15,81 +15,61 @@ use crate::reply::Reply;
 use crate::time::Timestamp;
 use crate::value::Value;
 
+/// Commands on strings.
+#[allow(missing_docs, reason = "the fields are the arguments of the Redis commands")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum StringCommand {
-    Get {
-        key: Bytes,
-    },
-    GetMany {
-        keys: Vec<Bytes>,
-    },
-    Set {
-        key: Bytes,
-        value: Bytes,
-        condition: SetCondition,
-        expiry: SetExpiry,
-        get: bool,
-    },
+    /// `GET`.
+    Get { key: Bytes },
+    /// `MGET`.
+    GetMany { keys: Vec<Bytes> },
+    /// `SET` with its options.
+    Set { key: Bytes, value: Bytes, condition: SetCondition, expiry: SetExpiry, get: bool },
     /// SETNX: answers with a number.
-    SetNew {
-        key: Bytes,
-        value: Bytes,
-    },
-    SetMany {
-        pairs: Vec<(Bytes, Bytes)>,
-    },
+    SetNew { key: Bytes, value: Bytes },
+    /// `MSET`.
+    SetMany { pairs: Vec<(Bytes, Bytes)> },
     /// MSETNX: all or none.
-    SetManyNew {
-        pairs: Vec<(Bytes, Bytes)>,
-    },
-    GetSet {
-        key: Bytes,
-        value: Bytes,
-    },
-    GetDelete {
-        key: Bytes,
-    },
+    SetManyNew { pairs: Vec<(Bytes, Bytes)> },
+    /// `GETSET`.
+    GetSet { key: Bytes, value: Bytes },
+    /// `GETDEL`.
+    GetDelete { key: Bytes },
     /// GETEX: reads, and changes the time to live.
-    GetExpire {
-        key: Bytes,
-        expiry: SetExpiry,
-    },
-    Append {
-        key: Bytes,
-        bytes: Bytes,
-    },
-    Increment {
-        key: Bytes,
-        by: i64,
-    },
-    IncrementFloat {
-        key: Bytes,
-        by: f64,
-    },
-    Length {
-        key: Bytes,
-    },
-    Range {
-        key: Bytes,
-        start: i64,
-        stop: i64,
-    },
+    GetExpire { key: Bytes, expiry: SetExpiry },
+    /// `APPEND`.
+    Append { key: Bytes, bytes: Bytes },
+    /// `INCR`, `DECR` and their forms with an amount.
+    Increment { key: Bytes, by: i64 },
+    /// `INCRBYFLOAT`.
+    IncrementFloat { key: Bytes, by: f64 },
+    /// `STRLEN`.
+    Length { key: Bytes },
+    /// `GETRANGE`.
+    Range { key: Bytes, start: i64, stop: i64 },
 }
 
 /// The condition of SET.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetCondition {
+    /// Without an option.
     Always,
+    /// `NX`: the key does not exist.
     IfMissing,
+    /// `XX`: the key exists.
     IfThere,
 }
 
 /// What happens to the time to live. In milliseconds, validated when the command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetExpiry {
+    /// The key does not expire.
     None,
+    /// `KEEPTTL`: the expiry stays as it is.
     Keep,
+    /// After this many milliseconds.
     After(i64),
+    /// At this moment, in milliseconds since 1970.
     At(i64),
 }
 

@@ -7,35 +7,35 @@ use tenure_hub::words::{Event, Name};
 
 /// One event on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Parcel {
+pub(super) struct OutgoingEvent {
     /// The number of the event; for a gap, of the first event that is missing.
     pub(super) seq: u64,
     pub(super) kind: Box<str>,
     pub(super) body: Bytes,
 }
 
-/// The kind of a parcel that stands for events the broker no longer keeps.
+/// The kind of a event that stands for events the broker no longer keeps.
 pub(super) const GAP: &str = "gap";
 
-impl Parcel {
-    pub(super) fn of_event(hook: &Name, event: &Event) -> Parcel {
+impl OutgoingEvent {
+    pub(super) fn of_event(hook: &Name, event: &Event) -> OutgoingEvent {
         let body = format!(
             r#"{{"hook":{},"namespace":{},"event":{}}}"#,
             Value::from(&**hook),
             Value::from(&**event.namespace()),
             event_as_json(event)
         );
-        Parcel { seq: event.seq, kind: event.kind.as_str().into(), body: body.into() }
+        OutgoingEvent { seq: event.seq, kind: event.kind.as_str().into(), body: body.into() }
     }
 
     /// Events from `from` to before `oldest` are gone.
-    pub(super) fn of_gap(hook: &Name, namespace: &Name, from: u64, oldest: u64) -> Parcel {
+    pub(super) fn of_gap(hook: &Name, namespace: &Name, from: u64, oldest: u64) -> OutgoingEvent {
         let body = json!({
             "hook": &**hook,
             "namespace": &**namespace,
             "event": { "seq": from, "kind": GAP, "from": from, "to": oldest.saturating_sub(1) },
         });
-        Parcel { seq: from, kind: GAP.into(), body: body.to_string().into() }
+        OutgoingEvent { seq: from, kind: GAP.into(), body: body.to_string().into() }
     }
 
     /// The same for every attempt, so that a receiver can tell a repetition.

@@ -12,7 +12,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use super::body::Parcel;
+use super::body::OutgoingEvent;
 use super::settings::CommandSettings;
 
 /// The fields of an event that are variables, as `TENURE_EVENT_` and the name in capitals.
@@ -36,7 +36,7 @@ const VARIABLE_BYTES_MAX: usize = 4 << 10;
 pub(super) async fn deliver(
     settings: &CommandSettings,
     hook: &Name,
-    parcel: &Parcel,
+    event: &OutgoingEvent,
     within: Duration,
 ) -> Result<(), String> {
     let [program, arguments @ ..] = &*settings.command else { return Err("there is no command".to_owned()) };
@@ -50,12 +50,12 @@ pub(super) async fn deliver(
         // A group of its own, so that everything it starts ends with it.
         .process_group(0)
         .kill_on_drop(true);
-    for (name, value) in variables(parcel) {
+    for (name, value) in variables(event) {
         command.env(name, value);
     }
     let started = command.spawn().map_err(|error| format!("{program} cannot be started: {error}"))?;
     let mut group = ProcessGroup(started);
-    match timeout(within, group.run(&parcel.body)).await {
+    match timeout(within, group.run(&event.body)).await {
         Err(_) => Err(format!("{program} ran for more than {} s", within.as_secs_f64())),
         Ok(Err(error)) => Err(format!("{program} failed: {error}")),
         Ok(Ok(None)) => Ok(()),
@@ -87,8 +87,8 @@ impl Drop for ProcessGroup {
     }
 }
 
-fn variables(parcel: &Parcel) -> Vec<(String, String)> {
-    let body: Value = serde_json::from_slice(&parcel.body).unwrap_or_default();
+fn variables(event: &OutgoingEvent) -> Vec<(String, String)> {
+    let body: Value = serde_json::from_slice(&event.body).unwrap_or_default();
     let mut found = Vec::new();
     if let Some(Value::String(namespace)) = body.get("namespace") {
         found.push(("TENURE_EVENT_NAMESPACE".to_owned(), namespace.clone()));

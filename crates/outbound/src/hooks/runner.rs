@@ -1,20 +1,19 @@
 //! Runs the hooks: one task each, which reads events, has a few of them delivered at a time, and writes down how far
 //! all of them are done.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use tenure_hub::words::Event;
-use tenure_hub::{HookLedger, HubHandle, HubRefusal};
+use tenure_hub::{HookCursor, HookProgress, HubHandle, HubRefusal};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::body::Parcel;
+use super::body::OutgoingEvent;
 use super::delivery::deliver;
-use super::file;
 use super::settings::HookSettings;
 use super::source::{EventSource, SourceItem};
 
@@ -31,12 +30,13 @@ const REOPEN_AFTER: Duration = Duration::from_secs(1);
 pub struct HookRunner {
     hub: HubHandle,
     tasks: Vec<JoinHandle<()>>,
+    opening: Vec<oneshot::Receiver<()>>,
 }
 
 impl HookRunner {
     /// Starts these hooks.
     pub fn start(hub: HubHandle, hooks: Vec<HookSettings>) -> HookRunner {
-        let mut runner = HookRunner { hub, tasks: Vec::new() };
+        let mut runner = HookRunner { hub, tasks: Vec::new(), opening: Vec::new() };
         runner.begin(hooks);
         runner
     }
@@ -49,6 +49,15 @@ impl HookRunner {
             let _ = task.await;
         }
         self.begin(hooks);
+        self.opened().await;
+    }
+
+    /// Waits until each hook has its place in the event log. A new hook begins there: it gets every event that follows.
+    pub async fn opened(&mut self) {
+        for opening in self.opening.drain(..) {
+            // A hook that cannot open has said why, and tries again.
+            let _ = opening.await;
+        }
     }
 
     /// Waits until the hooks have written down how far they are, after the hub has stopped.
@@ -59,16 +68,18 @@ impl HookRunner {
     }
 
     fn begin(&mut self, hooks: Vec<HookSettings>) {
-        let mut ledgers = Vec::new();
+        let mut all_progress = Vec::new();
         for settings in hooks {
-            let ledger = Arc::new(HookLedger::new(settings.about()));
-            ledgers.push(Arc::clone(&ledger));
+            let progress = Arc::new(HookProgress::new(settings.about()));
+            all_progress.push(Arc::clone(&progress));
+            let (opened, opening) = oneshot::channel();
+            self.opening.push(opening);
             let run = HookRun {
                 hub: self.hub.clone(),
                 settings: Arc::new(settings),
-                ledger,
-                open: BTreeSet::new(),
-                seen: 0,
+                progress,
+                opened: Some(opened),
+                cursor: HookCursor::default(),
                 deliveries: FuturesUnordered::new(),
                 written: None,
                 is_dirty: false,
@@ -76,7 +87,7 @@ impl HookRunner {
             };
             self.tasks.push(tokio::spawn(run.run()));
         }
-        self.hub.hooks().set(ledgers);
+        self.hub.hooks().set(all_progress);
     }
 }
 
@@ -92,11 +103,10 @@ impl Drop for HookRunner {
 struct HookRun {
     hub: HubHandle,
     settings: Arc<HookSettings>,
-    ledger: Arc<HookLedger>,
-    /// Events that are on their way.
-    open: BTreeSet<u64>,
-    /// The number after the last event that was taken from the log.
-    seen: u64,
+    progress: Arc<HookProgress>,
+    /// Notified when the first watch is open, or could not be opened.
+    opened: Option<oneshot::Sender<()>>,
+    cursor: HookCursor,
     deliveries: FuturesUnordered<BoxFuture<'static, u64>>,
     /// What the file holds, and whether it may be out of date.
     written: Option<Vec<u8>>,
@@ -105,7 +115,7 @@ struct HookRun {
 }
 
 /// Why a watch is over.
-enum Turn {
+enum WatchEnd {
     Stopped,
     Renew,
 }
@@ -115,10 +125,10 @@ impl HookRun {
         let hook = self.settings.name.clone();
         match self.hub.read_hook_file(&hook).await {
             Ok(Some(bytes)) => {
-                if !file::restore(&self.ledger, &bytes) {
-                    tracing::error!(%hook, "the file of a hook is unreadable; the hook begins with the next event");
+                if !self.progress.decode(&bytes) {
+                    tracing::error!(%hook, "the progress file of a hook is unreadable; the hook begins with the next event");
                 }
-                self.seen = self.ledger.next_event();
+                self.cursor = HookCursor::at(self.progress.next_event());
                 self.written = Some(bytes);
             }
             Ok(None) => {}
@@ -126,8 +136,8 @@ impl HookRun {
         }
         loop {
             match self.watch().await {
-                Ok(Turn::Renew) => {}
-                Ok(Turn::Stopped) | Err(HubRefusal::Draining) => break,
+                Ok(WatchEnd::Renew) => {}
+                Ok(WatchEnd::Stopped) | Err(HubRefusal::Draining) => break,
                 Err(why) => {
                     tracing::warn!(%hook, %why, "the events of a hook were interrupted");
                     sleep(REOPEN_AFTER).await;
@@ -138,34 +148,37 @@ impl HookRun {
     }
 
     /// Follows the events until the broker stops, or until it is time for a new watch.
-    async fn watch(&mut self) -> Result<Turn, HubRefusal> {
+    async fn watch(&mut self) -> Result<WatchEnd, HubRefusal> {
         let HookSettings { name, namespace, events, concurrency, .. } = &*Arc::clone(&self.settings);
-        let from = Some(self.seen).filter(|seen| *seen > 0);
-        let mut source = EventSource::open(&self.hub, name, namespace, events.clone(), from).await?;
+        let from = self.cursor.from();
+        let source = EventSource::open(&self.hub, name, namespace, events.clone(), from).await;
+        self.opened = None;
+        let mut source = source?;
         let mut renew_at = Instant::now() + RENEW_AFTER;
         let mut is_live = false;
         loop {
             while self.deliveries.len() < *concurrency
-                && let Some(due) = self.ledger.take_due()
+                && let Some(due) = self.progress.take_due()
             {
-                self.send(Parcel { seq: due.seq, kind: due.kind, body: due.body });
+                self.send(OutgoingEvent { seq: due.seq, kind: due.kind, body: due.body });
             }
-            let (ledger, has_room) = (Arc::clone(&self.ledger), self.deliveries.len() < *concurrency);
+            let (progress, has_room) = (Arc::clone(&self.progress), self.deliveries.len() < *concurrency);
             tokio::select! {
                 biased;
-                () = self.hub.stopped() => return Ok(Turn::Stopped),
+                () = self.hub.stopped() => return Ok(WatchEnd::Stopped),
+                // Before more is read: a new hook has its place on disk before it takes its first event.
+                () = sleep_until(self.write_at), if self.is_dirty => self.write().await,
                 Some(seq) = self.deliveries.next() => {
-                    self.open.remove(&seq);
-                    self.progress();
+                    self.cursor.done(seq);
+                    self.record_progress();
                 }
                 item = source.next(), if has_room => {
                     renew_at = Instant::now() + RENEW_AFTER;
                     is_live |= self.take(item?);
-                    self.progress();
+                    self.record_progress();
                 }
-                () = ledger.due(), if has_room => {}
-                () = sleep_until(self.write_at), if self.is_dirty => self.write().await,
-                () = sleep_until(renew_at), if is_live && self.open.is_empty() => return Ok(Turn::Renew),
+                () = progress.due(), if has_room => {}
+                () = sleep_until(renew_at), if is_live && self.cursor.is_idle() => return Ok(WatchEnd::Renew),
             }
         }
     }
@@ -174,24 +187,24 @@ impl HookRun {
     fn take(&mut self, item: SourceItem) -> bool {
         match item {
             SourceItem::Event(event) => {
-                self.seen = event.seq + 1;
                 if self.wants(&event) {
-                    self.open.insert(event.seq);
-                    self.send(Parcel::of_event(&self.settings.name, &event));
+                    self.cursor.take(event.seq);
+                    self.send(OutgoingEvent::of_event(&self.settings.name, &event));
+                } else {
+                    self.cursor.pass(event.seq);
                 }
                 false
             }
             SourceItem::Gap { from, oldest } => {
                 let (hook, missed) = (&self.settings.name, oldest.saturating_sub(from));
-                tracing::error!(%hook, from, oldest, "events of a hook are no longer kept; it is told so");
-                self.ledger.missed(missed);
-                self.seen = oldest;
-                self.open.insert(from);
-                self.send(Parcel::of_gap(hook, &self.settings.namespace, from, oldest));
+                tracing::error!(%hook, from, oldest, "events of a hook have expired; the hook receives a gap");
+                self.progress.missed(missed);
+                self.cursor.gap(from, oldest);
+                self.send(OutgoingEvent::of_gap(hook, &self.settings.namespace, from, oldest));
                 false
             }
             SourceItem::Live { next } => {
-                self.seen = self.seen.max(next);
+                self.cursor.live(next);
                 true
             }
         }
@@ -202,22 +215,22 @@ impl HookRun {
         queues.is_empty() || event.queue().is_some_and(|queue| queues.contains(queue))
     }
 
-    fn send(&self, parcel: Parcel) {
-        let delivery = deliver(Arc::clone(&self.settings), Arc::clone(&self.ledger), parcel);
+    fn send(&self, event: OutgoingEvent) {
+        let delivery = deliver(Arc::clone(&self.settings), Arc::clone(&self.progress), event);
         self.deliveries.push(Box::pin(delivery));
     }
 
     /// All events before the first open one are done.
-    fn progress(&mut self) {
+    fn record_progress(&mut self) {
         self.is_dirty = true;
-        self.ledger.set_in_flight(self.deliveries.len());
-        self.ledger.advance(self.open.first().copied().unwrap_or(self.seen));
+        self.progress.set_in_flight(self.deliveries.len());
+        self.progress.advance(self.cursor.next_event());
     }
 
     /// Writes what has changed. A failed write is tried again.
     async fn write(&mut self) {
         self.write_at = Instant::now() + WRITE_EVERY;
-        let bytes = file::encode(&self.ledger);
+        let bytes = self.progress.encode();
         if self.written.as_ref() == Some(&bytes) {
             self.is_dirty = false;
             return;

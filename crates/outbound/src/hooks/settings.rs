@@ -1,4 +1,4 @@
-//! What a hook is told by the configuration.
+//! The configuration of a hook.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +13,9 @@ use crate::target::HttpTarget;
 /// One hook.
 #[derive(Clone, Debug)]
 pub struct HookSettings {
+    /// The name of the hook, in logs, metrics and `tenure hooks`.
     pub name: Name,
+    /// The namespace whose events it delivers.
     pub namespace: Name,
     /// Empty: all kinds.
     pub events: Vec<Name>,
@@ -25,26 +27,35 @@ pub struct HookSettings {
     pub attempts: u32,
     /// The wait after the first failed attempt. It doubles with each, up to `backoff_max`.
     pub backoff_first: Duration,
+    /// The longest wait between two attempts.
     pub backoff_max: Duration,
     /// How many events are on their way at once. With 1 they arrive in order.
     pub concurrency: usize,
+    /// Where the events go.
     pub target: HookTarget,
 }
 
+/// Where a hook delivers its events.
 #[derive(Clone, Debug)]
 pub enum HookTarget {
+    /// Posts each event to an address.
     Webhook(WebhookSettings),
+    /// Starts a program for each event.
     Command(CommandSettings),
 }
 
+/// The target of a webhook.
 #[derive(Clone, Debug)]
 pub struct WebhookSettings {
+    /// The address to post to.
     pub target: HttpTarget,
+    /// The secret that signs each request.
     pub secret: Option<HookSecret>,
     /// For `https`.
     pub roots: Option<TrustedRoots>,
 }
 
+/// The target of a command hook.
 #[derive(Clone, Debug)]
 pub struct CommandSettings {
     /// The program and its arguments.
@@ -56,6 +67,7 @@ pub struct CommandSettings {
 pub struct HookSecret(Zeroizing<String>);
 
 impl HookSecret {
+    /// A secret with this text.
     pub fn new(text: Zeroizing<String>) -> HookSecret {
         HookSecret(text)
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use http::header::{HeaderName, HeaderValue};
 use tenure_hub::words::Name;
 
-use super::body::Parcel;
+use super::body::OutgoingEvent;
 use super::settings::WebhookSettings;
 use super::signature::signature;
 use crate::http_client::Post;
@@ -19,7 +19,7 @@ const SIGNATURE: HeaderName = HeaderName::from_static("tenure-signature");
 pub(super) async fn deliver(
     webhook: &WebhookSettings,
     hook: &Name,
-    parcel: &Parcel,
+    event: &OutgoingEvent,
     within: Duration,
 ) -> Result<(), String> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -31,18 +31,18 @@ pub(super) async fn deliver(
         }
     };
     add(HOOK, hook);
-    add(EVENT, &parcel.kind);
-    add(DELIVERY, &parcel.delivery_id(hook));
+    add(EVENT, &event.kind);
+    add(DELIVERY, &event.delivery_id(hook));
     add(TIMESTAMP, &seconds.to_string());
     if let Some(secret) = &webhook.secret {
-        add(SIGNATURE, &signature(secret.bytes(), seconds, &parcel.body));
+        add(SIGNATURE, &signature(secret.bytes(), seconds, &event.body));
     }
     let post = Post {
         target: &webhook.target,
         roots: webhook.roots.as_ref(),
         media_type: HeaderValue::from_static("application/json"),
         headers,
-        body: parcel.body.clone(),
+        body: event.body.clone(),
         within,
     };
     let answer = post.send().await.map_err(|error| error.to_string())?;

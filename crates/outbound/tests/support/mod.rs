@@ -1,4 +1,4 @@
-//! What the tests share: a hub in memory, and a receiver of a few lines that answers as it is told.
+//! What the tests share: a hub in memory, and a receiver of a few lines whose answers the test sets.
 
 #![allow(dead_code, reason = "each test uses its part")]
 

@@ -25,27 +25,27 @@ pub(super) enum ClusterEvent {
         link: usize,
     },
     BrokerWakes {
-        seat: usize,
+        member: usize,
         life: u64,
     },
     WriterWorks {
-        seat: usize,
+        member: usize,
         life: u64,
     },
     MaintenanceWorks {
-        seat: usize,
+        member: usize,
         life: u64,
     },
     StandbyPolls {
-        seat: usize,
+        member: usize,
         life: u64,
     },
     BrokerStarts {
-        seat: usize,
+        member: usize,
         after_power_failure: bool,
     },
     BrokerGoesOn {
-        seat: usize,
+        member: usize,
         life: u64,
     },
     /// An observer asks every broker that leads, or believes so, for a task.
@@ -54,13 +54,13 @@ pub(super) enum ClusterEvent {
 }
 
 impl ClusterEvent {
-    /// The seat whose process must run for it, if it is not on a link.
-    pub(super) fn seat(&self) -> Option<(usize, u64)> {
+    /// The member whose process must run for it, if it is not on a link.
+    pub(super) fn member(&self) -> Option<(usize, u64)> {
         match self {
-            ClusterEvent::BrokerWakes { seat, life }
-            | ClusterEvent::WriterWorks { seat, life }
-            | ClusterEvent::MaintenanceWorks { seat, life }
-            | ClusterEvent::StandbyPolls { seat, life } => Some((*seat, *life)),
+            ClusterEvent::BrokerWakes { member, life }
+            | ClusterEvent::WriterWorks { member, life }
+            | ClusterEvent::MaintenanceWorks { member, life }
+            | ClusterEvent::StandbyPolls { member, life } => Some((*member, *life)),
             _ => None,
         }
     }

@@ -98,13 +98,17 @@ impl Leader {
         };
         match written {
             Ok(position) => {
+                self.core.journal_is_back(now);
                 if let Some(position) = position {
                     self.core.synced(now, position);
                 }
                 self.turn(now);
                 Wrote::Fine
             }
-            Err(AppendError::Full { .. } | AppendError::Away { .. }) => Wrote::Away,
+            Err(AppendError::Full { .. } | AppendError::Away { .. }) => {
+                self.core.journal_is_away(now);
+                Wrote::Away
+            }
             Err(AppendError::Deposed { .. }) => Wrote::Deposed,
             Err(AppendError::Fatal(error)) => Wrote::Failed(error),
         }

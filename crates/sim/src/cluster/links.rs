@@ -18,8 +18,8 @@ pub(super) enum ClusterPeer {
 pub(super) struct ClusterLink {
     /// `None` for the observer.
     pub(super) peer: Option<usize>,
-    pub(super) seat: usize,
-    /// The life of the seat at its beginning.
+    pub(super) member: usize,
+    /// The life of the member at its beginning.
     pub(super) life: u64,
     pub(super) session: SessionId,
     pub(super) mailbox: Arc<Mailbox>,

@@ -5,9 +5,9 @@
 mod events;
 mod leader;
 mod links;
+mod member;
 mod peers;
 mod plan;
-mod seat;
 mod world;
 
 use tenure_store::ReplicationMutation;
@@ -27,6 +27,8 @@ pub struct ClusterOutcome {
     /// How many acknowledged bytes the journal has lost and got back.
     pub refilled_bytes: u64,
     pub answers: u64,
+    /// How many submissions were refused because the journal was away.
+    pub refused: usize,
 }
 
 /// Simulates one world.

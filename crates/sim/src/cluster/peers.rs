@@ -15,28 +15,30 @@ impl ClusterWorld {
         if self.links.iter().any(|link| link.peer == Some(peer) && link.peer_side) {
             return;
         }
-        let leading: Vec<usize> = (0..self.seats.len())
-            .filter(|seat| self.seats[*seat].leads().is_some() && self.seats[*seat].stopped_since.is_none())
+        let leading: Vec<usize> = (0..self.members.len())
+            .filter(|member| {
+                self.members[*member].leads().is_some() && self.members[*member].stopped_since.is_none()
+            })
             .collect();
         if leading.is_empty() {
             return self.soon(1_000, ClusterEvent::PeerConnects { peer });
         }
-        let seat = *self.random.pick(&leading);
+        let member = *self.random.pick(&leading);
         let (identity, asks) = match &mut self.peers[peer] {
             ClusterPeer::Client(client) => (client.name.clone(), client.connected()),
             ClusterPeer::Worker(worker) => (worker.name.clone(), worker.connected()),
         };
-        let Some(link) = self.link(Some(peer), seat, &identity) else { return };
+        let Some(link) = self.link(Some(peer), member, &identity) else { return };
         self.send(link, asks);
         self.soon(500, ClusterEvent::PeerActs { peer });
     }
 
-    pub(super) fn link(&mut self, peer: Option<usize>, seat: usize, identity: &Name) -> Option<usize> {
-        let (now, life) = (self.now, self.seats[seat].life);
-        let (session, mailbox) = self.seats[seat].leader()?.open(identity);
+    pub(super) fn link(&mut self, peer: Option<usize>, member: usize, identity: &Name) -> Option<usize> {
+        let (now, life) = (self.now, self.members[member].life);
+        let (session, mailbox) = self.members[member].leader()?.open(identity);
         self.links.push(ClusterLink {
             peer,
-            seat,
+            member,
             life,
             session,
             mailbox,
@@ -123,15 +125,16 @@ impl ClusterWorld {
     /// Asks every broker that leads, or believes so, for a task that was acknowledged before.
     pub(super) fn observer_asks(&mut self) {
         self.soon(400, ClusterEvent::ObserverAsks);
-        for seat in 0..self.seats.len() {
+        for member in 0..self.members.len() {
             let Some(task) = self.promises.some_acknowledged(&mut self.random) else { return };
-            if self.seats[seat].leads().is_none() {
+            if self.members[member].leads().is_none() {
                 continue;
             }
-            let life = self.seats[seat].life;
-            let is_open = |link: &ClusterLink| link.peer.is_none() && (link.seat, link.life) == (seat, life);
+            let life = self.members[member].life;
+            let is_open =
+                |link: &ClusterLink| link.peer.is_none() && (link.member, link.life) == (member, life);
             let open = self.links.iter().position(is_open);
-            let Some(link) = open.or_else(|| self.link(None, seat, &"observer".into())) else { continue };
+            let Some(link) = open.or_else(|| self.link(None, member, &"observer".into())) else { continue };
             self.links[link].asked.push(task);
             let request = Request::Query(Query::Explain { task });
             self.send(link, vec![Ask { token: OBSERVED, request }]);
@@ -143,7 +146,7 @@ impl ClusterWorld {
         let Delivery::Reply { reply, .. } = delivery else { return };
         self.outcome.answers += 1;
         let task = self.links[link].asked.remove(0);
-        let name = self.seats[self.links[link].seat].name().to_owned();
+        let name = self.members[self.links[link].member].name().to_owned();
         let is_unknown = matches!(reply, Err(HubRefusal::Engine(Refusal::UnknownTask { .. })));
         self.promises.check(!is_unknown, || {
             format!("{name} was asked for {task}, which was acknowledged before, and does not know it")

@@ -6,25 +6,25 @@ use std::time::Duration;
 
 use tenure_hub::words::{Command, Timestamp};
 use tenure_hub::{Ask, Request};
-use tenure_store::{JournalFaults, MemoryDisk, MemoryJournal, StoreError};
+use tenure_store::{JournalFaults, MemoryDisk, MemoryJournal, StoreError, Stream};
 
 use super::ClusterOutcome;
 use super::events::ClusterEvent;
 use super::leader::{Leader, Wrote};
 use super::links::{ClusterLink, ClusterPeer};
+use super::member::{ClusterMember, Role, Round};
 use super::plan::ClusterPlan;
-use super::seat::{Role, Round, Seat};
 use crate::client::{Client, TAGS};
 use crate::promises::PromiseChecker;
 use crate::random::Random;
 use crate::worker::Worker;
 
-const SEATS: u64 = 3;
+const MEMBERS: u64 = 3;
 /// Maximum duration of the calm phase in which everything must end.
 const CALM_MILLIS: u64 = 600_000;
 /// How long a leader may be stopped: longer than its lease.
 const STOPPED_MILLIS: u64 = 9_000;
-const AWAY_MILLIS: u64 = 6_000;
+const AWAY_MILLIS: u64 = 9_000;
 
 #[derive(Debug)]
 pub(super) struct ClusterWorld {
@@ -34,7 +34,7 @@ pub(super) struct ClusterWorld {
     agenda: BTreeMap<(Timestamp, u64), ClusterEvent>,
     entries: u64,
     journal: MemoryJournal,
-    pub(super) seats: Vec<Seat>,
+    pub(super) members: Vec<ClusterMember>,
     /// What waits for each stopped process, in the order in which it came.
     waiting: Vec<Vec<ClusterEvent>>,
     pub(super) peers: Vec<ClusterPeer>,
@@ -52,6 +52,7 @@ pub(super) fn live(plan: ClusterPlan) -> ClusterOutcome {
     ClusterOutcome {
         broken: world.promises.broken().to_vec(),
         tasks: world.promises.tasks(),
+        refused: world.promises.refusals(),
         happenings: world.entries,
         ..world.outcome
     }
@@ -75,8 +76,8 @@ impl ClusterWorld {
             agenda: BTreeMap::new(),
             entries: 0,
             journal,
-            seats: (1..=SEATS).map(Seat::new).collect(),
-            waiting: (0..SEATS).map(|_| Vec::new()).collect(),
+            members: (1..=MEMBERS).map(ClusterMember::new).collect(),
+            waiting: (0..MEMBERS).map(|_| Vec::new()).collect(),
             peers,
             links: Vec::new(),
             promises: PromiseChecker::default(),
@@ -85,8 +86,8 @@ impl ClusterWorld {
             outcome: ClusterOutcome::default(),
             plan,
         };
-        for seat in 0..world.seats.len() {
-            world.soon(300, ClusterEvent::BrokerStarts { seat, after_power_failure: false });
+        for member in 0..world.members.len() {
+            world.soon(300, ClusterEvent::BrokerStarts { member, after_power_failure: false });
         }
         for peer in 0..world.peers.len() {
             world.soon(1_000, ClusterEvent::PeerConnects { peer });
@@ -110,7 +111,7 @@ impl ClusterWorld {
                 return;
             }
             if at > end {
-                let leading = self.seats.iter().find_map(Seat::leads);
+                let leading = self.members.iter().find_map(ClusterMember::leads);
                 let unfinished = leading.map(|leader| self.promises.unfinished(leader.core()));
                 self.promises
                     .check(false, || format!("after ten calm minutes these have not ended: {unfinished:?}"));
@@ -137,34 +138,34 @@ impl ClusterWorld {
 
     /// All tasks have ended, as the broker sees it that the journal names as the leader.
     fn is_over(&self) -> bool {
-        let leader = self.legitimate().and_then(|seat| self.seats[seat].leads());
+        let leader = self.legitimate().and_then(|member| self.members[member].leads());
         leader.is_some_and(|leader| self.promises.all_ended(leader.core()))
     }
 
     fn legitimate(&self) -> Option<usize> {
         let (name, instance) = self.journal.holder()?;
-        let is_holder = |seat: &Seat| seat.name() == name && seat.instance == instance;
-        let found = self.seats.iter().position(is_holder)?;
-        let seat = &self.seats[found];
-        (seat.stopped_since.is_none() && seat.leads().is_some()).then_some(found)
+        let is_holder = |member: &ClusterMember| member.name() == name && member.instance == instance;
+        let found = self.members.iter().position(is_holder)?;
+        let member = &self.members[found];
+        (member.stopped_since.is_none() && member.leads().is_some()).then_some(found)
     }
 
     fn happen(&mut self, event: ClusterEvent) {
         if self.plan.trace {
             println!("{} {event:?}", self.now);
         }
-        if let Some((seat, life)) = event.seat() {
-            if self.seats[seat].life != life {
+        if let Some((member, life)) = event.member() {
+            if self.members[member].life != life {
                 return;
             }
-            if self.seats[seat].stopped_since.is_some() {
-                return self.waiting[seat].push(event);
+            if self.members[member].stopped_since.is_some() {
+                return self.waiting[member].push(event);
             }
         }
         if let Some(link) = event.broker_side() {
-            let ClusterLink { seat, life, .. } = self.links[link];
-            if self.seats[seat].stopped_since.is_some() && self.seats[seat].life == life {
-                return self.waiting[seat].push(event);
+            let ClusterLink { member, life, .. } = self.links[link];
+            if self.members[member].stopped_since.is_some() && self.members[member].life == life {
+                return self.waiting[member].push(event);
             }
         }
         match event {
@@ -186,22 +187,22 @@ impl ClusterWorld {
                 self.links[link].broker_side = false;
             }
             ClusterEvent::PeerNoticesCut { link } => self.peer_notices_cut(link),
-            ClusterEvent::BrokerWakes { seat, .. } => {
+            ClusterEvent::BrokerWakes { member, .. } => {
                 let now = self.now;
-                self.on_leader(seat, |leader| leader.turn(now));
+                self.on_leader(member, |leader| leader.turn(now));
             }
-            ClusterEvent::WriterWorks { seat, life } => self.writer_works(seat, life),
-            ClusterEvent::MaintenanceWorks { seat, life } => {
-                self.maintenance_works(seat, life);
+            ClusterEvent::WriterWorks { member, life } => self.writer_works(member, life),
+            ClusterEvent::MaintenanceWorks { member, life } => {
+                self.maintenance_works(member, life);
             }
-            ClusterEvent::StandbyPolls { seat, life } => self.standby_polls(seat, life),
-            ClusterEvent::BrokerStarts { seat, after_power_failure } => {
-                self.start_broker(seat, after_power_failure);
+            ClusterEvent::StandbyPolls { member, life } => self.standby_polls(member, life),
+            ClusterEvent::BrokerStarts { member, after_power_failure } => {
+                self.start_broker(member, after_power_failure);
             }
-            ClusterEvent::BrokerGoesOn { seat, life } => self.broker_goes_on(seat, life),
+            ClusterEvent::BrokerGoesOn { member, life } => self.broker_goes_on(member, life),
             ClusterEvent::ObserverAsks => self.observer_asks(),
             ClusterEvent::Inspection => {
-                if let Some(leader) = self.legitimate().and_then(|seat| self.seats[seat].leads()) {
+                if let Some(leader) = self.legitimate().and_then(|member| self.members[member].leads()) {
                     self.promises.inspect(leader.core());
                 }
                 self.soon(1_000, ClusterEvent::Inspection);
@@ -209,47 +210,47 @@ impl ClusterWorld {
         }
     }
 
-    fn start_broker(&mut self, seat: usize, after_power_failure: bool) {
-        let disk = &self.seats[seat].disk;
+    fn start_broker(&mut self, member: usize, after_power_failure: bool) {
+        let disk = &self.members[member].disk;
         let is_replaced = !self.calm && self.owed.is_none() && self.random.percent(10);
         let disk = match (is_replaced, after_power_failure) {
             (true, _) => MemoryDisk::new(),
             (false, true) => disk.crash(self.random.next()),
             (false, false) => disk.reopen(),
         };
-        self.seats[seat].disk = disk;
+        self.members[member].disk = disk;
         let instance = self.random.next();
-        let started = self.seats[seat].start(&self.journal, instance, self.plan.mutation);
+        let started = self.members[member].start(&self.journal, instance, self.plan.mutation);
         self.promises.check(started.is_ok(), || format!("a broker does not start: {started:?}"));
-        self.poll_soon(seat);
+        self.poll_soon(member);
     }
 
-    fn poll_soon(&mut self, seat: usize) {
-        let life = self.seats[seat].life;
-        self.soon(250, ClusterEvent::StandbyPolls { seat, life });
+    fn poll_soon(&mut self, member: usize) {
+        let life = self.members[member].life;
+        self.soon(250, ClusterEvent::StandbyPolls { member, life });
     }
 
-    fn standby_polls(&mut self, seat: usize, life: u64) {
+    fn standby_polls(&mut self, member: usize, life: u64) {
         let storm = !self.calm && self.owed.is_none();
         if storm && self.random.percent(self.plan.standby_dies_percent) {
             let power_failure = self.random.percent(50);
-            return self.broker_dies(seat, power_failure);
+            return self.broker_dies(member, power_failure);
         }
         if storm && self.random.percent(self.plan.power_fails_percent) {
-            self.seats[seat].disk.fail_power_after(self.random.between(0, 6));
+            self.members[member].disk.fail_power_after(self.random.between(0, 6));
         }
-        match self.seats[seat].round(self.now, self.plan.mutation) {
-            Round::Follows | Round::TriesAgain => self.soon(250, ClusterEvent::StandbyPolls { seat, life }),
-            Round::Leads => self.takes_over(seat),
-            Round::Failed(StoreError::Io { .. } | StoreError::Sync { .. }) => self.broker_dies(seat, true),
+        match self.members[member].round(self.now, self.plan.mutation) {
+            Round::Follows | Round::TriesAgain => self.soon(250, ClusterEvent::StandbyPolls { member, life }),
+            Round::Leads => self.takes_over(member),
+            Round::Failed(StoreError::Io { .. } | StoreError::Sync { .. }) => self.broker_dies(member, true),
             Round::Failed(error) => {
-                let name = self.seats[seat].name().to_owned();
+                let name = self.members[member].name().to_owned();
                 self.promises.check(false, || format!("{name} cannot stand by or take over: {error}"));
             }
         }
     }
 
-    fn takes_over(&mut self, seat: usize) {
+    fn takes_over(&mut self, member: usize) {
         self.outcome.takeovers += 1;
         self.owed = None;
         self.restore_faults();
@@ -260,56 +261,56 @@ impl ClusterWorld {
                 self.soon(3_000, ClusterEvent::PeerNoticesCut { link });
             }
         }
-        let life = self.seats[seat].life;
-        if let Some(leader) = self.seats[seat].leads() {
+        let life = self.members[member].life;
+        if let Some(leader) = self.members[member].leads() {
             self.promises.inspect(leader.core());
         }
-        self.soon(50, ClusterEvent::WriterWorks { seat, life });
-        self.set_limits(seat);
+        self.soon(50, ClusterEvent::WriterWorks { member, life });
+        self.set_limits(member);
     }
 
-    fn set_limits(&mut self, seat: usize) {
+    fn set_limits(&mut self, member: usize) {
         let asks = TAGS.map(|tag| Ask {
             token: 0,
             request: Request::Command(Command::SetLimit { tag: tag.into(), limit: Some(2) }),
         });
         let now = self.now;
-        self.on_leader(seat, |leader| {
+        self.on_leader(member, |leader| {
             let (session, _) = leader.open(&"operator".into());
             leader.take(now, session, asks.into());
         });
     }
 
-    fn writer_works(&mut self, seat: usize, life: u64) {
-        if self.storm_strikes(seat) {
+    fn writer_works(&mut self, member: usize, life: u64) {
+        if self.storm_strikes(member) {
             return;
         }
         let now = self.now;
         let is_cut_off = self.cuts_off(3);
-        let Some(leader) = self.seats[seat].leader() else { return };
+        let Some(leader) = self.members[member].leader() else { return };
         let wrote = leader.write(now);
         if is_cut_off && self.random.percent(50) {
-            return self.broker_dies(seat, false);
+            return self.broker_dies(member, false);
         }
-        let Some(leader) = self.seats[seat].leader() else { return };
+        let Some(leader) = self.members[member].leader() else { return };
         let (is_writing, refilled) = (leader.is_writing(), leader.refilled_bytes());
         self.outcome.refilled_bytes = self.outcome.refilled_bytes.max(refilled);
-        if self.owed.is_some_and(|end| self.journal.end() >= end) {
+        if self.owed.is_some_and(|end| self.journal.end(Stream::Tasks) >= end) {
             self.owed = None;
             self.restore_faults();
         }
         match wrote {
             Wrote::Fine => {
                 self.carry();
-                self.wake(seat);
-                self.soon(30, ClusterEvent::MaintenanceWorks { seat, life });
-                self.soon(if is_writing { 15 } else { 150 }, ClusterEvent::WriterWorks { seat, life });
+                self.wake(member);
+                self.soon(30, ClusterEvent::MaintenanceWorks { member, life });
+                self.soon(if is_writing { 15 } else { 150 }, ClusterEvent::WriterWorks { member, life });
             }
-            Wrote::Away => self.soon(100, ClusterEvent::WriterWorks { seat, life }),
-            Wrote::Deposed => self.deposed(seat),
-            Wrote::Failed(StoreError::Io { .. } | StoreError::Sync { .. }) => self.broker_dies(seat, true),
+            Wrote::Away => self.soon(100, ClusterEvent::WriterWorks { member, life }),
+            Wrote::Deposed => self.deposed(member),
+            Wrote::Failed(StoreError::Io { .. } | StoreError::Sync { .. }) => self.broker_dies(member, true),
             Wrote::Failed(error) => {
-                let name = self.seats[seat].name().to_owned();
+                let name = self.members[member].name().to_owned();
                 self.promises.check(false, || format!("{name} cannot write: {error}"));
             }
         }
@@ -326,20 +327,20 @@ impl ClusterWorld {
         true
     }
 
-    fn maintenance_works(&mut self, seat: usize, life: u64) {
+    fn maintenance_works(&mut self, member: usize, life: u64) {
         let strikes = self.cuts_off(8);
-        let has_worked = self.seats[seat].leader().is_some_and(Leader::keep);
+        let has_worked = self.members[member].leader().is_some_and(Leader::keep);
         if strikes && self.random.percent(50) {
-            return self.broker_dies(seat, false);
+            return self.broker_dies(member, false);
         }
         if has_worked {
-            self.soon(20, ClusterEvent::MaintenanceWorks { seat, life });
+            self.soon(20, ClusterEvent::MaintenanceWorks { member, life });
         }
     }
 
     /// Returns whether the leader's process does not go on. What the journal has lost, only the leader can
     /// restore: until then nothing else breaks.
-    fn storm_strikes(&mut self, seat: usize) -> bool {
+    fn storm_strikes(&mut self, member: usize) -> bool {
         if self.calm || self.owed.is_some() {
             return false;
         }
@@ -354,29 +355,31 @@ impl ClusterWorld {
             self.journal.fail_over();
             // The leader may die with the primary.
             if self.random.percent(40) {
-                self.broker_dies(seat, false);
+                self.broker_dies(member, false);
                 return true;
             }
         }
         let has_time = self.journal.lease_left() > Duration::from_millis(1_500) && !self.journal.is_away();
-        if self.random.percent(plan.lagging_fail_over_percent) && has_time && self.legitimate() == Some(seat)
+        if self.random.percent(plan.lagging_fail_over_percent)
+            && has_time
+            && self.legitimate() == Some(member)
         {
             self.lagging_fail_over();
             return false;
         }
         if self.random.percent(plan.power_fails_percent) {
-            self.seats[seat].disk.fail_power_after(self.random.between(0, 4));
+            self.members[member].disk.fail_power_after(self.random.between(0, 4));
         }
         if self.random.percent(plan.leader_dies_percent) {
             let power_failure = self.random.percent(30);
-            self.broker_dies(seat, power_failure);
+            self.broker_dies(member, power_failure);
             return true;
         }
         if self.random.percent(plan.leader_stops_percent) {
             self.promises.begun.disturb_all();
-            let life = self.seats[seat].life;
-            self.seats[seat].stopped_since = Some(self.now);
-            self.soon(STOPPED_MILLIS, ClusterEvent::BrokerGoesOn { seat, life });
+            let life = self.members[member].life;
+            self.members[member].stopped_since = Some(self.now);
+            self.soon(STOPPED_MILLIS, ClusterEvent::BrokerGoesOn { member, life });
             return true;
         }
         false
@@ -384,15 +387,15 @@ impl ClusterWorld {
 
     fn lagging_fail_over(&mut self) {
         self.journal.fail_over();
-        let acknowledged = self.journal.end();
+        let acknowledged = self.journal.end(Stream::Tasks);
         self.journal.fail_over_losing(self.random.between(1, 4) as usize);
-        if self.journal.end() == acknowledged {
+        if self.journal.end(Stream::Tasks) == acknowledged {
             return;
         }
         self.owed = Some(acknowledged);
         self.journal.set_faults(JournalFaults::default());
-        for seat in &self.seats {
-            seat.disk.fail_power_after(u64::MAX);
+        for member in &self.members {
+            member.disk.fail_power_after(u64::MAX);
         }
     }
 
@@ -402,71 +405,71 @@ impl ClusterWorld {
         }
     }
 
-    fn broker_goes_on(&mut self, seat: usize, life: u64) {
-        if self.seats[seat].life != life {
+    fn broker_goes_on(&mut self, member: usize, life: u64) {
+        if self.members[member].life != life {
             return;
         }
-        let Some(since) = self.seats[seat].stopped_since.take() else { return };
+        let Some(since) = self.members[member].stopped_since.take() else { return };
         let now = self.now;
-        self.on_leader(seat, |leader| leader.wake(since, now));
+        self.on_leader(member, |leader| leader.wake(since, now));
         // What has arrived meanwhile may come before the writer's next look at the journal.
-        self.soon(50, ClusterEvent::WriterWorks { seat, life });
-        for event in std::mem::take(&mut self.waiting[seat]) {
+        self.soon(50, ClusterEvent::WriterWorks { member, life });
+        for event in std::mem::take(&mut self.waiting[member]) {
             self.happen(event);
         }
     }
 
-    fn deposed(&mut self, seat: usize) {
+    fn deposed(&mut self, member: usize) {
         self.outcome.deposed += 1;
-        self.drop_links(seat);
-        let stood = self.seats[seat].stand_by(&self.journal, self.plan.mutation);
+        self.drop_links(member);
+        let stood = self.members[member].stand_by(&self.journal, self.plan.mutation);
         self.promises.check(stood.is_ok(), || format!("a deposed broker does not stand by: {stood:?}"));
-        self.poll_soon(seat);
+        self.poll_soon(member);
     }
 
-    fn broker_dies(&mut self, seat: usize, power_failure: bool) {
-        self.drop_links(seat);
-        self.seats[seat].role = Role::Dead;
-        self.seats[seat].life += 1;
-        self.seats[seat].stopped_since = None;
-        self.waiting[seat].clear();
+    fn broker_dies(&mut self, member: usize, power_failure: bool) {
+        self.drop_links(member);
+        self.members[member].role = Role::Dead;
+        self.members[member].life += 1;
+        self.members[member].stopped_since = None;
+        self.waiting[member].clear();
         let within = if self.random.percent(40) { 400 } else { 6_000 };
-        self.soon(within, ClusterEvent::BrokerStarts { seat, after_power_failure: power_failure });
+        self.soon(within, ClusterEvent::BrokerStarts { member, after_power_failure: power_failure });
     }
 
-    fn drop_links(&mut self, seat: usize) {
+    fn drop_links(&mut self, member: usize) {
         self.promises.begun.disturb_all();
         for link in 0..self.links.len() {
-            if self.links[link].seat == seat && std::mem::take(&mut self.links[link].broker_side) {
+            if self.links[link].member == member && std::mem::take(&mut self.links[link].broker_side) {
                 self.soon(2_000, ClusterEvent::PeerNoticesCut { link });
             }
         }
     }
 
-    fn on_leader(&mut self, seat: usize, work: impl FnOnce(&mut Leader)) {
-        let Some(leader) = self.seats[seat].leader() else { return };
+    fn on_leader(&mut self, member: usize, work: impl FnOnce(&mut Leader)) {
+        let Some(leader) = self.members[member].leader() else { return };
         work(leader);
         self.carry();
-        self.wake(seat);
+        self.wake(member);
     }
 
     /// The broker's side of a link, if it still exists.
     pub(super) fn on_link(&mut self, link: usize, work: impl FnOnce(&mut Leader)) {
-        let ClusterLink { seat, life, broker_side, .. } = self.links[link];
-        if broker_side && self.seats[seat].life == life {
-            self.on_leader(seat, work);
+        let ClusterLink { member, life, broker_side, .. } = self.links[link];
+        if broker_side && self.members[member].life == life {
+            self.on_leader(member, work);
         }
     }
 
-    fn wake(&mut self, seat: usize) {
-        let life = self.seats[seat].life;
-        let Some(deadline) = self.seats[seat].leads().and_then(Leader::next_deadline) else {
+    fn wake(&mut self, member: usize) {
+        let life = self.members[member].life;
+        let Some(deadline) = self.members[member].leads().and_then(Leader::next_deadline) else {
             return;
         };
         let at = deadline.max(self.now + Duration::from_millis(1));
-        let is_due = |(_, event): (_, &ClusterEvent)| matches!(event, ClusterEvent::BrokerWakes { seat: whose, life: of } if (*whose, *of) == (seat, life));
+        let is_due = |(_, event): (_, &ClusterEvent)| matches!(event, ClusterEvent::BrokerWakes { member: whose, life: of } if (*whose, *of) == (member, life));
         if !self.agenda.range(..=(at, u64::MAX)).any(is_due) {
-            self.put(at, ClusterEvent::BrokerWakes { seat, life });
+            self.put(at, ClusterEvent::BrokerWakes { member, life });
         }
     }
 
@@ -483,8 +486,11 @@ impl ClusterWorld {
     fn carry(&mut self) {
         let mut deliveries = Vec::new();
         for link in 0..self.links.len() {
-            let ClusterLink { seat, life, broker_side, .. } = self.links[link];
-            if !broker_side || self.seats[seat].life != life || self.seats[seat].stopped_since.is_some() {
+            let ClusterLink { member, life, broker_side, .. } = self.links[link];
+            if !broker_side
+                || self.members[member].life != life
+                || self.members[member].stopped_since.is_some()
+            {
                 continue;
             }
             self.links[link].mailbox.take(&mut deliveries);

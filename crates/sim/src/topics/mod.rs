@@ -219,7 +219,11 @@ impl World {
         match self.mutation {
             Mutation::ForgetSync => self.disk.ignore_sync(true),
             Mutation::ForgetTopicSync => self.disk.ignore_sync_of("topics"),
-            Mutation::None | Mutation::SpeakEarly | Mutation::ForgetAbsence | Mutation::ReadEarly => {}
+            Mutation::None
+            | Mutation::SpeakEarly
+            | Mutation::ForgetAbsence
+            | Mutation::ReadEarly
+            | Mutation::ForgetOpenEvents => {}
         }
         self.record.restarts += u64::from(self.messages > 0);
         match open(&self.disk, self.now) {

@@ -202,7 +202,7 @@ impl Subscriber {
                 let topic = gap.topic.to_string();
                 // Every message of a durable topic is on disk and within its limits, so none may be missing.
                 record.check(!is_durable(&topic), || {
-                    format!("{} is told a gap of a durable topic: {gap:?}", self.describe())
+                    format!("{} receives a gap of a durable topic: {gap:?}", self.describe())
                 });
                 self.check_hole(&topic, gap.first_missed.0, record);
                 let last = self.last.entry(topic).or_insert(gap.last_missed.0);

@@ -8,7 +8,7 @@ use super::event::{state_code, take_state_name};
 use super::page::RecordPage;
 use super::put;
 use super::settings::take_limit_number;
-use super::take::{Malformed, Take};
+use super::take::{ByteCursor, Malformed};
 
 pub(super) fn encode_array(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, array: &ArrayRecord) {
     out.extend_from_slice(array.id.as_bytes());
@@ -42,7 +42,7 @@ pub(super) fn encode_array(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base
     }
 }
 
-pub(super) fn take_array(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<ArrayRecord, Malformed> {
+pub(super) fn take_array(take: &mut ByteCursor<'_>, page: &RecordPage<'_>) -> Result<ArrayRecord, Malformed> {
     let base = &page.base;
     let id = take.id()?;
     let (namespace, queue, submitter) = (page.name(take)?, page.name(take)?, page.name(take)?);

@@ -17,7 +17,7 @@ use super::settings::{
     encode_maybe_rate, encode_rate, encode_thresholds, take_limit_number, take_maybe_rate, take_rate,
     take_thresholds,
 };
-use super::take::{Malformed, Take};
+use super::take::{ByteCursor, Malformed};
 use super::task::take_percent;
 
 /// Decodes the event of a record. `terms` are the decoded terms of the page.
@@ -27,7 +27,7 @@ pub(crate) fn event(
     page: &RecordPage<'_>,
     terms: &[Arc<Terms>],
 ) -> Result<Event, Malformed> {
-    let mut take = Take::new(record.event);
+    let mut take = ByteCursor::new(record.event);
     let at = take.time(&page.base)?;
     let about = match &record.about {
         AboutView::Nothing => return Err(Malformed("a record without an event has no event")),
@@ -267,7 +267,7 @@ fn kind_code(kind: &EventData) -> u8 {
     }
 }
 
-fn take_kind(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<EventData, Malformed> {
+fn take_kind(take: &mut ByteCursor<'_>, page: &RecordPage<'_>) -> Result<EventData, Malformed> {
     let base = &page.base;
     Ok(match take.byte()? {
         1 => EventData::Submitted { unserved: take_why(take, page)? },
@@ -379,7 +379,7 @@ fn threshold_code(threshold: Threshold) -> u8 {
     }
 }
 
-fn take_backlog(take: &mut Take<'_>) -> Result<(Threshold, u64, Duration), Malformed> {
+fn take_backlog(take: &mut ByteCursor<'_>) -> Result<(Threshold, u64, Duration), Malformed> {
     let code = take.byte()?;
     let threshold = Threshold::ALL.into_iter().find(|threshold| threshold_code(*threshold) == code);
     Ok((threshold.ok_or(Malformed("an unknown threshold"))?, take.varint()?, take.span()?))
@@ -396,7 +396,7 @@ fn lost_code(reason: LostReason) -> u8 {
     }
 }
 
-fn take_lost(take: &mut Take<'_>) -> Result<LostReason, Malformed> {
+fn take_lost(take: &mut ByteCursor<'_>) -> Result<LostReason, Malformed> {
     let code = take.byte()?;
     LostReason::ALL
         .into_iter()
@@ -417,7 +417,7 @@ fn encode_next(out: &mut Vec<u8>, base: &Base, next: Next) {
     }
 }
 
-fn take_next(take: &mut Take<'_>, base: &Base) -> Result<Next, Malformed> {
+fn take_next(take: &mut ByteCursor<'_>, base: &Base) -> Result<Next, Malformed> {
     Ok(match take.byte()? {
         1 => Next::Requeued,
         2 => Next::RetriedAt(take.time(base)?),
@@ -432,7 +432,7 @@ fn encode_why(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, why: Option
     let Some(why) = why else { return out.push(0) };
     out.push(why_code(why));
     match why {
-        Why::Held | Why::Paused | Why::AwaitingDisk => {}
+        Why::Held | Why::Paused | Why::AwaitingDisk | Why::AwaitingJournal => {}
         Why::NotWaiting { state } => out.push(state_code(*state)),
         // A task that waits for others has no answer to its submission, so this is never written.
         Why::Dependencies { open, .. } | Why::Suspended { open, .. } => put::varint(out, u64::from(*open)),
@@ -504,7 +504,7 @@ pub(super) fn state_code(state: StateName) -> u8 {
     }
 }
 
-pub(super) fn take_state_name(take: &mut Take<'_>) -> Result<StateName, Malformed> {
+pub(super) fn take_state_name(take: &mut ByteCursor<'_>) -> Result<StateName, Malformed> {
     let code = take.byte()?;
     let state = StateName::ALL.into_iter().find(|state| state_code(*state) == code);
     state.ok_or(Malformed("an unknown state of a task"))
@@ -536,10 +536,11 @@ fn why_code(why: &Why) -> u8 {
         Why::ArrayLimit { .. } => 22,
         Why::TagRate { .. } => 25,
         Why::QueueRate { .. } => 26,
+        Why::AwaitingJournal => 27,
     }
 }
 
-fn take_why(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Option<Why>, Malformed> {
+fn take_why(take: &mut ByteCursor<'_>, page: &RecordPage<'_>) -> Result<Option<Why>, Malformed> {
     let base = &page.base;
     Ok(Some(match take.byte()? {
         0 => return Ok(None),
@@ -577,6 +578,7 @@ fn take_why(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Option<Why>, M
         22 => Why::ArrayLimit { array: take.id()?, limit: take.small()?, in_use: take.small()? },
         25 => Why::TagRate { tag: page.name(take)?, rate: take_rate(take)?, next_at: take.time(base)? },
         26 => Why::QueueRate { queue: page.name(take)?, rate: take_rate(take)?, next_at: take.time(base)? },
+        27 => Why::AwaitingJournal,
         _ => return Err(Malformed("an unknown reason for waiting")),
     }))
 }
@@ -590,7 +592,7 @@ fn put_names(out: &mut Vec<u8>, book: &mut Dictionary, names: &[Name]) {
     names.iter().for_each(|name| put_name(out, book, name));
 }
 
-fn take_names(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Vec<Name>, Malformed> {
+fn take_names(take: &mut ByteCursor<'_>, page: &RecordPage<'_>) -> Result<Vec<Name>, Malformed> {
     let count = take.count()?;
     (0..count).map(|_| page.name(take)).collect()
 }

@@ -4,7 +4,7 @@
 //! does not know is an error: to skip it would silently drop a promise to the task.
 
 use super::put;
-use super::take::{Malformed, Take};
+use super::take::{ByteCursor, Malformed};
 
 pub(super) fn encode_field(out: &mut Vec<u8>, tag: u8, write: impl FnOnce(&mut Vec<u8>)) {
     out.push(tag);
@@ -13,8 +13,8 @@ pub(super) fn encode_field(out: &mut Vec<u8>, tag: u8, write: impl FnOnce(&mut V
 
 /// Calls `field` with each tag and its bytes until the input ends. `field` must take all of them.
 pub(super) fn take_fields<'a>(
-    take: &mut Take<'a>,
-    mut field: impl FnMut(u8, &mut Take<'a>) -> Result<(), Malformed>,
+    take: &mut ByteCursor<'a>,
+    mut field: impl FnMut(u8, &mut ByteCursor<'a>) -> Result<(), Malformed>,
 ) -> Result<(), Malformed> {
     let mut last = 0;
     while !take.is_empty() {
@@ -23,7 +23,7 @@ pub(super) fn take_fields<'a>(
             return Err(Malformed("optional fields are out of order"));
         }
         last = tag;
-        let mut bytes = Take::new(take.measured()?);
+        let mut bytes = ByteCursor::new(take.measured()?);
         field(tag, &mut bytes)?;
         if !bytes.is_empty() {
             return Err(Malformed("an optional field is longer than it should be"));
@@ -38,7 +38,7 @@ mod tests {
 
     fn numbers(bytes: &[u8]) -> Result<Vec<(u8, u64)>, Malformed> {
         let mut found = Vec::new();
-        take_fields(&mut Take::new(bytes), |tag, take| {
+        take_fields(&mut ByteCursor::new(bytes), |tag, take| {
             found.push((tag, take.varint()?));
             Ok(())
         })?;

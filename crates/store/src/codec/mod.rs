@@ -27,7 +27,7 @@ pub(crate) use event::event;
 pub(crate) use page::{Names, RecordPage};
 pub(crate) use record::{ChangeView, encode_record, next_record};
 pub(crate) use settings::{Setting, encode_setting, setting};
-pub(crate) use take::{Malformed, Take};
+pub(crate) use take::{ByteCursor, Malformed};
 pub(crate) use task::{TaskRecord, encode_whole_task, whole_task};
 pub(crate) use terms::decode_terms;
 

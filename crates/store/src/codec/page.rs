@@ -5,7 +5,7 @@ use hashbrown::HashSet;
 use tenure_engine::Name;
 
 use super::Base;
-use super::take::{Malformed, Take};
+use super::take::{ByteCursor, Malformed};
 
 /// What the entries of a page refer to: terms as encoded bytes, and names shared with all pages read before.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub(crate) struct RecordPage<'a> {
 impl<'a> RecordPage<'a> {
     pub(crate) fn open(
         base: Base,
-        take: &mut Take<'a>,
+        take: &mut ByteCursor<'a>,
         shared: &mut Names,
     ) -> Result<RecordPage<'a>, Malformed> {
         let count = take.count()?;
@@ -29,12 +29,12 @@ impl<'a> RecordPage<'a> {
         Ok(RecordPage { base, terms, names })
     }
 
-    pub(super) fn name(&self, take: &mut Take<'_>) -> Result<Name, Malformed> {
+    pub(super) fn name(&self, take: &mut ByteCursor<'_>) -> Result<Name, Malformed> {
         let index = take.varint()?;
         self.named(index)
     }
 
-    pub(super) fn maybe_name(&self, take: &mut Take<'_>) -> Result<Option<Name>, Malformed> {
+    pub(super) fn maybe_name(&self, take: &mut ByteCursor<'_>) -> Result<Option<Name>, Malformed> {
         match take.varint()? {
             0 => Ok(None),
             more => self.named(more - 1).map(Some),

@@ -12,7 +12,7 @@ use super::page::RecordPage;
 use super::put;
 use super::schedule;
 use super::settings::{self, Setting, take_setting};
-use super::take::{Malformed, Take};
+use super::take::{ByteCursor, Malformed};
 use super::task::{TaskIdentity, TaskRecord, encode_task, take_task};
 
 /// A record in its page; event and state are decoded on demand.
@@ -108,6 +108,10 @@ pub(crate) fn encode_record(
             put::measured(out, |out| schedule::encode_progress(out, book, base, progress));
             schedule::SCHEDULE_PROGRESS
         }
+        Change::NamespaceLeft(namespace) => {
+            put::measured(out, |out| put::varint(out, u64::from(book.name(namespace))));
+            settings::NAMESPACE_LEFT
+        }
         Change::Array(array) => {
             put::measured(out, |out| array::encode_array(out, book, base, array));
             settings::ARRAY
@@ -116,7 +120,7 @@ pub(crate) fn encode_record(
     out[head] = about_code(event) | code << CHANGE_SHIFT;
 }
 
-pub(crate) fn next_record<'a>(take: &mut Take<'a>) -> Result<RecordView<'a>, Malformed> {
+pub(crate) fn next_record<'a>(take: &mut ByteCursor<'a>) -> Result<RecordView<'a>, Malformed> {
     let head = take.byte()?;
     let about = match head & ABOUT_BITS {
         0 => AboutView::Nothing,
@@ -141,7 +145,7 @@ impl RecordView<'_> {
 
     /// Decodes the new state. `keys` are the engine's keys for the page's terms.
     pub(crate) fn change(&self, page: &RecordPage<'_>, keys: &[TermsKey]) -> Result<ChangeView, Malformed> {
-        let mut take = Take::new(self.change);
+        let mut take = ByteCursor::new(self.change);
         let change = match (self.change_code, self.about) {
             (NOTHING, _) => ChangeView::Nothing,
             (SAME_TASK, AboutView::Task(identity)) => {
@@ -161,7 +165,7 @@ impl RecordView<'_> {
 }
 
 fn task(
-    take: &mut Take<'_>,
+    take: &mut ByteCursor<'_>,
     page: &RecordPage<'_>,
     identity: TaskIdentity,
     keys: &[TermsKey],

@@ -10,7 +10,7 @@ use proptest::sample::select;
 use tenure_engine::event::{Event, EventData, EventSubject, LostReason, Next};
 use tenure_engine::record::{LimitSetting, QueueSetting, ShareSetting, WorkerHealth};
 use tenure_engine::state::{
-    End, Holding, Intent, PauseCause, PauseInfo, Progress, StateName, Suspension, Wanted,
+    End, Holding, Intent, PauseCause, PauseInfo, Progress, StateName, StopInPlace, Suspension, Wanted,
 };
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
@@ -107,11 +107,8 @@ fn wanted() -> BoxedStrategy<Wanted> {
 }
 
 fn holding() -> BoxedStrategy<Box<Holding>> {
-    let intent = (wanted(), text(), any::<bool>()).prop_map(|(wanted, reason, delivered)| Intent {
-        wanted,
-        reason,
-        delivered,
-    });
+    let intent = (wanted(), any::<bool>(), text(), any::<bool>())
+        .prop_map(|(wanted, in_place, reason, delivered)| Intent { wanted, in_place, reason, delivered });
     let progress =
         (of(any::<u8>()), text(), time()).prop_map(|(percent, note, at)| Progress { percent, note, at });
     (name(), time(), of(time()), of(intent), of(progress))
@@ -136,6 +133,7 @@ pub(crate) fn state() -> BoxedStrategy<TaskState> {
         PauseCause::CrashBudget,
         PauseCause::DependencyBroken,
     ]);
+    let stop = (text(), any::<bool>()).prop_map(|(reason, is_resumed)| StopInPlace { reason, is_resumed });
     prop_oneof![
         Just(TaskState::Created),
         Just(TaskState::Waiting { open: 0 }),
@@ -143,8 +141,8 @@ pub(crate) fn state() -> BoxedStrategy<TaskState> {
         time().prop_map(|since| TaskState::Ready { since }),
         holding().prop_map(TaskState::Assigned),
         holding().prop_map(TaskState::Running),
-        (holding(), time()).prop_map(|(holding, since)| {
-            TaskState::Suspended(Box::new(Suspension::restored(*holding, since)))
+        (holding(), time(), of(stop)).prop_map(|(holding, since, stop)| {
+            TaskState::Suspended(Box::new(Suspension::restored(*holding, since, stop)))
         }),
         (time(), why, text()).prop_map(|(since, why, reason)| TaskState::Paused(Box::new(PauseInfo {
             since,
@@ -237,7 +235,7 @@ fn lost() -> BoxedStrategy<LostReason> {
 fn why() -> BoxedStrategy<Why> {
     let one = prop_oneof![
         select(StateName::ALL.to_vec()).prop_map(|state| Why::NotWaiting { state }),
-        select(vec![Why::Held, Why::Paused, Why::AwaitingDisk]),
+        select(vec![Why::Held, Why::Paused, Why::AwaitingDisk, Why::AwaitingJournal]),
         time().prop_map(|until| Why::NotBefore { until }),
         name().prop_map(|queue| Why::QueuePaused { queue }),
         name().prop_map(|queue| Why::NoWorkerEver { queue }),
@@ -518,5 +516,6 @@ pub(crate) fn setting() -> BoxedStrategy<Setting> {
     let array = array().prop_map(|array| Setting::Array(Box::new(array)));
     let share = (name(), name(), of(any::<u32>()))
         .prop_map(|(namespace, share, weight)| Setting::Share(ShareSetting { namespace, share, weight }));
-    prop_oneof![worker, queue, limit, schedule(), progress, array, share].boxed()
+    let left = name().prop_map(Setting::NamespaceLeft);
+    prop_oneof![worker, queue, limit, schedule(), progress, array, share, left].boxed()
 }

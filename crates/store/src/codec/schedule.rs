@@ -9,7 +9,7 @@ use super::Base;
 use super::dictionary::Dictionary;
 use super::page::RecordPage;
 use super::put;
-use super::take::{Malformed, Take};
+use super::take::{ByteCursor, Malformed};
 use super::terms::{decode_terms, encode_terms};
 
 pub(super) const SCHEDULE: u8 = 12;
@@ -38,7 +38,7 @@ pub(super) fn encode_schedule(
 }
 
 pub(super) fn take_schedule(
-    take: &mut Take<'_>,
+    take: &mut ByteCursor<'_>,
     page: &RecordPage<'_>,
 ) -> Result<(ScheduleSetting, ScheduleProgress), Malformed> {
     let progress = take_progress(take, page)?;
@@ -88,7 +88,7 @@ pub(super) fn encode_progress(
 }
 
 pub(super) fn take_progress(
-    take: &mut Take<'_>,
+    take: &mut ByteCursor<'_>,
     page: &RecordPage<'_>,
 ) -> Result<ScheduleProgress, Malformed> {
     let (namespace, name) = (page.name(take)?, page.name(take)?);

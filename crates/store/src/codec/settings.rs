@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenure_engine::record::{LimitSetting, QueueSetting, ShareSetting, WorkerHealth};
-use tenure_engine::{ArrayRecord, Change, Passed, Rate, ScheduleProgress, ScheduleSetting, Thresholds};
+use tenure_engine::{ArrayRecord, Change, Name, Passed, Rate, ScheduleProgress, ScheduleSetting, Thresholds};
 
 use super::Base;
 use super::array::{encode_array, take_array};
@@ -11,7 +11,7 @@ use super::dictionary::Dictionary;
 use super::page::RecordPage;
 use super::put;
 use super::schedule;
-use super::take::{Malformed, Take};
+use super::take::{ByteCursor, Malformed};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
@@ -22,6 +22,7 @@ pub(crate) enum Setting {
     ScheduleProgress(ScheduleProgress),
     Array(Box<ArrayRecord>),
     Share(ShareSetting),
+    NamespaceLeft(Name),
 }
 
 pub(super) const WORKER: u8 = 3;
@@ -37,6 +38,7 @@ const LIMIT_WITH_RATE: u8 = 14;
 /// A queue with a rate. Thresholds and backlogs are written before it.
 const QUEUE_WITH_RATE: u8 = 15;
 pub(super) const SHARE: u8 = 16;
+pub(super) const NAMESPACE_LEFT: u8 = 17;
 
 /// A setting with its code in front, as in a snapshot. Skips tasks and empty changes, which are not settings.
 pub(crate) fn encode_setting(
@@ -75,18 +77,22 @@ pub(crate) fn encode_setting(
             out.push(SHARE);
             encode_share(out, book, share);
         }
+        Change::NamespaceLeft(namespace) => {
+            out.push(NAMESPACE_LEFT);
+            put::varint(out, u64::from(book.name(namespace)));
+        }
         Change::Task { .. } | Change::Nothing => return false,
     }
     true
 }
 
-pub(crate) fn setting(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Setting, Malformed> {
+pub(crate) fn setting(take: &mut ByteCursor<'_>, page: &RecordPage<'_>) -> Result<Setting, Malformed> {
     let code = take.byte()?;
     take_setting(take, page, code)
 }
 
 pub(super) fn take_setting(
-    take: &mut Take<'_>,
+    take: &mut ByteCursor<'_>,
     page: &RecordPage<'_>,
     code: u8,
 ) -> Result<Setting, Malformed> {
@@ -119,6 +125,7 @@ pub(super) fn take_setting(
             share: page.name(take)?,
             weight: take_limit_number(take)?,
         })),
+        NAMESPACE_LEFT => Ok(Setting::NamespaceLeft(page.name(take)?)),
         _ => Err(Malformed("an unknown kind of setting")),
     }
 }
@@ -140,7 +147,7 @@ pub(super) fn worker_code(worker: &WorkerHealth) -> u8 {
     if worker.profile.is_some() { WORKER_WITH_PROFILE } else { WORKER }
 }
 
-fn take_worker(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<WorkerHealth, Malformed> {
+fn take_worker(take: &mut ByteCursor<'_>, page: &RecordPage<'_>) -> Result<WorkerHealth, Malformed> {
     Ok(WorkerHealth {
         namespace: page.name(take)?,
         worker: page.name(take)?,
@@ -187,11 +194,11 @@ pub(super) fn encode_thresholds(out: &mut Vec<u8>, depth: Option<u32>, age: Opti
     put::maybe_span(out, age);
 }
 
-pub(super) fn take_thresholds(take: &mut Take<'_>) -> Result<Thresholds, Malformed> {
+pub(super) fn take_thresholds(take: &mut ByteCursor<'_>) -> Result<Thresholds, Malformed> {
     Ok(Thresholds { depth: take_limit_number(take)?, age: take.maybe_span()? })
 }
 
-fn take_queue(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<QueueSetting, Malformed> {
+fn take_queue(take: &mut ByteCursor<'_>, page: &RecordPage<'_>) -> Result<QueueSetting, Malformed> {
     let (namespace, queue) = (page.name(take)?, page.name(take)?);
     let head = take.byte()?;
     if head > 3 {
@@ -210,7 +217,10 @@ fn take_queue(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<QueueSetting
     })
 }
 
-fn take_queue_with_thresholds(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<QueueSetting, Malformed> {
+fn take_queue_with_thresholds(
+    take: &mut ByteCursor<'_>,
+    page: &RecordPage<'_>,
+) -> Result<QueueSetting, Malformed> {
     let mut queue = take_queue(take, page)?;
     let head = take.byte()?;
     if head > 7 {
@@ -248,7 +258,7 @@ pub(super) fn encode_rate(out: &mut Vec<u8>, rate: Rate) {
     put::varint(out, u64::from(rate.burst));
 }
 
-pub(super) fn take_rate(take: &mut Take<'_>) -> Result<Rate, Malformed> {
+pub(super) fn take_rate(take: &mut ByteCursor<'_>) -> Result<Rate, Malformed> {
     Ok(Rate { count: take.small()?, period: take.span()?, burst: take.small()? })
 }
 
@@ -259,16 +269,16 @@ pub(super) fn encode_maybe_rate(out: &mut Vec<u8>, rate: Option<Rate>) {
     }
 }
 
-pub(super) fn take_maybe_rate(take: &mut Take<'_>) -> Result<Option<Rate>, Malformed> {
+pub(super) fn take_maybe_rate(take: &mut ByteCursor<'_>) -> Result<Option<Rate>, Malformed> {
     if take.flag()? { take_rate(take).map(Some) } else { Ok(None) }
 }
 
-fn take_limit(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<LimitSetting, Malformed> {
+fn take_limit(take: &mut ByteCursor<'_>, page: &RecordPage<'_>) -> Result<LimitSetting, Malformed> {
     let (namespace, tag) = (page.name(take)?, page.name(take)?);
     Ok(LimitSetting { namespace, tag, limit: take_limit_number(take)?, rate: None })
 }
 
-pub(super) fn take_limit_number(take: &mut Take<'_>) -> Result<Option<u32>, Malformed> {
+pub(super) fn take_limit_number(take: &mut ByteCursor<'_>) -> Result<Option<u32>, Malformed> {
     match take.varint()? {
         0 => Ok(None),
         more => u32::try_from(more - 1).map(Some).map_err(|_| Malformed("a limit is too large")),

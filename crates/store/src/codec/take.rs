@@ -12,13 +12,13 @@ use super::Base;
 pub(crate) struct Malformed(pub(crate) &'static str);
 
 #[derive(Clone, Debug)]
-pub(crate) struct Take<'a> {
+pub(crate) struct ByteCursor<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Take<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Take<'a> {
-        Take { rest: bytes }
+impl<'a> ByteCursor<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> ByteCursor<'a> {
+        ByteCursor { rest: bytes }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -168,7 +168,7 @@ mod tests {
             let mut out = Vec::new();
             put::varint(&mut out, value);
             put::distance(&mut out, base, value);
-            let mut take = Take::new(&out);
+            let mut take = ByteCursor::new(&out);
             prop_assert_eq!(take.varint(), Ok(value));
             prop_assert_eq!(take.distance(base), Ok(value));
             prop_assert!(take.is_empty());
@@ -178,7 +178,7 @@ mod tests {
         fn a_measured_part_of_any_length_reads_back(length in 0_usize..40_000) {
             let mut out = vec![7];
             put::measured(&mut out, |out| out.resize(out.len() + length, 9));
-            let mut take = Take::new(&out);
+            let mut take = ByteCursor::new(&out);
             prop_assert_eq!(take.byte(), Ok(7));
             prop_assert_eq!(take.measured().map(<[u8]>::len), Ok(length));
             prop_assert!(take.is_empty());
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_number_of_more_than_64_bits_is_refused() {
-        assert!(Take::new(&[0xff; 10]).varint().is_err());
-        assert!(Take::new(&[0x80, 0x80]).varint().is_err());
+        assert!(ByteCursor::new(&[0xff; 10]).varint().is_err());
+        assert!(ByteCursor::new(&[0x80, 0x80]).varint().is_err());
     }
 }

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use tenure_engine::state::{End, Holding, Intent, PauseCause, PauseInfo, Progress, Suspension, Wanted};
+use tenure_engine::state::{
+    End, Holding, Intent, PauseCause, PauseInfo, Progress, StopInPlace, Suspension, Wanted,
+};
 use tenure_engine::{
     Checkpoint, Condition, Dependency, DependencyProgress, Devices, EdgeList, Extras, Task, TaskId,
     TaskState, Terms, TermsKey, Timestamp, TraceContext,
@@ -14,7 +16,7 @@ use super::dictionary::Dictionary;
 use super::fields::{encode_field, take_fields};
 use super::page::RecordPage;
 use super::put;
-use super::take::{Malformed, Take};
+use super::take::{ByteCursor, Malformed};
 
 /// The task's id, its attempt and its terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +34,7 @@ impl TaskIdentity {
         put::varint(out, u64::from(self.terms));
     }
 
-    pub(super) fn take(take: &mut Take<'_>) -> Result<TaskIdentity, Malformed> {
+    pub(super) fn take(take: &mut ByteCursor<'_>) -> Result<TaskIdentity, Malformed> {
         Ok(TaskIdentity { id: take.id()?, attempt: take.small()?, terms: take.small()? })
     }
 }
@@ -59,7 +61,7 @@ pub(crate) fn encode_whole_task(
 }
 
 pub(crate) fn whole_task(
-    take: &mut Take<'_>,
+    take: &mut ByteCursor<'_>,
     page: &RecordPage<'_>,
     keys: &[TermsKey],
 ) -> Result<TaskRecord, Malformed> {
@@ -112,7 +114,7 @@ pub(super) fn encode_task(
 }
 
 pub(super) fn take_task(
-    take: &mut Take<'_>,
+    take: &mut ByteCursor<'_>,
     page: &RecordPage<'_>,
     identity: TaskIdentity,
     terms: TermsKey,
@@ -148,6 +150,8 @@ pub(super) fn take_task(
 
 const READY: u8 = 2;
 const READY_SINCE: u8 = 9;
+/// Suspended, and stopped in place by its worker.
+const STOPPED: u8 = 12;
 
 fn state_code(state: &TaskState, submitted_at: Timestamp) -> u8 {
     match state {
@@ -163,6 +167,7 @@ fn state_code(state: &TaskState, submitted_at: Timestamp) -> u8 {
         TaskState::Failed(_) => 7,
         TaskState::Cancelled(_) => 8,
         TaskState::Waiting { .. } => 10,
+        TaskState::Suspended(suspension) if suspension.stop.is_some() => STOPPED,
         TaskState::Suspended(_) => 11,
     }
 }
@@ -178,6 +183,10 @@ fn encode_state(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, state: &T
         TaskState::Suspended(suspension) => {
             encode_holding(out, book, base, &suspension.holding);
             put::time(out, base, suspension.since);
+            if let Some(stop) = &suspension.stop {
+                out.push(u8::from(stop.is_resumed));
+                put::maybe_text(out, stop.reason.as_deref());
+            }
         }
         TaskState::Paused(pause) => {
             put::time(out, base, pause.since);
@@ -208,7 +217,7 @@ fn encode_holding(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, holding
     encode_progress(out, base, holding.progress.as_ref());
 }
 
-fn take_state(take: &mut Take<'_>, page: &RecordPage<'_>, code: u8) -> Result<TaskState, Malformed> {
+fn take_state(take: &mut ByteCursor<'_>, page: &RecordPage<'_>, code: u8) -> Result<TaskState, Malformed> {
     Ok(match code {
         0 => TaskState::Created,
         1 => TaskState::Delayed { until: take.time(&page.base)? },
@@ -222,13 +231,20 @@ fn take_state(take: &mut Take<'_>, page: &RecordPage<'_>, code: u8) -> Result<Ta
         10 => TaskState::Waiting { open: 0 },
         11 => {
             let holding = take_holding(take, page)?;
-            TaskState::Suspended(Box::new(Suspension::restored(holding, take.time(&page.base)?)))
+            TaskState::Suspended(Box::new(Suspension::restored(holding, take.time(&page.base)?, None)))
+        }
+        STOPPED => {
+            let holding = take_holding(take, page)?;
+            let since = take.time(&page.base)?;
+            let is_resumed = take.flag()?;
+            let stop = StopInPlace { is_resumed, reason: take.maybe_text()? };
+            TaskState::Suspended(Box::new(Suspension::restored(holding, since, Some(stop))))
         }
         _ => return Err(Malformed("an unknown state of a task")),
     })
 }
 
-fn take_holding(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Holding, Malformed> {
+fn take_holding(take: &mut ByteCursor<'_>, page: &RecordPage<'_>) -> Result<Holding, Malformed> {
     let worker = page.name(take)?;
     let since = take.time(&page.base)?;
     let started_at = take.maybe_time(&page.base)?;
@@ -237,7 +253,7 @@ fn take_holding(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Holding, M
     Ok(Holding::restored(worker, since, started_at, intent, progress))
 }
 
-fn take_pause(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<PauseInfo, Malformed> {
+fn take_pause(take: &mut ByteCursor<'_>, page: &RecordPage<'_>) -> Result<PauseInfo, Malformed> {
     let since = take.time(&page.base)?;
     let why = match take.byte()? {
         0 => PauseCause::Asked,
@@ -249,7 +265,7 @@ fn take_pause(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<PauseInfo, M
     Ok(PauseInfo { since, why, reason: take.maybe_text()? })
 }
 
-fn take_end(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<End, Malformed> {
+fn take_end(take: &mut ByteCursor<'_>, page: &RecordPage<'_>) -> Result<End, Malformed> {
     Ok(End {
         at: take.time(&page.base)?,
         event: take.distance(page.base.event)?,
@@ -266,11 +282,11 @@ fn encode_intent(out: &mut Vec<u8>, intent: Option<&Intent>) {
         Wanted::Cancel => 1,
         Wanted::Pause => 2,
     };
-    out.push(wanted | u8::from(intent.delivered) << 2);
+    out.push(wanted | u8::from(intent.delivered) << 2 | u8::from(intent.in_place) << 3);
     put::maybe_text(out, intent.reason.as_deref());
 }
 
-fn take_intent(take: &mut Take<'_>) -> Result<Option<Intent>, Malformed> {
+fn take_intent(take: &mut ByteCursor<'_>) -> Result<Option<Intent>, Malformed> {
     let head = take.byte()?;
     let wanted = match head & 3 {
         0 if head == 0 => return Ok(None),
@@ -278,7 +294,8 @@ fn take_intent(take: &mut Take<'_>) -> Result<Option<Intent>, Malformed> {
         2 => Wanted::Pause,
         _ => return Err(Malformed("an unknown intent")),
     };
-    Ok(Some(Intent { wanted, delivered: head & 4 != 0, reason: take.maybe_text()? }))
+    let (delivered, in_place) = (head & 4 != 0, head & 8 != 0);
+    Ok(Some(Intent { wanted, in_place, delivered, reason: take.maybe_text()? }))
 }
 
 fn encode_progress(out: &mut Vec<u8>, base: &Base, progress: Option<&Progress>) {
@@ -289,7 +306,7 @@ fn encode_progress(out: &mut Vec<u8>, base: &Base, progress: Option<&Progress>) 
     put::time(out, base, progress.at);
 }
 
-fn take_progress(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Option<Progress>, Malformed> {
+fn take_progress(take: &mut ByteCursor<'_>, page: &RecordPage<'_>) -> Result<Option<Progress>, Malformed> {
     if !take.flag()? {
         return Ok(None);
     }
@@ -297,7 +314,7 @@ fn take_progress(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Option<Pr
     Ok(Some(Progress { percent, note: take.maybe_text()?, at: take.time(&page.base)? }))
 }
 
-pub(super) fn take_percent(take: &mut Take<'_>) -> Result<Option<u8>, Malformed> {
+pub(super) fn take_percent(take: &mut ByteCursor<'_>) -> Result<Option<u8>, Malformed> {
     match take.varint()? {
         0 => Ok(None),
         more => u8::try_from(more - 1).map(Some).map_err(|_| Malformed("a percentage is too large")),
@@ -384,7 +401,7 @@ fn encode_optional_extras(out: &mut Vec<u8>, extras: &Extras) {
     }
 }
 
-fn take_optional_extra(tag: u8, take: &mut Take<'_>, extras: &mut Extras) -> Result<(), Malformed> {
+fn take_optional_extra(tag: u8, take: &mut ByteCursor<'_>, extras: &mut Extras) -> Result<(), Malformed> {
     match tag {
         SUSPENDED_FOR => extras.suspended_for = take.span()?,
         DEVICES => {
@@ -397,7 +414,7 @@ fn take_optional_extra(tag: u8, take: &mut Take<'_>, extras: &mut Extras) -> Res
     Ok(())
 }
 
-fn take_numbers(take: &mut Take<'_>) -> Result<Vec<u16>, Malformed> {
+fn take_numbers(take: &mut ByteCursor<'_>) -> Result<Vec<u16>, Malformed> {
     let count = take.count()?;
     (0..count).map(|_| take.small()).collect()
 }
@@ -411,7 +428,7 @@ fn encode_trace(out: &mut Vec<u8>, trace: &TraceContext) {
     put::maybe_text(out, trace.state.as_deref());
 }
 
-fn take_trace(take: &mut Take<'_>) -> Result<TraceContext, Malformed> {
+fn take_trace(take: &mut ByteCursor<'_>) -> Result<TraceContext, Malformed> {
     Ok(TraceContext {
         trace_id: take.array()?,
         parent: take.array()?,
@@ -440,7 +457,7 @@ fn encode_after(out: &mut Vec<u8>, after: &[Dependency]) {
     }
 }
 
-fn take_after(take: &mut Take<'_>) -> Result<Vec<Dependency>, Malformed> {
+fn take_after(take: &mut ByteCursor<'_>) -> Result<Vec<Dependency>, Malformed> {
     let count = take.count()?;
     let one = |_| {
         let head = take.byte()?;
@@ -463,7 +480,7 @@ fn take_after(take: &mut Take<'_>) -> Result<Vec<Dependency>, Malformed> {
 }
 
 fn take_extras(
-    take: &mut Take<'_>,
+    take: &mut ByteCursor<'_>,
     page: &RecordPage<'_>,
 ) -> Result<(Option<Box<Extras>>, Vec<Dependency>), Malformed> {
     let head = take.byte()?;
@@ -492,7 +509,7 @@ fn take_extras(
     }
     let after = if head & HAS_AFTER == 0 { Vec::new() } else { take_after(take)? };
     if head & HAS_FIELDS != 0 {
-        let mut fields = Take::new(take.measured()?);
+        let mut fields = ByteCursor::new(take.measured()?);
         take_fields(&mut fields, |tag, take| take_optional_extra(tag, take, &mut extras))?;
     }
     Ok((Some(Box::new(extras)), after))

@@ -6,7 +6,7 @@ use tenure_engine::{ArrayTerms, Name, OnBroken, Quantity, Resource, Terms};
 
 use super::fields::{encode_field, take_fields};
 use super::put;
-use super::take::{Malformed, Take};
+use super::take::{ByteCursor, Malformed};
 
 /// A flag in the byte of the `on_lost` policy.
 const OVERRUN_FAILS: u8 = 16;
@@ -93,7 +93,7 @@ fn encode_optional_terms(out: &mut Vec<u8>, terms: &Terms) {
     }
 }
 
-fn decode_optional_term(tag: u8, take: &mut Take<'_>, terms: &mut Terms) -> Result<(), Malformed> {
+fn decode_optional_term(tag: u8, take: &mut ByteCursor<'_>, terms: &mut Terms) -> Result<(), Malformed> {
     match tag {
         ON_BROKEN => {
             terms.on_broken = match take.byte()? {
@@ -118,7 +118,7 @@ fn decode_optional_term(tag: u8, take: &mut Take<'_>, terms: &mut Terms) -> Resu
     Ok(())
 }
 
-fn decode_later_terms(take: &mut Take<'_>, terms: &mut Terms) -> Result<(), Malformed> {
+fn decode_later_terms(take: &mut ByteCursor<'_>, terms: &mut Terms) -> Result<(), Malformed> {
     let mut peek = take.clone();
     if peek.varint()? != LATER_TERMS {
         terms.cancel_timeout = Some(take.span()?);
@@ -133,7 +133,7 @@ fn decode_later_terms(take: &mut Take<'_>, terms: &mut Terms) -> Result<(), Malf
 }
 
 pub(crate) fn decode_terms(bytes: &[u8]) -> Result<Terms, Malformed> {
-    let mut take = Take::new(bytes);
+    let mut take = ByteCursor::new(bytes);
     let (namespace, queue, submitter) = (take.text()?, take.text()?, take.text()?);
     let mut terms = Terms::new(namespace.into(), queue.into(), submitter.into());
     terms.needs = decode_names(&mut take)?;
@@ -167,7 +167,7 @@ fn encode_names(out: &mut Vec<u8>, names: &[Name]) {
     }
 }
 
-fn decode_names(take: &mut Take<'_>) -> Result<Vec<Name>, Malformed> {
+fn decode_names(take: &mut ByteCursor<'_>) -> Result<Vec<Name>, Malformed> {
     let count = take.count()?;
     (0..count).map(|_| take.text().map(Name::from)).collect()
 }

@@ -32,6 +32,7 @@ impl Fact {
             Fact::Setting(Setting::ScheduleProgress(progress)) => Change::ScheduleProgress(progress),
             Fact::Setting(Setting::Array(array)) => Change::Array(array),
             Fact::Setting(Setting::Share(share)) => Change::Share(share),
+            Fact::Setting(Setting::NamespaceLeft(namespace)) => Change::NamespaceLeft(namespace),
             Fact::Nothing => Change::Nothing,
         }
     }
@@ -73,7 +74,7 @@ type Read = (Option<Event>, ChangeView, Option<Terms>);
 /// Decodes a whole page, as recovery and the readers of events do.
 fn decode(bytes: &[u8], base: Base) -> Result<Vec<Read>, Malformed> {
     let mut restore = Restore::new(Settings::default());
-    let mut take = Take::new(bytes);
+    let mut take = ByteCursor::new(bytes);
     let page = RecordPage::open(base, &mut take, &mut Names::default())?;
     let mut keys = Vec::new();
     let mut terms = Vec::new();

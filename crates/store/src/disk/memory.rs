@@ -76,6 +76,7 @@ struct Faults {
 const SECTOR_BYTES: usize = 64;
 
 impl MemoryDisk {
+    /// An empty disk without faults.
     pub fn new() -> MemoryDisk {
         MemoryDisk::default()
     }

@@ -22,9 +22,11 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
     /// Replaces `to` atomically if it exists.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Deletes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// The names of all files, sorted.
     fn list(&self) -> io::Result<Vec<String>>;
+    /// Makes all changes of names durable.
     fn sync_dir(&self) -> io::Result<()>;
     /// How much more can be written.
     fn free_bytes(&self) -> io::Result<u64>;
@@ -36,10 +38,13 @@ pub trait Disk: Send + Sync + fmt::Debug {
 pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Reads until the buffer is full or the file ends. Returns how much it read.
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes all bytes, and extends the file if necessary.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Syncs all writes so far, including the file length.
     fn sync(&self) -> io::Result<()>;
+    /// The length of the file.
     fn len(&self) -> io::Result<u64>;
+    /// Whether the file has no bytes.
     fn is_empty(&self) -> io::Result<bool> {
         self.len().map(|len| len == 0)
     }
@@ -57,6 +62,7 @@ trait Held: Any + Send + Sync + fmt::Debug {}
 impl<T: Any + Send + Sync + fmt::Debug> Held for T {}
 
 impl DiskLock {
+    /// A lock that lasts as long as `held` lives.
     pub fn new(held: impl Any + Send + Sync + fmt::Debug) -> DiskLock {
         DiskLock { _held: Box::new(held) }
     }

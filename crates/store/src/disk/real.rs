@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Disk, DiskFile, DiskLock};
-use crate::error::{Doing, StoreError};
+use crate::error::{IoContext, StoreError};
 use crate::files::LOCK;
 
 /// Only the broker's own user may read bodies and results.
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
+/// A directory of the file system, locked by a file in it.
 #[derive(Debug)]
 pub struct RealDisk {
     dir: PathBuf,
@@ -96,6 +97,7 @@ impl RealDisk {
         if pid.is_empty() || !is_there { "(unknown)".to_owned() } else { pid.to_owned() }
     }
 
+    /// The path of the directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }

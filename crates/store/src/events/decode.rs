@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use tenure_engine::{Event, Terms, Timestamp};
 
 use crate::block::BlockHeader;
-use crate::codec::{Base, Malformed, Names, RecordPage, Take, decode_terms, event, next_record};
+use crate::codec::{Base, ByteCursor, Malformed, Names, RecordPage, decode_terms, event, next_record};
 use crate::frame::FrameHeader;
 
 /// Beyond this number, the shared terms are dropped and collected again.
@@ -31,7 +31,7 @@ impl EventDecoder {
         if header.page_bytes == 0 {
             return Ok(()); // What stood here was lost and a repair has said so.
         }
-        let mut take = Take::new(&payload[header.blob_bytes as usize..]);
+        let mut take = ByteCursor::new(&payload[header.blob_bytes as usize..]);
         let time = Timestamp(take.varint()?);
         let base = Base { time, event: header.first_event, place: header.position };
         self.page(base, take, header.first_event, from, see)
@@ -44,13 +44,13 @@ impl EventDecoder {
         from: u64,
         see: &mut dyn FnMut(Event) -> bool,
     ) -> Result<(), Malformed> {
-        self.page(header.base, Take::new(page), header.base.event, from, see)
+        self.page(header.base, ByteCursor::new(page), header.base.event, from, see)
     }
 
     fn page(
         &mut self,
         base: Base,
-        mut take: Take<'_>,
+        mut take: ByteCursor<'_>,
         first: u64,
         from: u64,
         see: &mut dyn FnMut(Event) -> bool,

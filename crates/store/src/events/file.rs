@@ -8,7 +8,7 @@ use tenure_engine::{Change, Event, Timestamp};
 use crate::block::{BlockHeader, BlockKind, SnapshotBlock};
 use crate::codec::{Base, Dictionary, encode_record};
 use crate::disk::{Disk, DiskFile};
-use crate::error::{Damage, Doing, StoreError};
+use crate::error::{Damage, IoContext, StoreError};
 use crate::events::decode::EventDecoder;
 use crate::files;
 use crate::header::{EVENTS_MAGIC, HEADER_BYTES, Header};

@@ -12,6 +12,7 @@ pub(crate) use file::EventFile;
 use tenure_engine::Event;
 
 /// The result of [`crate::Reader::events`].
+#[allow(missing_docs, reason = "the text of each variant names its fields")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Events {
     /// The events from the requested one on, and the number to ask for next. An empty list means that there

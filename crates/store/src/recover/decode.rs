@@ -7,8 +7,8 @@ use tenure_engine::{Terms, TermsKey, Timestamp};
 
 use crate::block::{BlockHeader, BlockKind};
 use crate::codec::{
-    Base, ChangeView, Malformed, Names, RecordPage, Setting, Take, TaskRecord, decode_terms, next_record,
-    setting, whole_task,
+    Base, ByteCursor, ChangeView, Malformed, Names, RecordPage, Setting, TaskRecord, decode_terms,
+    next_record, setting, whole_task,
 };
 use crate::frame::FrameHeader;
 
@@ -58,7 +58,7 @@ impl Decoder {
         if header.page_bytes == 0 {
             return Ok(()); // What stood here was lost and a repair has said so.
         }
-        let mut take = Take::new(&payload[header.blob_bytes as usize..]);
+        let mut take = ByteCursor::new(&payload[header.blob_bytes as usize..]);
         let time = Timestamp(take.varint()?);
         let base = Base { time, event: header.first_event, place: header.position };
         let page = self.open_page(base, &mut take)?;
@@ -80,7 +80,7 @@ impl Decoder {
     }
 
     pub(crate) fn block(&mut self, header: &BlockHeader, page: &[u8]) -> Result<(), Malformed> {
-        let mut take = Take::new(page);
+        let mut take = ByteCursor::new(page);
         let page = self.open_page(header.base, &mut take)?;
         for _ in 0..header.count {
             let fact = match header.kind {
@@ -96,7 +96,7 @@ impl Decoder {
         if take.is_empty() { Ok(()) } else { Err(Malformed("it has more entries than its header says")) }
     }
 
-    fn open_page<'a>(&mut self, base: Base, take: &mut Take<'a>) -> Result<RecordPage<'a>, Malformed> {
+    fn open_page<'a>(&mut self, base: Base, take: &mut ByteCursor<'a>) -> Result<RecordPage<'a>, Malformed> {
         let page = RecordPage::open(base, take, &mut self.names)?;
         self.page_keys.clear();
         for bytes in &page.terms {

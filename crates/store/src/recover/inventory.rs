@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::disk::Disk;
-use crate::error::{Doing, StoreError};
+use crate::error::{IoContext, StoreError};
 use crate::events::EventFile;
 use crate::files::{self, Named};
 use crate::segment::Segment;

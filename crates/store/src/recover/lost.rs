@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tenure_engine::{ArrayRecord, Blob, Task, TaskId};
 
 use super::Recovered;
-use crate::error::{Damage, Doing, StoreError};
+use crate::error::{Damage, IoContext, StoreError};
 use crate::frame::{BLOB_CRC_BYTES, checked_blob};
 use crate::segment::Segment;
 

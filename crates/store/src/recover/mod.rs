@@ -39,6 +39,7 @@ pub struct OpenReport {
     pub snapshot_tasks: u64,
     /// Frames and records of the journal after it.
     pub frames: u64,
+    /// Records in these frames.
     pub records: u64,
     /// All kept tasks, including ended ones.
     pub tasks: u64,
@@ -49,8 +50,11 @@ pub struct OpenReport {
 /// A torn tail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
+    /// The file that ended in the middle of a frame.
     pub file: String,
+    /// Where the incomplete frame begins in it.
     pub offset: u64,
+    /// What was wrong with it.
     pub why: String,
 }
 
@@ -129,6 +133,7 @@ fn apply(mut restore: Restore, pieces: impl IntoIterator<Item = Piece>) -> (Rest
                 Fact::Setting(Setting::ScheduleProgress(progress)) => restore.schedule_progress(progress),
                 Fact::Setting(Setting::Array(array)) => restore.array(*array),
                 Fact::Setting(Setting::Share(share)) => restore.share(&share),
+                Fact::Setting(Setting::NamespaceLeft(namespace)) => restore.namespace_left(&namespace),
             }
         }
     }

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use crate::error::{Damage, Doing, StoreError};
+use crate::error::{Damage, IoContext, StoreError};
 use crate::files;
 use crate::frame::FRAME_HEADER_BYTES;
 use crate::high_water::HighWater;
 use crate::recover::Cut;
 use crate::recover::decode::{Decoder, Piece};
 use crate::scan::{Found, Scan, synced_frame_behind};
-use crate::segment::{Past, Segment};
+use crate::segment::{Segment, SegmentRest};
 use crate::shared::SnapshotFile;
 use crate::snapshot::{SnapshotReader, Sum};
 
@@ -224,7 +224,7 @@ fn read_segment(
             .into());
         }
         if let Some(why) = stopped
-            && (segment.past == Past::Fresh || was_written_here(segment, end)?)
+            && (segment.rest == SegmentRest::Fresh || was_written_here(segment, end)?)
         {
             end.cut = Some(Cut { file: segment.name.clone(), offset, why: why.to_owned() });
         }

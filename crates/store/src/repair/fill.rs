@@ -4,10 +4,10 @@
 use crc32c::crc32c_append;
 
 use super::Work;
-use crate::error::{Damage, Doing, StoreError};
+use crate::error::{Damage, IoContext, StoreError};
 use crate::files;
 use crate::frame::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader};
-use crate::segment::{Past, Segment, write_header};
+use crate::segment::{Segment, SegmentRest, write_header};
 
 /// The shortest frame.
 pub(super) const FILLER_BYTES_MIN: u64 = FRAME_HEADER_BYTES as u64;
@@ -75,9 +75,9 @@ impl Work<'_> {
     pub(super) fn stand_in(&mut self, lost: Lost) -> Result<Segment, StoreError> {
         let name = files::journal(lost.from);
         let file = self.disk.create(&name).doing("creating", &name)?;
-        write_header(&*file, SALT, Past::Fresh).doing("writing", &name)?;
+        write_header(&*file, SALT, SegmentRest::Fresh).doing("writing", &name)?;
         file.sync().syncing(&name)?;
-        let segment = Segment::new(lost.from, SALT, Past::Fresh, file);
+        let segment = Segment::new(lost.from, SALT, SegmentRest::Fresh, file);
         self.lengthen(&segment, lost)?;
         Ok(segment)
     }
@@ -105,10 +105,10 @@ impl Work<'_> {
         let name = files::journal(start);
         let file = self.disk.open(&name).doing("opening", &name)?;
         self.keep_whole(&name, &*file)?;
-        write_header(&*file, SALT, Past::Fresh).doing("writing", &name)?;
+        write_header(&*file, SALT, SegmentRest::Fresh).doing("writing", &name)?;
         file.sync().syncing(&name)?;
         self.report(format!("{damage}. All records in it are lost; bodies in it have their own checksums"));
-        Ok(Segment::new(start, SALT, Past::Fresh, file))
+        Ok(Segment::new(start, SALT, SegmentRest::Fresh, file))
     }
 }
 

@@ -5,12 +5,12 @@ use super::fill::{FILLER_BYTES_MIN, Lost};
 use super::snapshot::Base;
 use super::{Repair, Work};
 use crate::codec::Names;
-use crate::error::{Doing, StoreError};
+use crate::error::{IoContext, StoreError};
 use crate::files;
 use crate::frame::FrameHeader;
 use crate::recover::Inventory;
 use crate::scan::{Found, Scan, frame_behind, synced_frame_behind};
-use crate::segment::{Past, Segment};
+use crate::segment::{Segment, SegmentRest};
 use crate::verify::check_frame;
 
 /// How far the journal is valid.
@@ -141,7 +141,7 @@ impl Work<'_> {
         {
             let name = files::journal(*before);
             let file = self.disk.open(&name).doing("opening", &name)?;
-            let end = Segment::new(*before, 0, Past::Fresh, file).file_end()?;
+            let end = Segment::new(*before, 0, SegmentRest::Fresh, file).file_end()?;
             if end >= position {
                 needed.insert(0, *before);
             }
@@ -212,7 +212,7 @@ impl Work<'_> {
     /// Cuts a tail after which nothing is readable. It may be a frame that was never finished, or one that
     /// was acknowledged and damaged later.
     fn cut_tail(&mut self, segment: &Segment, position: u64, why: &str) -> Result<(), StoreError> {
-        let is_bad = segment.past == Past::Fresh && why != "frames are missing";
+        let is_bad = segment.rest == SegmentRest::Fresh && why != "frames are missing";
         if segment.file_end()? > position && (is_bad || synced_frame_behind(segment, position)?) {
             let offset = segment.offset(position);
             self.report(format!(

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tenure_engine::{StateName, TaskId};
 
 use crate::disk::{Disk, DiskFile};
-use crate::error::{Doing, StoreError};
+use crate::error::{IoContext, StoreError};
 use crate::events::{EventDecoder, EventFile};
 use crate::files;
 use crate::high_water::HighWater;
@@ -38,11 +38,13 @@ pub enum Repair {
 /// What was done, one sentence each. Empty if there was nothing to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repaired {
+    /// One sentence for each change.
     pub done: Vec<String>,
     /// Tasks whose body or result is unreadable. They still exist, and fail when they are run.
     pub unreadable: Vec<(TaskId, StateName)>,
     /// Where the journal ends now.
     pub position: u64,
+    /// The number of the next event.
     pub next_event: u64,
 }
 

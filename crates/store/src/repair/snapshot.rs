@@ -4,7 +4,7 @@
 use super::Work;
 use crate::block::{BlockHeader, BlockKind, SnapshotBlock};
 use crate::disk::{Disk, DiskFile};
-use crate::error::{Doing, StoreError};
+use crate::error::{IoContext, StoreError};
 use crate::events::EventFile;
 use crate::files;
 use crate::header::{HEADER_BYTES, Header, SNAPSHOT_MAGIC};

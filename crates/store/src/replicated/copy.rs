@@ -1,8 +1,8 @@
-//! Copies committed groups into the local journal, and sends back to the engine what it lost.
+//! Copies committed chunks into the local journal, and sends back to the database what it lost.
 
 use super::local::{LocalJournal, walk};
 use super::place::next_portable;
-use super::{FrameGroup, Leadership, Place, ReplicatedSession, ReplicationError, StoredGroup};
+use super::{FrameGroup, Leadership, Place, ReplicatedSession, ReplicationError, StoredGroup, Stream, Tail};
 use crate::error::{Damage, StoreError};
 use crate::segment::Segment;
 use std::sync::Arc;
@@ -11,15 +11,16 @@ use std::sync::Arc;
 pub(crate) const GROUP_BYTES_MAX: usize = 1 << 20;
 
 /// Copies everything up to a position. Returns how many bytes are new. If the copy reaches further than the
-/// engine, nothing is changed.
+/// database, nothing is changed.
 pub(crate) fn copy(
     local: &mut LocalJournal,
     session: &mut dyn ReplicatedSession,
+    stream: Stream,
     upto: u64,
 ) -> Result<u64, StoreError> {
     let begun_at = local.end().position;
     while local.end().position < upto {
-        let groups = session.read(local.end().position, GROUP_BYTES_MAX)?;
+        let groups = session.read(stream, local.end().position, GROUP_BYTES_MAX)?;
         let before = local.end().position;
         copy_groups(local, &groups, upto)?;
         if local.end().position == before {
@@ -83,19 +84,21 @@ fn check(local: &LocalJournal, place: Place) -> Result<(), StoreError> {
     Err(StoreError::Diverged { position: place.position })
 }
 
-/// Restores what the engine lost: sends the local frames after its end again. `base` is the start of the
-/// engine's newest segment, and `end` its end.
+/// Restores what the database lost: sends the local frames after its end again. `base` is the start of the
+/// database's newest segment, and `end` its end.
 pub(crate) fn refill(
     session: &mut dyn ReplicatedSession,
     leadership: &Leadership,
+    stream: Stream,
     segments: &[Arc<Segment>],
     base: Place,
     upto: u64,
-) -> Result<Refilled, StoreError> {
-    let end = leadership.end;
+) -> Result<Tail, StoreError> {
+    let end = leadership.tails[stream].end;
     let mut filling = Refilling {
         session,
         leadership,
+        stream,
         segment: base.position,
         is_met: base == end,
         group: FrameGroup::new(end),
@@ -114,21 +117,16 @@ pub(crate) fn refill(
     filling.flush();
     match filling.failed {
         Some(error) => Err(error.into()),
-        None => Ok(Refilled { end: filling.group.start, segment: filling.segment }),
+        None => Ok(Tail { end: filling.group.start, segment: filling.segment }),
     }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Refilled {
-    pub(crate) end: Place,
-    pub(crate) segment: u64,
 }
 
 struct Refilling<'a> {
     session: &'a mut dyn ReplicatedSession,
     leadership: &'a Leadership,
+    stream: Stream,
     segment: u64,
-    /// The copy holds the end of the engine.
+    /// The copy holds the end of the database.
     is_met: bool,
     group: FrameGroup,
     failed: Option<ReplicationError>,
@@ -140,7 +138,7 @@ impl Refilling<'_> {
             self.flush();
             let begun = match self.failed {
                 Some(_) => return false,
-                None => self.session.begin_segment(self.leadership, self.group.start),
+                None => self.session.begin_segment(self.leadership, self.stream, self.group.start),
             };
             self.failed = begun.err();
             self.segment = segment;
@@ -156,7 +154,7 @@ impl Refilling<'_> {
         if self.failed.is_some() || self.group.is_empty() {
             return;
         }
-        match self.session.append(self.leadership, &self.group) {
+        match self.session.append(self.leadership, self.stream, &self.group) {
             Ok(()) => self.group = FrameGroup::new(self.group.end),
             Err(error) => self.failed = Some(error),
         }

@@ -1,5 +1,7 @@
 //! What a replicated journal may answer instead of doing what it was asked.
 
+/// Why a replicated journal did not do what it was asked.
+#[allow(missing_docs, reason = "the message of each variant says what it is")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplicationError {
     /// Another epoch has begun: this member leads no longer.
@@ -9,13 +11,13 @@ pub enum ReplicationError {
     /// epoch tells.
     #[error("the journal may or may not have done it")]
     Doubt,
-    /// The engine did not get the statement.
-    #[error("the journal is away: {0}")]
+    /// The database did not get the statement.
+    #[error("the journal does not answer: {0}")]
     Away(String),
     /// The journal does not end where the append begins.
     #[error("the journal ends at position {end}")]
     NotAtEnd { end: u64 },
-    /// The requested rows or file were dropped meanwhile.
+    /// The requested rows or file were dropped or replaced meanwhile.
     #[error("{0} is no longer in the journal")]
     Gone(String),
     #[error("{0}")]

@@ -22,7 +22,7 @@ impl LeaderLease {
         now.millis() < self.until_millis.load(Ordering::Acquire)
     }
 
-    /// The engine has confirmed a lease that was requested at this moment. It began then at the earliest.
+    /// The database has confirmed a lease that was requested at this moment. It began then at the earliest.
     pub(crate) fn confirm(&self, requested_at: Timestamp, lease: Duration) {
         let until = requested_at + (lease - lease / MARGIN_ONE_IN);
         self.until_millis.fetch_max(until.millis(), Ordering::AcqRel);

@@ -1,42 +1,44 @@
 //! The local copy of a replicated journal, as a standby writes it: segment files that begin where the segments
-//! of the engine begin, with the same frames at the same positions.
+//! of the database begin, with the same frames at the same positions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Place;
 use super::place::portable_of;
+use super::{Place, Stream};
 use crate::disk::Disk;
-use crate::error::{Doing, StoreError};
+use crate::error::{IoContext, StoreError};
 use crate::files;
 use crate::frame::FrameHeader;
+use crate::header::Header;
 use crate::random::Random;
-use crate::recover::Inventory;
 use crate::scan::{Found, Scan};
-use crate::segment::{self, Past, Segment};
+use crate::segment::{Segment, SegmentRest};
 
 #[derive(Debug)]
 pub(crate) struct LocalJournal {
     disk: Arc<dyn Disk>,
+    stream: Stream,
     segments: BTreeMap<u64, Arc<Segment>>,
     end: Place,
-    /// The chain at each boundary of a frame since the last segment that the engine knew, so that the copy can
-    /// be compared with any group of the engine.
+    /// The chain at each boundary of a frame since the last segment that the database knew, so that the copy can
+    /// be compared with any chunk of the database.
     chains: BTreeMap<u64, u32>,
     salts: Random,
 }
 
 impl LocalJournal {
-    /// Keeps the local segments that continue each other from the oldest segment of the engine on, and cuts
-    /// what is torn. Local segments after the newest one of the engine stay: the engine may have lost them.
+    /// Keeps the local segments that continue each other from the oldest segment of the database on, and cuts
+    /// what is torn. Local segments after the newest one of the database stay: the database may have lost them.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
+        stream: Stream,
         of_engine: &[Place],
         seed: u64,
     ) -> Result<LocalJournal, StoreError> {
         let oldest = of_engine.first().copied().unwrap_or_default();
         let newest = of_engine.last().copied().unwrap_or_default();
-        let mut segments = open_segments(&*disk)?;
+        let mut segments = open_segments(&*disk, stream)?;
         let missing = of_engine.iter().find(|place| !segments.contains_key(&place.position));
         let is_known = |start: u64| of_engine.iter().any(|place| place.position == start);
         let is_kept = |start: u64| match missing {
@@ -48,6 +50,7 @@ impl LocalJournal {
         let base = of_engine.iter().rfind(|place| segments.contains_key(&place.position)).copied();
         let mut local = LocalJournal {
             disk,
+            stream,
             segments,
             end: oldest,
             chains: BTreeMap::from([(oldest.position, oldest.chain)]),
@@ -72,7 +75,7 @@ impl LocalJournal {
         self.segments.values().cloned().collect()
     }
 
-    /// Removes segments that the engine has dropped.
+    /// Removes segments that the database has dropped.
     pub(crate) fn keep_segments(&mut self, of_engine: &[Place]) -> Result<(), StoreError> {
         let newest = of_engine.last().map_or(0, |place| place.position);
         let is_kept = |start: u64| start > newest || of_engine.iter().any(|place| place.position == start);
@@ -80,7 +83,7 @@ impl LocalJournal {
         remove_segments(&*self.disk, &mut self.segments, &doomed)
     }
 
-    /// Writes frames behind the end. They are not synced: the engine has them.
+    /// Writes frames behind the end. They are not synced: the database has them.
     pub(crate) fn append(
         &mut self,
         segment: u64,
@@ -114,7 +117,7 @@ impl LocalJournal {
         self.chains = BTreeMap::from([(self.end.position, self.end.chain)]);
     }
 
-    /// Begins the engine's newest segment here as well, if it has no frames yet.
+    /// Begins the database's newest segment here as well, if it has no frames yet.
     pub(crate) fn follow_segment(&mut self, start: u64) -> Result<(), StoreError> {
         if start == self.end.position && !self.segments.contains_key(&start) {
             self.begin(start)?;
@@ -146,18 +149,11 @@ impl LocalJournal {
     /// A segment is synced before the next one begins, so only the newest can be torn.
     fn begin(&mut self, start: u64) -> Result<Arc<Segment>, StoreError> {
         if start != self.end.position {
-            // The engine has a segment again that was removed here. All of it is copied again.
+            // The database has a segment again that was removed here. All of it is copied again.
             return Err(StoreError::Diverged { position: start });
         }
         self.sync()?;
-        let unfinished = files::unfinished(&files::journal(start));
-        let file = self.disk.create(&unfinished).doing("creating", &unfinished)?;
-        let salt = self.salts.next() as u32;
-        segment::write_header(&*file, salt, Past::Fresh).doing("writing", &unfinished)?;
-        file.sync().syncing(&unfinished)?;
-        let begun = Arc::new(Segment::new(start, salt, Past::Fresh, file));
-        self.disk.rename(&unfinished, &begun.name).doing("renaming", &unfinished)?;
-        self.disk.sync_dir().syncing("the directory")?;
+        let begun = Arc::new(create_segment(&*self.disk, self.stream, start, self.salts.next() as u32)?);
         self.segments.insert(start, Arc::clone(&begun));
         Ok(begun)
     }
@@ -175,8 +171,8 @@ impl LocalJournal {
     }
 }
 
-/// One frame of local files, as it is in the engine.
-pub(crate) struct Walked<'a> {
+/// One frame of local files, as it is in the database.
+pub(crate) struct LocalFrame<'a> {
     pub(crate) segment: u64,
     pub(crate) end: Place,
     pub(crate) portable: &'a [u8],
@@ -188,7 +184,7 @@ pub(crate) fn walk(
     segments: &[Arc<Segment>],
     base: Place,
     upto: u64,
-    see: &mut dyn FnMut(Walked<'_>) -> bool,
+    see: &mut dyn FnMut(LocalFrame<'_>) -> bool,
 ) -> Result<Place, StoreError> {
     let mut place = base;
     let after: Vec<&Arc<Segment>> =
@@ -202,7 +198,7 @@ pub(crate) fn walk(
         while let Found::Frame(header, payload) = scan.next()? {
             let portable = portable_of(header, payload);
             place = place.after(&portable);
-            if !see(Walked { segment: segment.start, end: place, portable: &portable }) {
+            if !see(LocalFrame { segment: segment.start, end: place, portable: &portable }) {
                 return Ok(place);
             }
         }
@@ -210,17 +206,34 @@ pub(crate) fn walk(
     Ok(place)
 }
 
-/// The segments whose files can be opened. The others are removed: the engine has what they held.
-fn open_segments(disk: &dyn Disk) -> Result<BTreeMap<u64, Arc<Segment>>, StoreError> {
+/// Creates the file of a segment. It gets its name when its header is synced.
+pub(crate) fn create_segment(
+    disk: &dyn Disk,
+    stream: Stream,
+    start: u64,
+    salt: u32,
+) -> Result<Segment, StoreError> {
+    let name = stream.file_name(start);
+    let unfinished = files::unfinished(&name);
+    let file = disk.create(&unfinished).doing("creating", &unfinished)?;
+    let header = Header { magic: stream.magic(), salt, numbers: [0; 2] };
+    file.write_at(&header.encode(), 0).doing("writing", &unfinished)?;
+    file.sync().syncing(&unfinished)?;
+    disk.rename(&unfinished, &name).doing("renaming", &unfinished)?;
+    disk.sync_dir().syncing("the directory")?;
+    Ok(Segment::named(name, start, salt, SegmentRest::Fresh, file))
+}
+
+/// The segments whose files can be opened. The others are removed: the database has what they held.
+fn open_segments(disk: &dyn Disk, stream: Stream) -> Result<BTreeMap<u64, Arc<Segment>>, StoreError> {
     let mut segments = BTreeMap::new();
-    for start in Inventory::take(disk)?.segments {
-        match Segment::open(disk, start) {
+    let names = disk.list().doing("listing", "the directory")?;
+    for (start, name) in names.into_iter().filter_map(|name| Some((stream.start_of(&name)?, name))) {
+        match Segment::open_named(disk, name.clone(), start, stream.magic()) {
             Ok(segment) => {
                 segments.insert(start, Arc::new(segment));
             }
-            Err(StoreError::Damaged(_)) => {
-                disk.remove(&files::journal(start)).doing("removing", &files::journal(start))?;
-            }
+            Err(StoreError::Damaged(_)) => disk.remove(&name).doing("removing", &name)?,
             Err(other) => return Err(other),
         }
     }

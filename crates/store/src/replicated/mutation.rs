@@ -1,6 +1,7 @@
 //! Deliberate mistakes, to show that the simulator's checks find them. Only a build with the feature
 //! `mutations` can make one.
 
+/// One deliberate mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicationMutation {
     /// Resolve a doubt by reading the end of the journal.
@@ -9,15 +10,15 @@ pub enum ReplicationMutation {
     KeepEpoch,
     /// Read the end of the journal with the statement that begins the epoch.
     ReadEndTogether,
-    /// Take a commit for replicated although the engine said that it may not be.
+    /// Take a commit for replicated although the database said that it may not be.
     IgnoreNotice,
     /// Write the local file before the frames are committed.
     WriteLocalFirst,
     /// Take over without reading what is committed beyond the local copy.
     SkipTail,
-    /// Do not restore what the engine lost.
+    /// Do not restore what the database lost.
     NoRefill,
-    /// Drop segments before the snapshot that replaces them is in the engine.
+    /// Drop segments before the snapshot that replaces them is in the database.
     DropEarly,
     /// Replies leave before their records are committed.
     SpeakEarly,
@@ -26,6 +27,7 @@ pub enum ReplicationMutation {
 }
 
 impl ReplicationMutation {
+    /// All of them.
     pub const ALL: [ReplicationMutation; 10] = [
         ReplicationMutation::ResolveByReading,
         ReplicationMutation::KeepEpoch,

@@ -8,7 +8,9 @@ use crate::frame::{FRAME_HEADER_BYTES, FrameHeader, JournalFrame};
 /// A position, and the checksum of all portable frames before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
+    /// How many bytes are before it.
     pub position: u64,
+    /// The CRC-32C of these bytes.
     pub chain: u32,
 }
 
@@ -22,7 +24,9 @@ impl Place {
 /// Frames that are appended together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameGroup {
+    /// The place before the first frame.
     pub start: Place,
+    /// The place after the last frame.
     pub end: Place,
     /// The portable frames, one after the other.
     pub bytes: Vec<u8>,
@@ -38,19 +42,24 @@ impl FrameGroup {
         self.bytes.extend_from_slice(frame);
     }
 
+    /// Whether the chunk has no frames.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 }
 
-/// A group as the engine holds it. The beginning of a segment is a group without bytes.
+/// A chunk of frames as the database holds it. The beginning of a segment is a chunk without bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredGroup {
     /// The start of its segment.
     pub segment: u64,
+    /// The position before its first frame.
     pub start: u64,
+    /// The place after its last frame.
     pub end: Place,
+    /// The epoch that appended it.
     pub epoch: u64,
+    /// The portable frames, one after the other.
     pub bytes: Vec<u8>,
 }
 
@@ -63,7 +72,7 @@ impl JournalFrame {
     }
 }
 
-/// The next portable frame of a group: its header and the whole of its bytes. `None` if the bytes are no frame.
+/// The next portable frame of a chunk: its header and the whole of its bytes. `None` if the bytes are no frame.
 pub(crate) fn next_portable(bytes: &[u8]) -> Option<(FrameHeader, &[u8])> {
     let header = FrameHeader::decode(bytes, 0)?;
     let end = usize::try_from(header.frame_bytes()).ok()?;

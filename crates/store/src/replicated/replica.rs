@@ -11,41 +11,47 @@ use super::local::LocalJournal;
 use super::mirror::Mirror;
 use super::mutation::mistaken;
 use super::{
-    GroupState, LeaderClaim, Leadership, Member, ReplicatedJournal, ReplicatedSession, ReplicatedTarget,
-    ReplicationMutation,
+    GroupState, LeaderClaim, LeaderState, Leadership, Member, PerStream, ReplicatedJournal,
+    ReplicatedSession, ReplicatedTarget, ReplicationError, ReplicationMutation, Stream, StreamState,
 };
 use crate::disk::{Disk, DiskLock};
-use crate::error::{Doing, StoreError};
+use crate::error::{IoContext, StoreError};
 use crate::files::{self, HIGH_WATER, Named};
 use crate::settings::{StoreSettings, Sync};
 use crate::store::{Opened, Store};
 
+/// Who a member is, and how its local store works.
 #[derive(Clone, Debug)]
 pub struct ReplicaSettings {
+    /// The member.
     pub member: Member,
+    /// The settings of its local files.
     pub store: StoreSettings,
     /// A deliberate mistake; ignored without the feature `mutations`.
     pub mutation: Option<ReplicationMutation>,
 }
 
+/// The local files of a member, and its session with the replicated journal.
 #[derive(Debug)]
 pub struct Replica {
     disk: Arc<dyn Disk>,
     journal: Arc<dyn ReplicatedJournal>,
     settings: ReplicaSettings,
     session: Option<Box<dyn ReplicatedSession>>,
-    local: Option<LocalJournal>,
+    local: PerStream<Option<LocalJournal>>,
     mirror: Mirror,
     lock: Option<DiskLock>,
+    epoch: u64,
 }
 
 /// What a standby knows after one round.
 #[derive(Clone, Debug)]
 pub struct Followed {
+    /// The group, as the database described it.
     pub state: GroupState,
-    /// Where the local copy ends.
+    /// Where the local copy of the tasks ends.
     pub position: u64,
-    /// How many bytes this round has copied.
+    /// How many bytes of all streams this round has copied.
     pub copied_bytes: u64,
 }
 
@@ -57,14 +63,24 @@ impl Replica {
         settings: ReplicaSettings,
     ) -> Result<Replica, StoreError> {
         let lock = Some(disk.lock()?);
-        let mirror = Mirror::default();
-        Ok(Replica { disk, journal, settings, session: None, local: None, mirror, lock })
+        let (local, mirror) = (PerStream::default(), Mirror::default());
+        Ok(Replica { disk, journal, settings, session: None, local, mirror, lock, epoch: 0 })
+    }
+
+    /// The addresses that the group knows when this member leads.
+    pub fn set_doors(&mut self, doors: String) {
+        self.settings.member.doors = doors;
+    }
+
+    /// The epoch that this member has begun last.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     /// One round of a standby: copies what has been committed since the last one. After an error the caller
     /// tries again, unless the local copy has diverged.
     ///
-    /// The newest group is copied only when the leader has seen it committed. Until then it may vanish, and a
+    /// The newest chunk is copied only when the leader has seen it committed. Until then it may vanish, and a
     /// copy of it would differ from what another leader writes there.
     pub fn follow(&mut self) -> Result<Followed, StoreError> {
         let mut session = self.connect()?;
@@ -96,9 +112,10 @@ impl Replica {
             self.session = Some(session);
             return Ok(None);
         };
+        self.epoch = leadership.epoch;
         self.read_tail(&mut *session, &mut leadership)?;
         let store = match self.open_store(&leadership, session, engine.clone(), now, monotonic) {
-            // A local file is damaged. The engine has everything, so all of it is read again.
+            // A local file is damaged. The database has everything, so all of it is read again.
             Err(StoreError::Damaged(_)) => {
                 self.wipe()?;
                 let mut session = self.connect()?;
@@ -106,6 +123,7 @@ impl Replica {
                 let Some(mut leadership) = session.lead(&self.settings.member, claim)? else {
                     return Ok(None);
                 };
+                self.epoch = leadership.epoch;
                 self.read_tail(&mut *session, &mut leadership)?;
                 self.open_store(&leadership, session, engine, now, monotonic)?
             }
@@ -124,28 +142,54 @@ impl Replica {
     fn follow_with(&mut self, session: &mut dyn ReplicatedSession) -> Result<Followed, StoreError> {
         let state = session.look()?;
         self.mirror.follow(&*self.disk, session, &state.files)?;
-        let newest = session.read(state.end.position, 0)?;
-        let certain = newest.last().map_or(0, |group| group.start).max(state.settled);
-        let (local, copied_bytes) = self.copy(session, &state, certain)?;
-        let position = local.end().position;
-        self.local = Some(local);
+        let mut copied_bytes = 0;
+        for stream in Stream::ALL {
+            let (local, bytes) = self.copy_settled(session, &state, stream)?;
+            self.local[stream] = Some(local);
+            copied_bytes += bytes;
+        }
+        let position = self.local.tasks.as_ref().map_or(0, |local| local.end().position);
         Ok(Followed { state, position, copied_bytes })
     }
 
+    /// Copies what cannot vanish.
+    fn copy_settled(
+        &mut self,
+        session: &mut dyn ReplicatedSession,
+        state: &GroupState,
+        stream: Stream,
+    ) -> Result<(LocalJournal, u64), StoreError> {
+        let local = self.take_local(state, stream)?;
+        let StreamState { end, settled, .. } = &state.streams[stream];
+        if local.end().position >= end.position {
+            return Ok((local, 0));
+        }
+        self.local[stream] = Some(local);
+        let certain = if *settled >= end.position {
+            end.position
+        } else {
+            let newest = session.read(stream, end.position, 0)?;
+            newest.last().map_or(0, |group| group.start).max(*settled)
+        };
+        self.copy(session, state, stream, certain)
+    }
+
     /// Copies everything up to a position. A copy that seems to differ is read again as a whole first: the
-    /// engine may have lost groups, and the boundaries of those before them are no longer in memory.
+    /// database may have lost chunks, and the boundaries of those before them are no longer in memory.
     fn copy(
         &mut self,
         session: &mut dyn ReplicatedSession,
         state: &GroupState,
+        stream: Stream,
         upto: u64,
     ) -> Result<(LocalJournal, u64), StoreError> {
-        let mut local = self.take_local(state)?;
-        match copy(&mut local, session, upto) {
+        let mut local = self.take_local(state, stream)?;
+        match copy(&mut local, session, stream, upto) {
             Ok(bytes) => Ok((local, bytes)),
-            Err(StoreError::Diverged { .. }) => {
-                local = self.take_local(state)?;
-                let bytes = copy(&mut local, session, upto)?;
+            // The database may have dropped the segment in which the copy ends.
+            Err(StoreError::Diverged { .. } | StoreError::Replication(ReplicationError::Gone(_))) => {
+                local = self.take_local(state, stream)?;
+                let bytes = copy(&mut local, session, stream, upto)?;
                 Ok((local, bytes))
             }
             Err(error) => Err(error),
@@ -153,17 +197,18 @@ impl Replica {
     }
 
     /// After an error the local copy is read again from the disk.
-    fn take_local(&mut self, state: &GroupState) -> Result<LocalJournal, StoreError> {
-        match self.local.take() {
+    fn take_local(&mut self, state: &GroupState, stream: Stream) -> Result<LocalJournal, StoreError> {
+        let segments = &state.streams[stream].segments;
+        match self.local[stream].take() {
             Some(mut local) => {
-                local.keep_segments(&state.segments)?;
+                local.keep_segments(segments)?;
                 Ok(local)
             }
-            None => LocalJournal::open(Arc::clone(&self.disk), &state.segments, self.settings.store.seed),
+            None => LocalJournal::open(Arc::clone(&self.disk), stream, segments, self.settings.store.seed),
         }
     }
 
-    /// Makes the local files equal to the engine. If they are ahead of it, the engine lost what they hold.
+    /// Makes the local files equal to the database. If they are ahead of it, the database lost what they hold.
     fn read_tail(
         &mut self,
         session: &mut dyn ReplicatedSession,
@@ -171,19 +216,32 @@ impl Replica {
     ) -> Result<(), StoreError> {
         let state = session.look()?;
         self.mirror.follow(&*self.disk, session, &state.files)?;
-        let is_skipped = self.is_mistaken(ReplicationMutation::SkipTail);
-        let end = if is_skipped { 0 } else { leadership.end.position };
-        let (mut local, _) = self.copy(session, &state, end)?;
-        if local.end().position > leadership.end.position {
-            if self.is_mistaken(ReplicationMutation::NoRefill) {
-                local.cut(leadership.end)?;
-            }
-            let base = state.segments.last().copied().unwrap_or_default();
-            let filled = refill(session, leadership, &local.segments(), base, local.end().position)?;
-            leadership.end = filled.end;
-            leadership.segment = filled.segment;
+        for stream in Stream::ALL {
+            self.read_tail_of(stream, session, &state, leadership)?;
         }
-        local.follow_segment(leadership.segment)?;
+        Ok(())
+    }
+
+    fn read_tail_of(
+        &mut self,
+        stream: Stream,
+        session: &mut dyn ReplicatedSession,
+        state: &GroupState,
+        leadership: &mut Leadership,
+    ) -> Result<(), StoreError> {
+        let is_skipped = self.has_mutation(ReplicationMutation::SkipTail);
+        let engine = leadership.tails[stream].end;
+        let (mut local, _) =
+            self.copy(session, state, stream, if is_skipped { 0 } else { engine.position })?;
+        if local.end().position > engine.position {
+            if self.has_mutation(ReplicationMutation::NoRefill) {
+                local.cut(engine)?;
+            }
+            let base = state.streams[stream].segments.last().copied().unwrap_or_default();
+            let filled = refill(session, leadership, stream, &local.segments(), base, local.end().position)?;
+            leadership.tails[stream] = filled;
+        }
+        local.follow_segment(leadership.tails[stream].segment)?;
         local.sync()
     }
 
@@ -195,17 +253,17 @@ impl Replica {
         now: Timestamp,
         monotonic: Timestamp,
     ) -> Result<Opened, StoreError> {
-        let target = ReplicatedTarget::new(
+        let leader = LeaderState::new(
             Arc::clone(&self.journal),
             session,
             self.settings.member.clone(),
             leadership.clone(),
             self.settings.mutation,
-            monotonic,
         );
-        // The engine has synced everything; the local files may be as late as the operating system likes.
+        let target = ReplicatedTarget::new(Arc::new(leader), monotonic);
+        // The database has synced everything; the local files may be as late as the operating system likes.
         let settings = StoreSettings { sync: Sync::Os, ..self.settings.store.clone() };
-        self.local = None;
+        self.local = PerStream::default();
         self.lock = None;
         let opened = Store::open_replicated(Arc::clone(&self.disk), settings, engine, now, target);
         if opened.is_err() {
@@ -214,15 +272,17 @@ impl Replica {
         opened
     }
 
-    /// Removes everything that the engine holds as well.
+    /// Removes everything that the database holds as well.
     fn wipe(&mut self) -> Result<(), StoreError> {
-        self.local = None;
+        self.local = PerStream::default();
         self.mirror = Mirror::default();
         for name in self.disk.list().doing("listing", "the directory")? {
             let is_copied = match files::named(&name) {
                 Named::Journal(_) | Named::Snapshot(_) | Named::Events(_) | Named::Spare(_) => true,
                 Named::Unfinished => true,
-                Named::Topics(_) | Named::Keys(_) | Named::TaskLog(_) | Named::Hook => false,
+                Named::Topics(_) | Named::Keys(_) => true,
+                Named::Hook => true,
+                Named::TaskLog(_) => false,
                 Named::Other => name == HIGH_WATER,
             };
             if is_copied {
@@ -232,7 +292,7 @@ impl Replica {
         self.disk.sync_dir().syncing("the directory")
     }
 
-    fn is_mistaken(&self, mistake: ReplicationMutation) -> bool {
+    fn has_mutation(&self, mistake: ReplicationMutation) -> bool {
         mistaken(self.settings.mutation, mistake)
     }
 }

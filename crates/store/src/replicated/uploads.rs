@@ -1,48 +1,37 @@
-//! The maintenance thread's end of a replicated journal: stores the snapshot and the event files in the engine,
+//! The maintenance thread's end of a replicated journal: stores the snapshot and the event files in the database,
 //! and only then drops the segments that they replace.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crc32c::crc32c;
 
+use super::hook_files::is_version;
+use super::leader::LeaderState;
 use super::mirror::read;
-use super::mutation::mistaken;
-use super::target::ReplicatedTarget;
-use super::{Leadership, ReplicatedJournal, ReplicatedSession, ReplicationError, ReplicationMutation};
+use super::{Leadership, ReplicatedSession, ReplicationError, ReplicationMutation, Stream};
 use crate::disk::Disk;
 use crate::error::StoreError;
 
 #[derive(Debug)]
 pub(crate) struct Uploads {
-    journal: Arc<dyn ReplicatedJournal>,
+    leader: Arc<LeaderState>,
     session: Option<Box<dyn ReplicatedSession>>,
-    /// The writer's epoch. It changes whenever the writer connects again.
-    epoch: Arc<AtomicU64>,
-    leadership: Leadership,
-    mutation: Option<ReplicationMutation>,
 }
 
 /// How often one change is tried. Each is harmless if it is done twice.
 const TRIES: usize = 2;
 
 impl Uploads {
-    pub(crate) fn of(target: &ReplicatedTarget) -> Uploads {
-        Uploads {
-            journal: target.journal(),
-            session: None,
-            epoch: target.epoch(),
-            leadership: target.leadership().clone(),
-            mutation: target.mutation,
-        }
+    pub(crate) fn of(leader: Arc<LeaderState>) -> Uploads {
+        Uploads { leader, session: None }
     }
 
     pub(crate) fn drops_early(&self) -> bool {
-        mistaken(self.mutation, ReplicationMutation::DropEarly)
+        self.leader.has_mutation(ReplicationMutation::DropEarly)
     }
 
-    /// Stores the files that the engine does not have in this form.
+    /// Stores the files that the database does not have in this form.
     pub(crate) fn put_files(&mut self, disk: &dyn Disk, names: &[String]) -> Result<(), StoreError> {
         let state = self.call(&mut |session, _| session.look())?;
         for name in names {
@@ -57,23 +46,24 @@ impl Uploads {
         Ok(())
     }
 
-    /// Removes the files and segments that the leader no longer has. The engine keeps its newest segment.
+    /// Removes the files and segments that the leader no longer has. The database keeps its newest segment.
     pub(crate) fn drop_obsolete(
         &mut self,
         files: &[String],
         segments: &BTreeSet<u64>,
     ) -> Result<(), StoreError> {
         let state = self.call(&mut |session, _| session.look())?;
-        for entry in state.files.iter().filter(|entry| !files.contains(&entry.name)) {
+        let is_obsolete = |name: &String| !files.contains(name) && !is_version(name);
+        for entry in state.files.iter().filter(|entry| is_obsolete(&entry.name)) {
             self.call(&mut |session, leadership| session.remove_file(leadership, &entry.name))?;
         }
-        let newest = state.segments.last().map_or(0, |place| place.position);
-        let starts = state.segments.iter().map(|place| place.position);
+        let newest = state.streams.tasks.segments.last().map_or(0, |place| place.position);
+        let starts = state.streams.tasks.segments.iter().map(|place| place.position);
         let dropped: Vec<u64> = starts.filter(|start| *start < newest && !segments.contains(start)).collect();
         if dropped.is_empty() {
             return Ok(());
         }
-        Ok(self.call(&mut |session, leadership| session.drop_segments(leadership, &dropped))?)
+        Ok(self.call(&mut |session, leadership| session.drop_segments(leadership, Stream::Tasks, &dropped))?)
     }
 
     fn call<T>(
@@ -82,12 +72,13 @@ impl Uploads {
     ) -> Result<T, ReplicationError> {
         let mut last = ReplicationError::Doubt;
         for _ in 0..TRIES {
-            self.leadership.epoch = self.epoch.load(Ordering::Acquire);
+            // The writer begins a new epoch whenever it connects again.
+            let leadership = self.leader.leadership();
             let mut session = match self.session.take() {
                 Some(session) => session,
-                None => self.journal.connect()?,
+                None => self.leader.journal.connect()?,
             };
-            match work(&mut *session, &self.leadership) {
+            match work(&mut *session, &leadership) {
                 Err(error) if error.is_passing() => last = error,
                 // The writer may have begun a new epoch meanwhile.
                 Err(error @ ReplicationError::Fenced { .. }) => {

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use super::TopicFile;
 use crate::files::{self, Named};
 use crate::header::{KEYS_MAGIC, TOPICS_MAGIC};
+use crate::replicated::Stream;
 use crate::shared::Shared;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,14 @@ impl LogFamily {
         match (self, files::named(name)) {
             (LogFamily::Topics, Named::Topics(start)) | (LogFamily::Keys, Named::Keys(start)) => Some(start),
             _ => None,
+        }
+    }
+
+    /// The stream of a replicated journal.
+    pub(super) fn stream(self) -> Stream {
+        match self {
+            LogFamily::Topics => Stream::Topics,
+            LogFamily::Keys => Stream::Keys,
         }
     }
 

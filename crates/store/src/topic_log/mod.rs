@@ -19,9 +19,10 @@
 //! The key log (`key_log`) has files of the same format under another name: `family` distinguishes them.
 //!
 //! `rows` encodes pages, `open` reads the log at a start, `write` appends, `rotate` begins and deletes files, `check`
-//! verifies.
+//! verifies. The leader of a group commits frames to the replicated journal before it writes them: `committing`.
 
 mod check;
+mod committing;
 mod family;
 mod open;
 mod rotate;
@@ -36,6 +37,7 @@ use tenure_engine::Timestamp;
 use crate::segment::Segment;
 use crate::shared::Shared;
 
+use committing::Committing;
 pub use open::TopicsOpened;
 pub use rows::TopicRows;
 
@@ -44,6 +46,7 @@ pub(crate) use family::LogFamily;
 pub(crate) use open::TopicsFound;
 pub(crate) use write::append_offline;
 
+/// How much of durable topics is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicLogSettings {
     /// A file that exceeds twice its base by this much is followed by the next.
@@ -51,6 +54,7 @@ pub struct TopicLogSettings {
     /// Messages kept, by bytes and by age. A file is deleted when all of its messages are beyond these
     /// limits.
     pub kept_bytes: u64,
+    /// How long messages are kept.
     pub kept_for: Duration,
 }
 
@@ -80,6 +84,8 @@ pub struct TopicLog {
     /// The messages of the current file.
     messages: Messages,
     failed: bool,
+    /// For the leader of a group.
+    committing: Option<Committing>,
 }
 
 /// The messages of a file, as opposed to its rows.

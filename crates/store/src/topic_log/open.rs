@@ -1,24 +1,28 @@
 //! Opens the log: reads the rows from the last file, and the messages from all files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tenure_engine::Timestamp;
 
 use super::rotate::{Begun, begin};
 use super::rows::{BASE_END, LogRow, read_page};
-use super::{LogFamily, Messages, TopicFile, TopicLog, TopicLogSettings};
+use super::{Committing, LogFamily, Messages, TopicFile, TopicLog, TopicLogSettings};
 use crate::disk::Disk;
-use crate::error::{Damage, Doing, StoreError};
+use crate::error::{Damage, IoContext, StoreError};
 use crate::reader::Reader;
 use crate::recover::Cut;
 use crate::scan::{Found, Scan, synced_frame_behind};
 use crate::segment::Segment;
 use crate::shared::Shared;
 
+/// The latest value of each key.
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
 /// The result of opening the topic log.
 #[derive(Debug)]
 pub struct TopicsOpened {
+    /// The open log.
     pub log: TopicLog,
     /// The latest value of each key.
     pub rows: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -31,7 +35,10 @@ pub struct TopicsOpened {
 pub(crate) struct TopicsFound {
     family: LogFamily,
     files: Vec<(Arc<Segment>, Read)>,
-    pub(crate) rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub(crate) rows: Rows,
+    /// The rows of the last file are not complete: the leader that began it has ended. The others are those of
+    /// the file before it, and these keys must go.
+    unfinished: Option<BTreeSet<Vec<u8>>>,
 }
 
 impl TopicsFound {
@@ -44,19 +51,37 @@ impl TopicsFound {
             let next = segments.get(index + 1).map(|next| next.start);
             let read = match next {
                 Some(_) => read_file(segment, next, |_| ())?,
-                None => read_file(segment, None, |row| match row {
-                    LogRow::Put { key, value } => {
-                        rows.insert(key.to_vec(), value.to_vec());
-                    }
-                    LogRow::Delete { key } => {
-                        rows.remove(key);
-                    }
-                    LogRow::Message { .. } => {}
-                })?,
+                None => read_file(segment, None, |row| replay(row, &mut rows))?,
             };
             files.push((Arc::clone(segment), read));
         }
-        Ok(TopicsFound { family, files, rows })
+        Ok(TopicsFound { family, files, rows, unfinished: None })
+    }
+
+    /// The same for the copy of a replicated log. Its last file may have incomplete rows, because frames are
+    /// committed one after the other; then the rows of the file before it apply.
+    pub(crate) fn read_copy(disk: &dyn Disk, family: LogFamily) -> Result<TopicsFound, StoreError> {
+        let mut segments = segments(disk, family)?;
+        let Some(last) = segments.pop() else { return TopicsFound::read(disk, family) };
+        let (read_last, mut rows) = read_last_copied(&last)?;
+        let is_complete = read_last.base_end > last.start;
+        let (mut files, mut rows_before) = (Vec::new(), BTreeMap::new());
+        for (index, segment) in segments.iter().enumerate() {
+            let next = segments.get(index + 1).unwrap_or(&last).start;
+            rows_before.clear();
+            let read = read_file(segment, Some(next), |row| {
+                if !is_complete && next == last.start {
+                    replay(row, &mut rows_before);
+                }
+            })?;
+            files.push((Arc::clone(segment), read));
+        }
+        files.push((last, read_last));
+        let unfinished = (!is_complete).then(|| {
+            let partial = std::mem::replace(&mut rows, rows_before);
+            partial.into_keys().filter(|key| !rows.contains_key(key)).collect()
+        });
+        Ok(TopicsFound { family, files, rows, unfinished })
     }
 
     /// The position of the first file.
@@ -84,8 +109,9 @@ impl TopicsFound {
         settings: TopicLogSettings,
     ) -> Result<TopicsOpened, StoreError> {
         let shared = Arc::clone(shared);
-        let TopicsFound { family, mut files, rows } = self;
+        let TopicsFound { family, mut files, rows, unfinished } = self;
         remove_unfinished(&*shared.disk, family)?;
+        let committing = shared.leader.clone().map(|leader| Committing::new(leader, family.stream()));
         let Some((last, read)) = files.pop() else {
             let Begun { segment, end } = begin(&shared, family, 0, std::iter::empty())?;
             let log = TopicLog {
@@ -98,6 +124,7 @@ impl TopicsFound {
                 base_end: end,
                 messages: Messages::default(),
                 failed: false,
+                committing,
             };
             return Ok(TopicsOpened { log, rows, cut: None });
         };
@@ -105,10 +132,12 @@ impl TopicsFound {
             let file = TopicFile { segment, end: read.end, messages: read.messages };
             family.files(&shared).lock().expect("no holder of the lock panics").push(file);
         }
-        last.settle(read.synced, read.end)?;
+        // The copy of a replicated log is synced already.
+        let synced = if committing.is_some() { read.end } else { read.synced };
+        last.settle(synced, read.end)?;
         let file = TopicFile { segment: Arc::clone(&last), end: read.end, messages: read.messages };
         family.files(&shared).lock().expect("no holder of the lock panics").push(file);
-        let log = TopicLog {
+        let mut log = TopicLog {
             shared,
             family,
             settings,
@@ -118,7 +147,12 @@ impl TopicsFound {
             base_end: read.base_end,
             messages: read.messages,
             failed: false,
+            committing,
         };
+        log.check_end()?;
+        if let Some(obsolete) = &unfinished {
+            log.finish_base(obsolete, &rows);
+        }
         Ok(TopicsOpened { log, rows, cut: read.cut })
     }
 }
@@ -135,6 +169,28 @@ impl TopicLog {
             })?;
         }
         Ok(())
+    }
+}
+
+/// Reads the last file of a replicated log: its rows, complete or not.
+fn read_last_copied(segment: &Segment) -> Result<(Read, Rows), StoreError> {
+    let mut rows = BTreeMap::new();
+    let (read, stopped) = walk(segment, None, &mut |row| replay(row, &mut rows))?;
+    match stopped {
+        None => Ok((read, rows)),
+        Some(why) => Err(Damage::new(&segment.name, segment.offset(read.end), why).into()),
+    }
+}
+
+pub(super) fn replay(row: LogRow<'_>, rows: &mut Rows) {
+    match row {
+        LogRow::Put { key, value } => {
+            rows.insert(key.to_vec(), value.to_vec());
+        }
+        LogRow::Delete { key } => {
+            rows.remove(key);
+        }
+        LogRow::Message { .. } => {}
     }
 }
 

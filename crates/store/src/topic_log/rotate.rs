@@ -5,44 +5,43 @@ use std::sync::Arc;
 
 use tenure_engine::Timestamp;
 
-use super::open::read_file;
-use super::rows::{BASE, BASE_END, LogRow};
+use super::open::{read_file, replay};
+use super::rows::{BASE, BASE_END};
 use super::write::frame;
 use super::{LogFamily, Messages, TopicFile, TopicLog, TopicRows};
 use crate::disk::DiskFile;
-use crate::error::{Doing, StoreError, is_full};
+use crate::error::{IoContext, StoreError, is_full};
 use crate::header::{HEADER_BYTES, Header};
-use crate::segment::{Past, Segment};
+use crate::segment::{Segment, SegmentRest};
 use crate::shared::Shared;
 
 /// How much of the base goes into one frame.
-const BASE_FRAME_BYTES: usize = 1 << 20;
+pub(super) const BASE_FRAME_BYTES: usize = 1 << 20;
 
 impl TopicLog {
     /// Begins a new file if the current one is long, and deletes files that need not be kept. It reads the
     /// rows back from the file, so it involves no other thread.
     pub fn tidy(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        if self.is_committing() {
+            return Ok(());
+        }
         let base = self.base_end - self.segment.start;
         if self.position - self.segment.start > self.settings.segment_bytes + 2 * base {
             let mut all: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
             self.sync_now()?;
-            read_file(&self.segment, Some(self.position), |row| match row {
-                LogRow::Put { key, value } => {
-                    all.insert(key.to_vec(), value.to_vec());
-                }
-                LogRow::Delete { key } => {
-                    all.remove(key);
-                }
-                LogRow::Message { .. } => {}
-            })?;
+            read_file(&self.segment, Some(self.position), |row| replay(row, &mut all))?;
             self.begin(all.into_iter())?;
         }
         self.delete_unused_files(now)
     }
 
     /// Begins a new file with exactly these rows. On a full disk it returns `false` and continues with the
-    /// old file.
+    /// old file. The leader of a group begins the file when it commits.
     pub fn begin(&mut self, rows: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<bool, StoreError> {
+        if self.committing.is_some() {
+            self.begin_committing(rows);
+            return Ok(true);
+        }
         self.sync_now()?;
         let begun = match begin(&self.shared, self.family, self.position, rows) {
             Ok(begun) => begun,
@@ -60,17 +59,22 @@ impl TopicLog {
 
     /// Deletes the files before a position. A backup in progress keeps all of them: then it returns `false`.
     pub(crate) fn delete_files_before(&mut self, position: u64) -> Result<bool, StoreError> {
+        if self.is_committing() {
+            return Ok(false);
+        }
         loop {
             if self.shared.files.read().expect("no holder of the lock panics").pins > 0 {
                 return Ok(false);
             }
             let mut files = self.family.files(&self.shared).lock().expect("no holder of the lock panics");
             if files.first().is_none_or(|first| first.segment.start >= position) {
-                return Ok(true);
+                drop(files);
+                return Ok(self.drop_segments());
             }
-            let name = files.remove(0).segment.name.clone();
+            let Segment { name, start, .. } = &*files.remove(0).segment;
             drop(files);
-            self.shared.disk.remove(&name).doing("removing", &name)?;
+            self.drop_later(*start);
+            self.shared.disk.remove(name).doing("removing", name)?;
             self.shared.disk.sync_dir().syncing("the directory")?;
         }
     }
@@ -84,19 +88,22 @@ impl TopicLog {
         loop {
             let mut files = self.family.files(&self.shared).lock().expect("no holder of the lock panics");
             let later: u64 = files.iter().skip(1).map(|file| file.messages.bytes).sum();
-            let Some(first) = files.first().filter(|_| files.len() > 1) else { return Ok(()) };
+            let Some(first) = files.first().filter(|_| files.len() > 1) else { break };
             let kept = first.messages.bytes > 0
                 && later < self.settings.kept_bytes
                 && now.since(first.messages.newest) < self.settings.kept_for;
             if kept {
-                return Ok(());
+                break;
             }
-            let name = files.remove(0).segment.name.clone();
+            let Segment { name, start, .. } = &*files.remove(0).segment;
             drop(files);
-            self.shared.disk.remove(&name).doing("removing", &name)?;
+            self.drop_later(*start);
+            self.shared.disk.remove(name).doing("removing", name)?;
             // Sync each deletion: a file in the middle must not disappear before those in front of it.
             self.shared.disk.sync_dir().syncing("the directory")?;
         }
+        self.drop_segments();
+        Ok(())
     }
 }
 
@@ -121,7 +128,7 @@ pub(super) fn begin(
         let _ = disk.remove(name).and_then(|()| disk.sync_dir());
     })?;
     file.sync().syncing(name)?;
-    let segment = Arc::new(Segment::named(family.file_name(start), start, salt, Past::Fresh, file));
+    let segment = Arc::new(Segment::named(family.file_name(start), start, salt, SegmentRest::Fresh, file));
     disk.rename(name, &segment.name).doing("renaming", name)?;
     disk.sync_dir().syncing("the directory")?;
     let file = TopicFile { segment: Arc::clone(&segment), end, messages: Messages::default() };

@@ -3,7 +3,7 @@
 use tenure_engine::Timestamp;
 
 use super::Messages;
-use crate::codec::{Malformed, Take, put_varint as varint};
+use crate::codec::{ByteCursor, Malformed, put_varint as varint};
 
 pub(super) const BASE: u8 = 1;
 pub(super) const BASE_END: u8 = 2;
@@ -37,6 +37,7 @@ impl TopicRows {
         self.count += 1;
     }
 
+    /// Adds a message of a topic.
     pub fn message(&mut self, at: Timestamp, key: &[u8], value: &[u8]) {
         self.bytes.push(MESSAGE);
         varint(&mut self.bytes, at.0);
@@ -46,6 +47,7 @@ impl TopicRows {
         self.messages.add(at, key.len() + value.len());
     }
 
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -61,7 +63,7 @@ fn text(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(text);
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LogRow<'a> {
     Put { key: &'a [u8], value: &'a [u8] },
     Delete { key: &'a [u8] },
@@ -70,7 +72,7 @@ pub(super) enum LogRow<'a> {
 
 /// Decodes a page: its kind, and each of its rows. The input is untrusted.
 pub(super) fn read_page(page: &[u8], mut see: impl FnMut(LogRow<'_>)) -> Result<u8, Malformed> {
-    let mut take = Take::new(page);
+    let mut take = ByteCursor::new(page);
     let kind = take.byte()?;
     if !(BASE..=CHANGES).contains(&kind) {
         return Err(Malformed("its kind is not known"));
@@ -90,7 +92,7 @@ pub(super) fn read_page(page: &[u8], mut see: impl FnMut(LogRow<'_>)) -> Result<
     Ok(kind)
 }
 
-fn take_text<'a>(take: &mut Take<'a>) -> Result<&'a [u8], Malformed> {
+fn take_text<'a>(take: &mut ByteCursor<'a>) -> Result<&'a [u8], Malformed> {
     let length = take.varint()?;
     take.bytes(usize::try_from(length).unwrap_or(usize::MAX))
 }

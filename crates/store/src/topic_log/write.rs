@@ -4,7 +4,7 @@ use crc32c::crc32c;
 
 use super::rows::CHANGES;
 use super::{TopicLog, TopicRows};
-use crate::error::{Doing, StoreError, WriteError, is_full};
+use crate::error::{AppendError, IoContext, StoreError, WriteError, is_full};
 use crate::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::segment::Segment;
 use crate::settings::Sync;
@@ -13,10 +13,14 @@ impl TopicLog {
     /// Appends rows as one frame. They are durable after the next [`TopicLog::sync`].
     ///
     /// On a full disk nothing is written, and the caller tries again. After any other error the log accepts
-    /// nothing more.
+    /// nothing more. The leader of a group writes nothing before it commits.
     pub fn append(&mut self, rows: &TopicRows) -> Result<(), WriteError> {
         if self.failed {
             return Err(StoreError::Failed.into());
+        }
+        if self.committing.is_some() {
+            self.queue(CHANGES, rows);
+            return Ok(());
         }
         let frame = frame(CHANGES, &rows.bytes, rows.count, self.position, self.synced, self.segment.salt);
         let segment = &self.segment;
@@ -37,7 +41,18 @@ impl TopicLog {
     }
 
     /// Syncs everything, unless the settings leave that to the operating system.
-    pub fn sync(&mut self) -> Result<(), StoreError> {
+    ///
+    /// The leader of a group commits everything instead. If the replicated journal is away, or the local disk full,
+    /// what was appended stays in memory: it may or may not be committed, so the caller must neither acknowledge nor
+    /// refuse it, but call again.
+    pub fn sync(&mut self) -> Result<(), AppendError> {
+        if self.committing.is_some() {
+            return self.commit();
+        }
+        Ok(self.sync_local()?)
+    }
+
+    fn sync_local(&mut self) -> Result<(), StoreError> {
         match self.shared.settings.sync {
             Sync::Always => self.sync_now(),
             Sync::Interval(_) | Sync::Os => Ok(()),
@@ -47,6 +62,10 @@ impl TopicLog {
     pub(crate) fn sync_now(&mut self) -> Result<(), StoreError> {
         if self.failed {
             return Err(StoreError::Failed);
+        }
+        if self.committing.is_some() {
+            // The database has synced it, or will have when it is committed.
+            return Ok(());
         }
         if self.synced < self.position {
             let synced = self.segment.file.sync().syncing(&self.segment.name);

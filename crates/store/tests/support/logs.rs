@@ -20,7 +20,7 @@ pub fn files(disk: &MemoryDisk, prefix: &str) -> Vec<String> {
     disk.list().unwrap().into_iter().filter(|name| name.starts_with(prefix)).collect()
 }
 
-/// Tells a story that makes so many changes on a whole disk, with a power failure after each of them.
+/// Tells a story that makes a number of changes on a whole disk, with a power failure after each of them.
 pub fn at_every_write<T>(
     changes: u64,
     tell: impl Fn(&MemoryDisk) -> T,

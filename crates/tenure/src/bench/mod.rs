@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use crate::args::Global;
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::{Screen, remark};
-use crate::own::{Broker, Usage, scratch};
+use crate::spawned::{Broker, Usage, scratch};
 use ceiling::Ceiling;
 use figures::{Figure, Unit};
 use nats::Nats;
@@ -106,7 +106,7 @@ impl Bench {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| Failure::internal(format!("cannot start: {error}")))?;
+            .map_err(|error| Failure::internal(format!("cannot start the async runtime: {error}")))?;
         let figures = runtime.block_on(async {
             if self.running { self.measure_running(global).await } else { self.measure().await }
         })?;
@@ -206,7 +206,7 @@ impl Bench {
         let queue = format!("bench-{}", std::process::id());
         if matches!(self.what, What::Backlog | What::Restart | What::Topics) {
             return Err(Failure::usage(
-                "backlog, restart and topics need a broker of their own: leave --running away",
+                "backlog, restart and topics need a broker of their own: omit --running",
             ));
         }
         if self.wants(What::Submit) {

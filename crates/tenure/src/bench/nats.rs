@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use super::load::BODY_BYTES;
 use super::topics::{Counter, Server, TOPIC};
 use crate::exit::Failure;
-use crate::own::{Process, Usage};
+use crate::spawned::{Process, Usage};
 
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 

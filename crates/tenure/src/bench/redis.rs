@@ -17,7 +17,7 @@ use super::load::{self, HELD, PRODUCERS, QUEUE, RESULT, WINDOW, WORKERS};
 use super::resp::{Reply, Resp};
 use super::tally::Tally;
 use crate::exit::Failure;
-use crate::own::{Process, Usage};
+use crate::spawned::{Process, Usage};
 
 /// How long the server may take to start and load its log.
 const START_TIMEOUT: Duration = Duration::from_secs(120);

@@ -10,6 +10,7 @@ use toml::{Table, Value};
 use zeroize::{Zeroize as _, Zeroizing};
 
 use super::problem::Problem;
+use crate::units::counted;
 
 /// The shortest key that is not refused: 128 bits.
 const KEY_DIGITS_MIN: usize = 32;
@@ -96,10 +97,10 @@ impl Access {
                 text += &format!(", as worker {worker}");
             }
             if let Some(limit) = namespaces_max {
-                text += &format!(", in at most {limit} namespaces");
+                text += &format!(", in at most {}", counted(*limit as u64, "namespace", "namespaces"));
             }
             if let Some(limit) = queues_max {
-                text += &format!(", with at most {limit} queues");
+                text += &format!(", with at most {}", counted(*limit as u64, "queue", "queues"));
             }
             text
         };

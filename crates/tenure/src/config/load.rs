@@ -78,6 +78,14 @@ impl Loaded {
         &self.values[key].0
     }
 
+    /// The same without secrets.
+    pub(crate) fn shown(&self, key: &str) -> String {
+        match super::value::journal(self.text(key)) {
+            Ok(Some(address)) => address.to_string(),
+            _ => self.text(key).to_owned(),
+        }
+    }
+
     pub(crate) fn origin(&self, key: &str) -> &Origin {
         &self.values[key].1
     }
@@ -133,6 +141,7 @@ pub(crate) fn load(
         problems.push(Problem::new(origin.to_string(), "data_dir: is empty: name a directory".to_owned()));
     }
     problems.extend(half_tls(&values));
+    problems.extend(visible_password(&values));
     if !problems.is_empty() {
         return Err(problems);
     }
@@ -155,6 +164,19 @@ fn half_tls(values: &BTreeMap<&'static str, (String, Origin)>) -> Option<Problem
         .or_else(|| missing("tls_client_ca", "tls_cert"))
         .or_else(|| missing("grpc_tls_cert", "grpc_tls_key"))
         .or_else(|| missing("grpc_tls_key", "grpc_tls_cert"))
+}
+
+/// Every user of the machine can read the command line of a process.
+fn visible_password(values: &BTreeMap<&'static str, (String, Origin)>) -> Option<Problem> {
+    let (text, origin) = &values["journal"];
+    let address = super::value::journal(text).ok()??;
+    (matches!(origin, Origin::Flag(_)) && address.has_password()).then(|| {
+        Problem::new(
+            origin.to_string(),
+            "journal: every user of this machine can read a password on the command line: use \
+             --journal-password-file, PGPASSFILE, or `journal` in the file",
+        )
+    })
 }
 
 /// Keys in a file that every user of the machine can read are not secret.
@@ -346,13 +368,13 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_is_told_at_once() {
+    fn all_that_is_wrong_is_reported_at_once() {
         let found = problems("sync = \"never\"\nended_kept = 0\nresp = 6380\nlog = true\n");
         assert_eq!(found.len(), 4, "{found:?}");
     }
 
     #[test]
-    fn broken_toml_is_told_by_its_line_without_quoting_it() {
+    fn broken_toml_is_reported_by_its_line_without_quoting_it() {
         let found = problems("sync = \"os\"\nkey = \"s3cret\n");
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("FILE:2: is not TOML"), "{found:?}");
@@ -398,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_others_may_read_are_told() {
+    fn keys_that_others_may_read_cause_a_warning() {
         let (_dir, path) = file("[[keys]]\nname = \"a\"\nkey = \"00112233445566778899aabbccddeeff\"\n");
         let warnings = |mode: u32| {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -409,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_means_nothing_is_told() {
+    fn a_variable_that_means_nothing_is_reported() {
         let variables = ["TENURE_SNYC", "TENURE_BROKER", "TENURE_TASK_ID", "PATH"].map(str::to_owned);
         let loaded = load(&flags(&[], None), &|_| None, &variables).unwrap();
         assert_eq!(

@@ -5,6 +5,7 @@
 
 pub(crate) mod absent;
 pub(crate) mod access;
+pub(crate) mod cluster;
 pub(crate) mod flags;
 pub(crate) mod hooks;
 mod keyspace;
@@ -15,6 +16,7 @@ pub(crate) mod problem;
 #[cfg(feature = "resp")]
 mod resp;
 mod setting;
+mod setting_groups;
 pub(crate) mod settings;
 mod topics;
 pub(crate) mod value;
@@ -28,13 +30,14 @@ use tenure_door_msgpack::xmessage::XmessageSettings;
 #[cfg(feature = "zmq")]
 use tenure_door_zmq::{PingPongSettings, Settings as MajordomoSettings};
 use tenure_hub::keyspace::KeyspaceSettings;
-use tenure_hub::store::{StoreSettings, TaskLogSettings};
 use tenure_hub::topics::TopicSettings;
 use tenure_hub::{AuditSettings, UnreadLimits, words};
 use tenure_outbound::SpanExportSettings;
 use tenure_outbound::hooks::HookSettings;
+use tenure_store::{StoreSettings, TaskLogSettings};
 
 use access::Access;
+use cluster::ClusterSettings;
 use load::Loaded;
 
 /// What the broker runs with.
@@ -45,6 +48,8 @@ pub(crate) struct Config {
     pub(crate) backup_dir: PathBuf,
     pub(crate) log: String,
     pub(crate) audit: Option<AuditSettings>,
+    /// `None`: the journal is on the local disk.
+    pub(crate) cluster: Option<ClusterSettings>,
     pub(crate) doors: Doors,
     pub(crate) xmessage: XmessageSettings,
     #[cfg(feature = "resp")]
@@ -160,6 +165,7 @@ impl Config {
                 file_bytes_max: size("audit_log_size"),
                 files_max: count("audit_log_files"),
             }),
+            cluster: cluster::cluster(loaded),
             doors,
             xmessage: xmessage::xmessage(loaded),
             #[cfg(feature = "resp")]
@@ -188,6 +194,7 @@ impl Config {
                     .into_iter()
                     .map(str::to_owned)
                     .collect(),
+                read_only: value::switch(text("http_read_only")).expect("checked when loaded"),
                 ..tenure_door_http::Settings::default()
             },
             tls: tls_files("tls_cert", "tls_key"),
@@ -246,6 +253,7 @@ mod tests {
             ("backpressure_policy", "block"),
             ("block_timeout_ms", "20"),
             ("default_message_ttl", "1m"),
+            ("topic_ttls", "sensor.>=60s, news = 5000"),
             ("ttl_reaper_interval", "2s"),
             ("topics_max", "9"),
             ("durable_topics", "audit.>, orders.*"),
@@ -261,6 +269,9 @@ mod tests {
         assert_eq!(inner.paused_ttl, std::time::Duration::from_secs(300));
         assert_eq!(inner.block_timeout, std::time::Duration::from_millis(20));
         assert_eq!(inner.default_ttl, Some(std::time::Duration::from_secs(60)));
+        let rules: Vec<_> =
+            inner.ttl_rules.iter().map(|(filter, ttl)| (filter.to_string(), ttl.as_secs())).collect();
+        assert_eq!(rules, [("sensor.>".to_owned(), 60), ("news".to_owned(), 5)]);
         assert_eq!(inner.reap_interval, std::time::Duration::from_secs(2));
         assert_eq!((inner.policy.as_str(), inner.topics), ("block", 9));
         assert_eq!(topics.durable.len(), 2);

@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     Log,
     /// `always`, `os`, or a span.
     Sync,
-    Span,
+    Duration,
     /// A span, or `off`.
     DurationOrOff,
     Size,
@@ -51,12 +51,24 @@ pub(crate) enum Kind {
     Policy,
     /// Names and patterns of topics with commas between them, or nothing.
     Topics,
+    /// Topics or patterns, each with a time to live, with commas between them, or nothing.
+    TopicTtls,
     /// Names with commas between them, or nothing.
     Names,
     /// A whole number, also below zero.
     Priority,
     /// `pause`, `requeue` or `fail`.
     OnLost,
+    /// The URL of a replicated journal, or nothing.
+    Journal,
+    /// A name, or nothing.
+    NameOrNone,
+    /// A host without a port, or nothing.
+    Host,
+    /// A span from 1s to 60s.
+    Lease,
+    /// `forward` or `closed`.
+    StandbyDoors,
 }
 
 impl Kind {
@@ -68,7 +80,7 @@ impl Kind {
             Kind::Path => "PATH",
             Kind::Log => "LEVEL",
             Kind::Sync => "always|DURATION|os",
-            Kind::Span | Kind::DurationOrOff => "DURATION",
+            Kind::Duration | Kind::DurationOrOff => "DURATION",
             Kind::Size => "SIZE",
             Kind::Count | Kind::CountOrOff => "COUNT",
             Kind::Switch => "on|off",
@@ -78,9 +90,15 @@ impl Kind {
             Kind::Millis | Kind::MillisOrOff => "MILLISECONDS|DURATION",
             Kind::Policy => "drop-oldest|drop-newest|block",
             Kind::Topics => "TOPICS",
+            Kind::TopicTtls => "TOPICS=DURATION",
             Kind::Names => "NAMES",
             Kind::Priority => "PRIORITY",
             Kind::OnLost => "pause|requeue|fail",
+            Kind::Journal => "URL",
+            Kind::NameOrNone => "NAME",
+            Kind::Host => "HOST",
+            Kind::Lease => "DURATION",
+            Kind::StandbyDoors => "forward|closed",
         }
     }
 }

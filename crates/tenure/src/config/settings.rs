@@ -5,24 +5,14 @@
 
 pub(crate) use super::setting::{Kind, Setting};
 use super::setting::{reloading, renamed, setting};
+use super::setting_groups::{
+    AUDIT, BROKER, CLUSTER, DISK, DOORS, KEYSPACE, LIMITS, MAJORDOMO, PINGPONG, RESP, TASKS, TOPICS,
+    XMESSAGE, ZMQ,
+};
 
 pub(crate) fn find(key: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.key == key || setting.former == Some(key))
 }
-
-const BROKER: &str = "Broker";
-const AUDIT: &str = "Audit log";
-const DOORS: &str = "Doors (HOST:PORT, a port of 0 for any free one, or off)";
-const DISK: &str = "Disk";
-const XMESSAGE: &str = "xmessage (defaults for peers that do not set them)";
-const RESP: &str = "The RESP door";
-const TASKS: &str = "Tasks and workers";
-const LIMITS: &str = "Limits";
-const KEYSPACE: &str = "Stored keys";
-const TOPICS: &str = "Topics";
-const MAJORDOMO: &str = "ZeroMQ Majordomo";
-const PINGPONG: &str = "ZeroMQ READY/PING/PONG";
-const ZMQ: &str = "ZeroMQ connections (both doors)";
 
 pub(crate) static SETTINGS: &[Setting] = &[
     setting(
@@ -45,6 +35,38 @@ pub(crate) static SETTINGS: &[Setting] = &[
         Kind::Log,
         "info",
         "Log level for stderr: error, warn, info, debug, trace, or a filter such as info,tenure_hub=debug",
+    ),
+    setting(
+        CLUSTER,
+        "journal",
+        Kind::Journal,
+        "",
+        "Keep the journal in this PostgreSQL database: postgres://USER@HOST,HOST/DATABASE; empty: on the local disk",
+    ),
+    setting(CLUSTER, "journal_password_file", Kind::Path, "", "Read the database password from this file"),
+    setting(CLUSTER, "group", Kind::Name, "main", "Name of the group of brokers that share the journal"),
+    setting(CLUSTER, "name", Kind::NameOrNone, "", "Name of this broker in the group; empty: the machine's"),
+    setting(CLUSTER, "advertise", Kind::Host, "", "Host under which others reach the doors of this broker"),
+    setting(
+        CLUSTER,
+        "journal_lease",
+        Kind::Lease,
+        "3s",
+        "Replace a leader that is silent for this long; 1s to 60s",
+    ),
+    setting(
+        CLUSTER,
+        "journal_single",
+        Kind::Switch,
+        "off",
+        "Start although the database has no synchronous standby",
+    ),
+    setting(
+        CLUSTER,
+        "standby_doors",
+        Kind::StandbyDoors,
+        "forward",
+        "What the doors of a broker that does not lead do: `forward` connections to the leader, or `closed`",
     ),
     setting(
         AUDIT,
@@ -121,6 +143,13 @@ pub(crate) static SETTINGS: &[Setting] = &[
     ),
     setting(
         DOORS,
+        "http_read_only",
+        Kind::Switch,
+        "off",
+        "Refuse HTTP requests that change something, whatever the key allows",
+    ),
+    setting(
+        DOORS,
         "tls_cert",
         Kind::Path,
         "",
@@ -167,11 +196,11 @@ pub(crate) static SETTINGS: &[Setting] = &[
         "pause",
         "What to do with a running task whose worker is lost: pause, requeue or fail",
     ),
-    setting(RESP, "resp_run_limit", Kind::Span, "1h", "Run limit for jobs of plans that do not set one"),
+    setting(RESP, "resp_run_limit", Kind::Duration, "1h", "Run limit for jobs of plans that do not set one"),
     setting(
         RESP,
         "resp_heartbeat",
-        Kind::Span,
+        Kind::Duration,
         "30s",
         "Heartbeat interval of RESP workers; a worker is lost after three missed heartbeats",
     ),
@@ -212,7 +241,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
     ),
     setting(DISK, "cache_size", Kind::Size, "8MB", "Memory for caching recent task bodies"),
     setting(DISK, "events_kept", Kind::Count, "1000000", "Maximum number of events to keep for replay"),
-    setting(DISK, "events_kept_for", Kind::Span, "7d", "How long to keep events"),
+    setting(DISK, "events_kept_for", Kind::Duration, "7d", "How long to keep events"),
     reloading(
         TASKS,
         "ended_kept",
@@ -220,18 +249,18 @@ pub(crate) static SETTINGS: &[Setting] = &[
         "100000",
         "Maximum number of ended tasks to keep, with their results",
     ),
-    reloading(TASKS, "ended_kept_for", Kind::Span, "7d", "How long to keep ended tasks"),
+    reloading(TASKS, "ended_kept_for", Kind::Duration, "7d", "How long to keep ended tasks"),
     reloading(
         TASKS,
         "accept_timeout",
-        Kind::Span,
+        Kind::Duration,
         "30s",
         "How long a worker may take to start an assigned task, unless the task sets its own limit",
     ),
     reloading(
         TASKS,
         "take_back_after",
-        Kind::Span,
+        Kind::Duration,
         "2s",
         "Reassign a task that its worker has not started after this time if another worker is free",
     ),
@@ -245,7 +274,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
     reloading(
         TASKS,
         "restart_grace",
-        Kind::Span,
+        Kind::Duration,
         "1m",
         "How long workers may take to reconnect after a broker restart and keep their tasks",
     ),
@@ -259,7 +288,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
     reloading(
         TASKS,
         "reserve_after",
-        Kind::Span,
+        Kind::Duration,
         "5m",
         "How long a task that needs more than one slot waits before a worker makes room for it",
     ),
@@ -284,8 +313,8 @@ pub(crate) static SETTINGS: &[Setting] = &[
         "5",
         "Quarantine a worker after this many crashes within the window",
     ),
-    reloading(TASKS, "quarantine_window", Kind::Span, "10m", "Time window for counting crashes"),
-    reloading(TASKS, "quarantine_for", Kind::Span, "10m", "How long a quarantine lasts"),
+    reloading(TASKS, "quarantine_window", Kind::Duration, "10m", "Time window for counting crashes"),
+    reloading(TASKS, "quarantine_for", Kind::Duration, "10m", "How long a quarantine lasts"),
     reloading(LIMITS, "tasks_max", Kind::Count, "50000000", "Maximum number of tasks in the broker"),
     reloading(LIMITS, "workers_max", Kind::Count, "100000", "Maximum number of known workers"),
     reloading(LIMITS, "queues_max", Kind::Count, "100000", "Maximum number of queues in the broker"),
@@ -381,6 +410,13 @@ pub(crate) static SETTINGS: &[Setting] = &[
         "off",
         "Time to live of messages that do not set one; off or 0: no limit",
     ),
+    setting(
+        TOPICS,
+        "topic_ttls",
+        Kind::TopicTtls,
+        "",
+        "Times to live by topic or pattern, before default_message_ttl; the first match counts, such as sensor.>=60s,news=5m",
+    ),
     setting(TOPICS, "ttl_reaper_interval", Kind::Millis, "1000", "How often to remove expired messages"),
     setting(TOPICS, "topics_max", Kind::Count, "2000000", "Maximum number of topics per namespace"),
     setting(
@@ -404,11 +440,11 @@ pub(crate) static SETTINGS: &[Setting] = &[
         "100MB",
         "Maximum size of durable topics on disk; messages to replay must also fit into max_buffer_memory",
     ),
-    setting(TOPICS, "durable_kept_for", Kind::Span, "7d", "How long to keep messages of durable topics"),
+    setting(TOPICS, "durable_kept_for", Kind::Duration, "7d", "How long to keep messages of durable topics"),
     setting(
         MAJORDOMO,
         "mdp_heartbeat",
-        Kind::Span,
+        Kind::Duration,
         "2500ms",
         "Heartbeat interval of the broker and its workers",
     ),
@@ -445,7 +481,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
     setting(
         MAJORDOMO,
         "mdp_crash_backoff_max",
-        Kind::Span,
+        Kind::Duration,
         "5m",
         "Maximum delay before a retry after a crash",
     ),
@@ -487,7 +523,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
     setting(
         PINGPONG,
         "pingpong_worker_expire",
-        Kind::Span,
+        Kind::Duration,
         "3s",
         "Assign nothing to an idle worker that has been silent for longer than this",
     ),
@@ -527,15 +563,15 @@ pub(crate) static SETTINGS: &[Setting] = &[
         "off",
         "Send jobs in the older, addressed form",
     ),
-    setting(ZMQ, "zmq_ping", Kind::Span, "5s", "Send a ZMTP PING after this much silence"),
+    setting(ZMQ, "zmq_ping", Kind::Duration, "5s", "Send a ZMTP PING after this much silence"),
     setting(
         ZMQ,
         "zmq_ping_timeout",
-        Kind::Span,
+        Kind::Duration,
         "15s",
         "Close a connection that does not answer a PING within this time",
     ),
-    setting(ZMQ, "zmq_handshake_timeout", Kind::Span, "10s", "Time limit for the ZMTP handshake"),
+    setting(ZMQ, "zmq_handshake_timeout", Kind::Duration, "10s", "Time limit for the ZMTP handshake"),
     setting(
         ZMQ,
         "zmq_connections_max",

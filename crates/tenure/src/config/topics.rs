@@ -20,6 +20,7 @@ pub(crate) fn topics(loaded: &Loaded) -> TopicSettings {
             policy: value::policy(text("backpressure_policy")).expect(CHECKED),
             block_timeout: millis("block_timeout_ms"),
             default_ttl: value::millis_or_off(text("default_message_ttl")).expect(CHECKED),
+            ttl_rules: value::topic_ttls(text("topic_ttls")).expect(CHECKED),
             reap_interval: millis("ttl_reaper_interval"),
             paused_ttl: millis("paused_subscription_ttl"),
             topics: count("topics_max") as usize,

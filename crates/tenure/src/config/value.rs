@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use tenure_hub::AuditLevel;
-use tenure_hub::store::Sync;
 use tenure_hub::topics::{EVENT_PREFIXES, Policy, TopicFilter};
 use tenure_hub::words::OnLost;
+use tenure_journal_postgres::{JournalAddress, JournalAddressError};
+use tenure_store::Sync;
 
 use super::settings::Kind;
 use crate::units::{parse_duration, parse_size};
@@ -21,7 +22,7 @@ pub(crate) fn check(kind: Kind, text: &str) -> Result<(), String> {
         Kind::Path => Ok(()),
         Kind::Log => log(text),
         Kind::Sync => sync(text).map(drop),
-        Kind::Span => span(text).map(drop),
+        Kind::Duration => span(text).map(drop),
         Kind::DurationOrOff => duration_or_off(text).map(drop),
         Kind::Size => size(text).map(drop),
         Kind::Count => count(text).map(drop),
@@ -34,9 +35,15 @@ pub(crate) fn check(kind: Kind, text: &str) -> Result<(), String> {
         Kind::MillisOrOff => millis_or_off(text).map(drop),
         Kind::Policy => policy(text).map(drop),
         Kind::Topics => topics(text).map(drop),
+        Kind::TopicTtls => topic_ttls(text).map(drop),
         Kind::Names => names(text).map(drop),
         Kind::Priority => priority(text).map(drop),
         Kind::OnLost => on_lost(text).map(drop),
+        Kind::Journal => journal(text).map(drop),
+        Kind::NameOrNone => name_or_none(text).map(drop),
+        Kind::Host => host(text).map(drop),
+        Kind::Lease => lease(text).map(drop),
+        Kind::StandbyDoors => standby_doors(text).map(drop),
     }
 }
 
@@ -156,6 +163,47 @@ pub(crate) fn on_lost(text: &str) -> Result<OnLost, String> {
     OnLost::parse(text).ok_or_else(unknown)
 }
 
+/// `None` is the local disk.
+pub(crate) fn journal(text: &str) -> Result<Option<JournalAddress>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|error: JournalAddressError| error.to_string())
+}
+
+pub(crate) fn name_or_none(text: &str) -> Result<Option<&str>, String> {
+    if text.is_empty() { Ok(None) } else { name(text).map(Some) }
+}
+
+/// The port is that of each door.
+pub(crate) fn host(text: &str) -> Result<Option<&str>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let is_address = text.parse::<std::net::IpAddr>().is_ok();
+    let is_name = text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'));
+    if is_address || is_name {
+        return Ok(Some(text));
+    }
+    Err(format!("`{text}` is not a host: write a name or an address without a port"))
+}
+
+pub(crate) fn lease(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        span if (Duration::from_secs(1)..=Duration::from_secs(60)).contains(&span) => Ok(span),
+        _ => Err(format!("`{text}` is not from 1s to 60s")),
+    }
+}
+
+/// Whether they forward.
+pub(crate) fn standby_doors(text: &str) -> Result<bool, String> {
+    match text {
+        "forward" => Ok(true),
+        "closed" => Ok(false),
+        other => Err(format!("`{other}` is neither forward nor closed")),
+    }
+}
+
 /// What the audit log holds.
 pub(crate) fn audit_level(text: &str) -> Result<AuditLevel, String> {
     match text {
@@ -189,6 +237,23 @@ pub(crate) fn millis_or_off(text: &str) -> Result<Option<Duration>, String> {
 pub(crate) fn policy(text: &str) -> Result<Policy, String> {
     Policy::parse(text)
         .ok_or_else(|| format!("`{text}` is not a policy: write drop-oldest, drop-newest or block"))
+}
+
+/// `sensor.>=60s,news.*=5m`. The name may contain the sign itself.
+pub(crate) fn topic_ttls(text: &str) -> Result<Vec<(TopicFilter, Duration)>, String> {
+    let texts = text.split(',').map(str::trim).filter(|text| !text.is_empty());
+    let parsed = texts.map(|text| {
+        let (topic, ttl) = text
+            .rsplit_once('=')
+            .ok_or_else(|| format!("`{text}` is not a topic with its time to live: write TOPIC=DURATION"))?;
+        let filter = TopicFilter::parse(topic.trim())
+            .map_err(|refusal| format!("`{topic}` is not a topic or pattern: {refusal}"))?;
+        match millis(ttl.trim())? {
+            Duration::ZERO => Err(format!("`{text}` would drop every message: write a longer time")),
+            ttl => Ok((filter, ttl)),
+        }
+    });
+    parsed.collect()
 }
 
 pub(crate) fn topics(text: &str) -> Result<Vec<TopicFilter>, String> {
@@ -226,8 +291,8 @@ mod tests {
             (Kind::TwoAddresses, "127.0.0.1:1,off", "clients, then workers"),
             (Kind::Sync, "sometimes", "always, os"),
             (Kind::Sync, "0s", "from 1ms"),
-            (Kind::Span, "0s", "longer"),
-            (Kind::Span, "7", "30s"),
+            (Kind::Duration, "0s", "longer"),
+            (Kind::Duration, "7", "30s"),
             (Kind::Size, "1KB", "at least 64KB"),
             (Kind::Count, "0", "at least 1"),
             (Kind::Count, "-3", "whole number"),
@@ -240,6 +305,10 @@ mod tests {
             (Kind::Priority, "high", "whole number"),
             (Kind::OnLost, "ignore", "pause, requeue or fail"),
             (Kind::AuditLevel, "some", "neither acts nor all"),
+            (Kind::Journal, "mysql://a@b/c", "postgres://"),
+            (Kind::Host, "b1.example:7171", "without a port"),
+            (Kind::Lease, "100ms", "from 1s to 60s"),
+            (Kind::StandbyDoors, "open", "neither forward nor closed"),
         ] {
             let error = check(kind, text).expect_err(text);
             assert!(error.contains(hint), "{text}: {error}");

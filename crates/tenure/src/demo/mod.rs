@@ -34,7 +34,7 @@ Exits with 78 if a promise was broken.
 
 Examples:
   tenure demo
-  tenure demo --fast                a few seconds, for the impatient and for tests")]
+  tenure demo --fast   a few seconds, for the impatient and for tests")]
 pub(crate) struct Demo {
     /// Do not pause for the viewer
     #[arg(long)]
@@ -47,7 +47,7 @@ impl Demo {
             .worker_threads(1)
             .enable_all()
             .build()
-            .map_err(|error| Failure::internal(format!("cannot start: {error}")))?;
+            .map_err(|error| Failure::internal(format!("cannot start the async runtime: {error}")))?;
         let outcome = runtime.block_on(self.play(screen));
         runtime.shutdown_background();
         outcome
@@ -99,9 +99,10 @@ impl Demo {
         stage: &mut Stage,
         long: tenure_client::TaskId,
     ) -> Result<Verdict, Failure> {
-        stage
-            .picture
-            .act("kill -9 of a worker", "Who submitted is told at once: who it was, and what happens next.");
+        stage.picture.act(
+            "kill -9 of a worker",
+            "The client learns at once which worker died, and what happens next.",
+        );
         let Some((victim, killed_at)) = stage.kill_worker(long) else {
             return Err(Failure::internal("no worker runs anything that could be spared"));
         };
@@ -126,7 +127,7 @@ impl Demo {
             })
             .await?;
         stage.pause(self.pick(2.0, 0.0)).await?;
-        let sentence = format!("the submitter was told of the worker's death after {} ms", delay.as_millis());
+        let sentence = format!("the client learned of the worker's death after {} ms", delay.as_millis());
         Ok(Verdict { kept: delay < TOLD_WITHIN, sentence })
     }
 

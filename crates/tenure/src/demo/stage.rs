@@ -14,7 +14,7 @@ use super::truth::SCRIPT;
 use crate::exit::{Failure, INTERNAL, TASK_CANCELLED};
 use crate::output::events::sentence;
 use crate::output::times::now;
-use crate::own::{Broker, Process, scratch};
+use crate::spawned::{Broker, Process, scratch};
 
 pub(crate) const QUEUE: &str = "demo";
 /// How often the picture is drawn when nothing happens.

@@ -5,26 +5,32 @@ use std::time::Duration;
 use tenure_client::wire::event::Detail;
 use tenure_client::wire::words::{LostReason, Next};
 use tenure_client::{Event, EventKind, SkipReason, Timestamp};
+use unicode_width::UnicodeWidthStr;
 
+use super::Screen;
 use super::paint::{Color, Paint, escape_line};
+use super::table::cut;
 use super::times::{clock, date_and_clock, relative, rfc3339};
 use crate::units::{counted, show_duration};
 
-/// One line. `called` names the task, for streams of many.
-pub(crate) fn line(event: &Event, called: Option<&str>, now: u64, paint: Paint) -> String {
-    let mut line = format!("{}  ", paint.apply(Color::Dim, clock(event.at.0)));
-    if let Some(called) = called {
-        line += &format!("{called}  ");
-    }
-    line += &paint.apply(color(event), sentence(event, now));
-    line
+/// A sentence is never cut shorter.
+const SENTENCE_WIDTH_MIN: usize = 20;
+
+/// One line.
+pub(crate) fn line(event: &Event, now: u64, paint: Paint) -> String {
+    let time = paint.apply(Color::Dim, clock(event.at.0));
+    format!("{time}  {}", paint.apply(color(event), sentence(event, now)))
 }
 
-/// The same with the date, for streams that reach back.
-pub(crate) fn dated_line(event: &Event, called: Option<&str>, now: u64, paint: Paint) -> String {
-    let date = date_and_clock(event.at.0);
-    let (date, _) = date.split_once(' ').unwrap_or((&date, ""));
-    format!("{} {}", paint.apply(Color::Dim, date), line(event, called, now, paint))
+/// One line of a stream of many tasks, no wider than the terminal. `called` names the task.
+pub(crate) fn line_of_many(event: &Event, called: Option<&str>, with_date: bool, screen: &Screen) -> String {
+    let (at, paint) = (event.at.0, screen.paint);
+    let time = if with_date { date_and_clock(at) } else { clock(at) };
+    let called = called.map(|called| format!("{called}  ")).unwrap_or_default();
+    let room = screen.line_width().saturating_sub(time.width() + 2 + called.width());
+    let sentence = sentence(event, at);
+    let sentence = cut(&sentence, room.max(SENTENCE_WIDTH_MIN));
+    format!("{}  {called}{}", paint.apply(Color::Dim, time), paint.apply(color(event), sentence))
 }
 
 /// What happened, in a few words.
@@ -80,7 +86,7 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
         }
         EventKind::Paused => format!("paused{because}"),
         EventKind::Completed => {
-            format!("completed by worker {worker}, {} bytes of result", more.result_bytes)
+            format!("completed by worker {worker}, {} of result", counted(more.result_bytes, "byte", "bytes"))
         }
         EventKind::Failed => {
             let code = more.exit_code.unwrap_or_default();
@@ -119,7 +125,10 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
             let limit = more.limit.map_or("none".to_owned(), |limit| limit.to_string());
             format!("limit of tag {tag} is now {limit}")
         }
-        EventKind::ArraySubmitted => format!("array of {} tasks submitted", more.size.unwrap_or_default()),
+        EventKind::ArraySubmitted => {
+            let size = counted(u64::from(more.size.unwrap_or_default()), "task", "tasks");
+            format!("array of {size} submitted")
+        }
         EventKind::ArrayEnded => {
             let [completed, failed, cancelled] =
                 [more.completed, more.failed, more.cancelled].map(Option::unwrap_or_default);
@@ -173,8 +182,8 @@ fn worker_or_queue_sentence(event: &Event, more: &Detail, now: u64) -> Option<St
         EventKind::WorkerQuarantined => {
             let until = more.until.map(|until| relative(until.0, now)).unwrap_or_default();
             format!(
-                "worker {worker} is quarantined after {} crashes, ends {until}",
-                more.crashes.unwrap_or_default()
+                "worker {worker} is quarantined after {}, ends {until}",
+                counted(u64::from(more.crashes.unwrap_or_default()), "crash", "crashes")
             )
         }
         EventKind::WorkerCleared => format!("worker {worker}: quarantine lifted"),

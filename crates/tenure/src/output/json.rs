@@ -445,7 +445,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_among_the_facts_are_told_like_all_times() {
+    fn times_among_the_facts_are_written_like_all_times() {
         let facts = json!({ "code": "x", "lease_until": 1_769_860_800_000_u64, "unserved": { "since": 0 }, "crashes": 3 });
         assert_eq!(
             with_times(facts, &["code"]),

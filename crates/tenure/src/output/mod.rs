@@ -64,6 +64,16 @@ impl Screen {
         self.format == Format::Table
     }
 
+    /// The same for lines that begin this far to the right.
+    pub(crate) fn indented(&self, by: usize) -> Screen {
+        Screen { width: self.width.saturating_sub(by), ..*self }
+    }
+
+    /// How long a line may be. What is not a terminal takes any.
+    pub(crate) fn line_width(&self) -> usize {
+        if self.is_terminal { self.width } else { usize::MAX }
+    }
+
     /// A list: a table for people, a JSON list, or a line for each entry.
     pub(crate) fn list(
         &self,

@@ -138,7 +138,7 @@ mod tests {
     const NOON: u64 = 1_769_860_800_000;
 
     #[test]
-    fn a_time_is_told_and_read_back() {
+    fn a_time_is_written_and_read_back() {
         assert_eq!(rfc3339(NOON + 7), "2026-01-31T12:00:00.007Z");
         assert_eq!(parse_future("2026-01-31T12:00:00.007Z", 0), Ok(NOON + 7));
         assert_eq!(parse_future("2026-01-31T13:00:00+01:00", 0), Ok(NOON));

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tenure_hub::store::{OpenReport, Sync};
+use tenure_store::{OpenReport, Sync};
 
 use super::doors::Door;
 use crate::config::Config;
@@ -18,6 +18,8 @@ pub(crate) struct Banner<'a> {
     pub(crate) doors: &'a [Door],
     pub(crate) report: &'a OpenReport,
     pub(crate) took: Duration,
+    /// The epoch of the leader of a group.
+    pub(crate) epoch: Option<u64>,
 }
 
 impl Banner<'_> {
@@ -42,12 +44,18 @@ impl Banner<'_> {
     fn addresses(&self) -> Value {
         let doors: Map<String, Value> =
             self.doors.iter().map(|door| (door.name.to_owned(), door.address.clone().into())).collect();
-        json!({
+        let mut line = json!({
             "version": env!("CARGO_PKG_VERSION"),
             "pid": std::process::id(),
             "data_dir": self.config.data_dir.display().to_string(),
             "doors": doors,
-        })
+        });
+        if let (Some(cluster), Some(epoch)) = (&self.config.cluster, self.epoch) {
+            line["group"] = cluster.group.clone().into();
+            line["name"] = cluster.name.clone().into();
+            line["epoch"] = epoch.into();
+        }
+        line
     }
 
     fn text(&self) -> String {
@@ -60,7 +68,13 @@ impl Banner<'_> {
             text += &format!("  {:<16} {:<31} {}\n", door.name, door.address, door.about);
         }
         text += &format!("\n  data             {}\n", self.config.data_dir.display());
-        text += &format!("  sync             {}\n", self.sync());
+        text += &match (&self.config.cluster, self.epoch) {
+            (Some(cluster), Some(epoch)) => format!(
+                "  journal          {}\n  group            {}: {} leads with epoch {epoch}\n",
+                cluster.address, cluster.group, cluster.name
+            ),
+            _ => format!("  sync             {}\n", self.sync()),
+        };
         text += &format!("  keys             {}\n", self.keys());
         text += &format!("  recovered        {}\n", self.recovered());
         if let Some(cut) = &self.report.cut {

@@ -12,7 +12,8 @@ use tenure_door_grpc as grpc;
 #[cfg(feature = "http")]
 use tenure_door_http as http;
 use tenure_door_kit::{
-    ByteBudget, Connections, Descriptors, DoorSettings, Tls, TlsFault, raise_descriptor_limit,
+    ByteBudget, Connections, Descriptors, DoorListener, DoorSettings, Tls, TlsFault, duplicate_tcp,
+    raise_descriptor_limit,
 };
 use tenure_door_msgpack as msgpack;
 #[cfg(feature = "resp")]
@@ -45,18 +46,47 @@ impl Door {
         let Door { name, serve, .. } = self;
         tokio::spawn(async move {
             if let Err(error) = serve(hub).await {
-                tracing::error!(door = name, %error, "the door has closed");
+                tracing::error!(door = name, %error, "the door has closed; restart the broker to open it again");
             }
         })
     }
 }
 
-/// Opens every door that is not off. Peers that come at once wait until the hub runs.
-pub(crate) async fn open(config: &Config, has_keys: bool) -> Result<Vec<Door>, Failure> {
+/// Listening sockets that outlive the doors on them: in a group, doors begin and end with each leadership.
+#[derive(Debug, Default)]
+pub(crate) struct BoundDoors {
+    listeners: Vec<BoundDoor>,
+}
+
+#[derive(Debug)]
+pub(crate) struct BoundDoor {
+    pub(crate) name: &'static str,
+    /// The name under which a group advertises it.
+    pub(crate) advertised: &'static str,
+    pub(crate) listener: DoorListener,
+}
+
+impl BoundDoors {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &BoundDoor> {
+        self.listeners.iter()
+    }
+
+    fn get(&self, advertised: &str) -> Option<&DoorListener> {
+        self.listeners.iter().find(|door| door.advertised == advertised).map(|door| &door.listener)
+    }
+}
+
+/// Opens every door that is not off, with settings that all doors share, on sockets that stay open as long as they are
+/// bound. Those that are not open yet are opened. Peers that come at once wait until the hub runs.
+pub(crate) async fn open_with(
+    config: &Config,
+    has_keys: bool,
+    plain: DoorSettings,
+    bound: Option<&mut BoundDoors>,
+) -> Result<Vec<Door>, Failure> {
     let tls = tls(config)?;
-    let plain = shared_settings(config);
     let with_tls = DoorSettings { tls: tls[0].clone(), ..plain.clone() };
-    let mut opening = Opening { has_keys, doors: Vec::new() };
+    let mut opening = Opening { has_keys, doors: Vec::new(), bound };
     if let Some(address) = &config.doors.native {
         let settings = msgpack::Settings { door: with_tls.clone(), ..msgpack::Settings::default() };
         let serve = |listener, hub| msgpack::serve(listener, hub, settings);
@@ -148,7 +178,7 @@ fn read_tls(files: &TlsFiles) -> Result<Tls, Failure> {
 }
 
 /// What all doors share: the descriptors and the memory of their connections.
-fn shared_settings(config: &Config) -> DoorSettings {
+pub(crate) fn shared_settings(config: &Config) -> DoorSettings {
     let Descriptors { limit, connections_max } = raise_descriptor_limit();
     tracing::info!(descriptors = limit, connections_max, "connections are limited by file descriptors");
     DoorSettings {
@@ -178,12 +208,32 @@ pub(crate) fn leave(config: &Config) {
     }
 }
 
-struct Opening {
+struct Opening<'a> {
     has_keys: bool,
     doors: Vec<Door>,
+    bound: Option<&'a mut BoundDoors>,
 }
 
-impl Opening {
+impl Opening<'_> {
+    /// A listener on the socket that is open already, or on a new one.
+    async fn listener(
+        &mut self,
+        name: &'static str,
+        advertised: &'static str,
+        address: &str,
+    ) -> Result<TcpListener, Failure> {
+        if let Some(DoorListener::Tcp(listener)) = self.bound.as_ref().and_then(|bound| bound.get(advertised))
+        {
+            return Ok(duplicate_tcp(listener)?);
+        }
+        let listener = listen(name, address, self.has_keys).await.map_err(|error| explain(&error))?;
+        if let Some(bound) = &mut self.bound {
+            let duplicate = DoorListener::Tcp(duplicate_tcp(&listener)?);
+            bound.listeners.push(BoundDoor { name, advertised, listener: duplicate });
+        }
+        Ok(listener)
+    }
+
     async fn tcp<F>(
         &mut self,
         name: &'static str,
@@ -195,7 +245,7 @@ impl Opening {
     where
         F: Future<Output = io::Result<()>> + Send + 'static,
     {
-        let listener = listen(name, address, self.has_keys).await.map_err(|error| explain(&error))?;
+        let listener = self.listener(name, name, address).await?;
         let address = listener.local_addr()?;
         let crosses_in_clear = !address.ip().is_loopback() && !settings.speaks_tls();
         let serve = Box::new(move |hub| Box::pin(serve(listener, hub)) as Serving);
@@ -214,8 +264,8 @@ impl Opening {
     where
         F: Future<Output = io::Result<()>> + Send + 'static,
     {
-        let first = listen(name, first, self.has_keys).await.map_err(|error| explain(&error))?;
-        let second = listen(name, second, self.has_keys).await.map_err(|error| explain(&error))?;
+        let first = self.listener(name, name, first).await?;
+        let second = self.listener(name, "pingpong_workers", second).await?;
         let addresses = [first.local_addr()?, second.local_addr()?];
         let crosses_in_clear = addresses.iter().any(|address| !address.ip().is_loopback());
         let address = addresses.map(|address| address.to_string()).join(",");
@@ -232,6 +282,12 @@ impl Opening {
         settings: msgpack::Settings,
     ) -> Result<(), Failure> {
         let shown = path.display().to_string();
+        if let Some(bound @ DoorListener::Unix(_)) = self.bound.as_ref().and_then(|bound| bound.get(name))
+            && let DoorListener::Unix(listener) = bound.duplicate()?
+        {
+            self.add_unix(name, &shown, about, listener, settings);
+            return Ok(());
+        }
         // A socket file outlives its broker. The data directory is locked by now, but the path may be another's.
         if std::os::unix::net::UnixStream::connect(path).is_ok() {
             return Err(Failure::system(format!(
@@ -245,10 +301,28 @@ impl Opening {
         }
         let listener = bind_private(path)
             .map_err(|error| Failure::system(format!("{name}: cannot listen on {shown}: {error}")))?;
+        if let Some(bound) = &mut self.bound {
+            let kept = DoorListener::Unix(listener);
+            let DoorListener::Unix(listener) = kept.duplicate()? else { unreachable!("of the same kind") };
+            bound.listeners.push(BoundDoor { name, advertised: name, listener: kept });
+            self.add_unix(name, &shown, about, listener, settings);
+            return Ok(());
+        }
+        self.add_unix(name, &shown, about, listener, settings);
+        Ok(())
+    }
+
+    fn add_unix(
+        &mut self,
+        name: &'static str,
+        shown: &str,
+        about: &'static str,
+        listener: UnixListener,
+        settings: msgpack::Settings,
+    ) {
         let serve = |hub| Box::pin(msgpack::serve_unix(listener, hub, settings)) as Serving;
         let address = format!("unix:{shown}");
         self.doors.push(Door { name, address, about, crosses_in_clear: false, serve: Box::new(serve) });
-        Ok(())
     }
 }
 

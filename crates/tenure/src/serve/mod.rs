@@ -2,34 +2,34 @@
 
 mod banner;
 pub(crate) mod check;
+pub(crate) mod cluster;
 mod doors;
+mod hub_parts;
 mod logging;
 mod memory;
 mod reload;
+mod status;
+mod stop_signals;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tenure_hub::store::{Disk, RealDisk, StoreError};
-use tenure_hub::{Audit, Hub, HubEnd, HubHandle, HubSettings};
-use tenure_outbound::SpanExport;
-use tenure_outbound::hooks::HookRunner;
-use tokio::signal::unix::{Signal, SignalKind};
-use tokio::sync::Mutex;
+use tenure_hub::{Audit, Hub, HubEnd};
+use tenure_store::{Disk, RealDisk, StoreError};
 
 use crate::config::{Config, random_seed};
-use crate::exit::{self, Failure, OK, Outcome};
-use crate::signals;
+use crate::exit::{Failure, OK, Outcome};
 use crate::verbs::config::read;
 use crate::verbs::serve::Serve;
 use banner::Banner;
+use hub_parts::HubParts;
 use reload::Reload;
+use status::Status;
+use stop_signals::StopSignals;
 
 /// How many threads read bodies and events from the disk, or copy the store. More would wait for the same disk, and
 /// each takes a stack of 2 MiB.
 const READING_THREADS_MAX: usize = 32;
-/// How long doors may take to say their last words once the hub has ended.
-const LAST_WORDS: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(serve: &Serve) -> Outcome {
     let loaded = read(&serve.flags)?;
@@ -49,8 +49,13 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
         .build()
         .map_err(|error| Failure::system(format!("cannot start threads: {error}")))?;
     let reload = Reload::new(serve.flags.clone(), loaded, config.clone(), filter);
-    let outcome = runtime.block_on(broker(serve, &config, reload));
-    runtime.shutdown_timeout(LAST_WORDS);
+    let outcome = runtime.block_on(async {
+        match &config.cluster {
+            None => broker(serve, &config, reload).await,
+            Some(cluster) => cluster::member(serve, &config, cluster, reload).await,
+        }
+    });
+    runtime.shutdown_timeout(hub_parts::DOOR_CLOSE_TIMEOUT);
     outcome
 }
 
@@ -61,81 +66,45 @@ pub(crate) fn refuse(faults: &[Failure]) -> Result<(), Failure> {
     Err(Failure::new(first.code, messages.join("\n")))
 }
 
-async fn broker(serve: &Serve, config: &Config, reload: Reload) -> Outcome {
+/// A broker with its journal on the local disk.
+async fn broker(serve: &Serve, config: &Config, mut reload: Reload) -> Outcome {
     let begun = Instant::now();
     // Signals are caught before anything is opened, so that an early one drains too.
-    let signals = Signals::catch()?;
+    let mut signals = StopSignals::catch()?;
     let disk = open_directory(config)?;
+    cluster::identity::refuse_copy(&config.data_dir)?;
     let keys = config.access.keys();
-    let doors = doors::open(config, !keys.is_empty()).await?;
-    let (spans, export) = config.otlp.clone().map(SpanExport::new).unzip();
-    let settings = HubSettings {
-        topics: config.topics.clone(),
-        keyspace: config.keyspace,
-        task_log: config.task_log.clone(),
-        unread: config.unread,
-        namespaces_per_key_max: config.namespaces_per_key_max,
-        audit: open_audit_log(config)?,
-        spans: spans.clone(),
-    };
-    let audit = settings.audit.clone();
+    let mut bound = doors::BoundDoors::default();
+    let shared = doors::shared_settings(config);
+    let doors = doors::open_with(config, !keys.is_empty(), shared, Some(&mut bound)).await?;
+    // Probes learn at once that the broker recovers. Peers of the other doors wait until it serves.
+    let status = Status::recovering(config);
+    let answering = status.answer(config, &bound)?;
+    let parts = HubParts::new(config)?;
+    let settings = parts.settings.clone();
     let hub = Hub::start_with(disk, config.store.clone(), config.engine.clone(), settings, keys)
         .map_err(|error| explain(config, &error))?;
-    let banner = Banner { config, doors: &doors, report: hub.report(), took: begun.elapsed() };
-    banner.print(serve)?;
-    tracing::info!(pid = std::process::id(), doors = doors.len(), "the broker is ready");
+    if let Some(answering) = answering {
+        answering.stop().await;
+    }
     let handle = hub.handle().clone();
-    handle.set_backup_dir(config.backup_dir.clone());
-    if let Some(audit) = &audit {
-        audit.started(crate::args::VERSION);
-        handle.show(Arc::clone(audit.counters())).await;
+    let draining = status.answer_after(config, &bound, async move { handle.stopped().await })?;
+    drop(bound);
+    let banner = Banner { config, doors: &doors, report: hub.report(), took: begun.elapsed(), epoch: None };
+    banner.print(serve)?;
+    let result = parts.serve(config, hub, doors, &mut signals, &mut reload, std::future::pending()).await;
+    if let Some(draining) = draining {
+        draining.stop().await;
     }
-    if let Some(spans) = &spans {
-        handle.show(Arc::clone(spans.counters())).await;
-    }
-    let exporting = export.map(|export: SpanExport| tokio::spawn(export.run(handle.clone())));
-    let hooks = HookRunner::start(handle.clone(), config.hooks.clone());
-    let hooks = Arc::new(Mutex::new(hooks));
-    let standing: Vec<_> = doors.into_iter().map(|door| door.serve(handle.clone())).collect();
-    let ended = tokio::spawn(hub.ended());
-    let stopping = tokio::spawn(signals.handle_signals(handle, reload, Arc::clone(&hooks)));
-    let result = ended.await;
-    stopping.abort();
-    let last_words = async {
-        for door in standing {
-            let _ = door.await;
-        }
-        hooks.lock().await.ended().await;
-        if let Some(exporting) = exporting {
-            let _ = exporting.await;
-        }
-    };
-    let _ = tokio::time::timeout(LAST_WORDS, last_words).await;
-    if let Some(audit) = audit {
-        audit.stopped();
-    }
-    doors::leave(config);
     if let Some(file) = &serve.ready_file {
         let _ = std::fs::remove_file(file);
     }
-    match result {
-        Ok(Ok(HubEnd::Deposed { holder, epoch })) => Err(Failure::system(format!(
-            "{holder} leads the group with epoch {epoch}; this broker has stopped"
-        ))),
-        Ok(Ok(HubEnd::Stopped)) => {
+    match result? {
+        HubEnd::Deposed { .. } => unreachable!("a broker without a group is not replaced"),
+        HubEnd::Stopped => {
             tracing::info!("the broker has stopped");
             Ok(OK)
         }
-        Ok(Err(StoreError::Damaged(damage))) => Err(Failure::system(format!(
-            "in {0}: {damage}\nThe broker has stopped. Everything that was acknowledged before is on disk as it was; \
-             `tenure journal verify --data-dir {0}` lists what is damaged",
-            config.data_dir.display()
-        ))),
-        Ok(Err(error)) => Err(explain(config, &error)),
-        Err(_) => Err(Failure::internal(
-            "the broker has found itself in an impossible state and stopped; what was acknowledged is on disk. \
-             Start it again, and report what the log says",
-        )),
     }
 }
 
@@ -198,39 +167,5 @@ fn explain(config: &Config, error: &StoreError) -> Failure {
             "in {dir}: {error}\nEverything that was acknowledged before is safe. Look at the disk (dmesg), then start again"
         )),
         other => Failure::system(format!("in {dir}: {other}")),
-    }
-}
-
-struct Signals {
-    stop: signals::Signals,
-    hang_up: Signal,
-}
-
-impl Signals {
-    fn catch() -> Result<Signals, Failure> {
-        Ok(Signals { stop: signals::Signals::catch()?, hang_up: signals::catch(SignalKind::hangup())? })
-    }
-
-    /// Reloads at a hang-up, drains at the first signal to stop, and leaves at the second.
-    async fn handle_signals(mut self, hub: HubHandle, mut reload: Reload, hooks: Arc<Mutex<HookRunner>>) {
-        let mut draining = false;
-        loop {
-            tokio::select! {
-                Some(()) = self.hang_up.recv() => {
-                    if let Some(changed) = reload.run(&hub) {
-                        hooks.lock().await.replace(changed).await;
-                    }
-                    continue;
-                }
-                () = self.stop.next() => {}
-            }
-            if draining {
-                tracing::warn!("stopping at once; everything acknowledged is on disk");
-                std::process::exit(i32::from(exit::TASK_CANCELLED));
-            }
-            draining = true;
-            tracing::info!("draining: no new requests are taken; the same signal again stops at once");
-            hub.stop();
-        }
     }
 }

@@ -14,6 +14,7 @@ use crate::output::paint::{Color, escape_line, of_state};
 use crate::output::table::{Cell, Column, Table};
 use crate::output::times::{relative, rfc3339};
 use crate::output::{Screen, json, remark};
+use crate::units::counted;
 
 /// How often the counts are read while a person looks at the bar.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -23,9 +24,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 #[command(after_help = "\
 Examples:
   tenure arrays
-  tenure arrays limit name:sweep 20        at most 20 of its tasks at once, from now on
+  tenure arrays limit name:sweep 20   at most 20 of its tasks at once
   tenure arrays unlimit name:sweep
-  tenure list --where array=ID             its tasks")]
+  tenure list --where array=ID        its tasks")]
 pub(crate) struct Arrays {
     #[command(subcommand)]
     act: Option<Act>,
@@ -42,9 +43,17 @@ enum Act {
     /// Show all arrays, newest first
     List,
     /// Limit how many tasks of an array run at once
-    Limit { array: String, limit: u32 },
+    Limit {
+        /// Id of the array (its last digits are enough) or name:NAME
+        array: String,
+        /// How many of its tasks workers may hold at once
+        limit: u32,
+    },
     /// Remove the limit of an array
-    Unlimit { array: String },
+    Unlimit {
+        /// Id of the array (its last digits are enough) or name:NAME
+        array: String,
+    },
 }
 
 impl Arrays {
@@ -57,7 +66,10 @@ impl Arrays {
         let id = resolve(client, array).await?;
         client.limit_array(id, limit).await?;
         let text = || match limit {
-            Some(limit) => format!("at most {limit} tasks of array {id} are held at once"),
+            Some(limit) => format!(
+                "at most {} of array {id} may be held at once",
+                counted(limit.into(), "task", "tasks")
+            ),
             None => format!("array {id} has no limit any more"),
         };
         screen.one(text, || json!({ "array": id.to_string(), "limit": limit }))?;
@@ -67,12 +79,47 @@ impl Arrays {
     async fn list(&self, client: &Client, screen: &Screen) -> Outcome {
         let arrays = client.arrays(self.limit).await?;
         let ids = if self.full_ids { ID_DIGITS } else { digits_needed(arrays.iter().map(|array| array.id)) };
-        screen.list(|| table(&arrays, ids, screen.now), || arrays.iter().map(json::array).collect())?;
+        screen.list(|| table(&arrays, ids, screen), || arrays.iter().map(json::array).collect())?;
         Ok(OK)
     }
 }
 
-fn table(arrays: &[ArrayInfo], id_digits: usize, now: u64) -> Table {
+/// The width that a column for each count needs.
+const WIDE: usize = 100;
+
+fn table(arrays: &[ArrayInfo], id_digits: usize, screen: &Screen) -> Table {
+    if screen.width < WIDE {
+        narrow(arrays, id_digits, screen.now)
+    } else {
+        wide(arrays, id_digits, screen.now)
+    }
+}
+
+/// For a narrow terminal: all counts in one column.
+fn narrow(arrays: &[ArrayInfo], id_digits: usize, now: u64) -> Table {
+    let columns = [
+        Column::Fixed("ARRAY"),
+        Column::Fixed("STATE"),
+        Column::Flexible("QUEUE"),
+        Column::Flexible("NAME"),
+        Column::Flexible("ELEMENTS"),
+        Column::Fixed("SUBMITTED"),
+    ];
+    let mut table = Table::new(columns, "no arrays");
+    for array in arrays {
+        table.row([
+            shortened(array.id, id_digits).into(),
+            Cell::new(array.state.as_str(), of_state(array.state.as_str())),
+            array.queue.to_string().into(),
+            array.name.as_deref().unwrap_or_default().into(),
+            note(array).into(),
+            Cell::new(relative(array.submitted_at.0, now), Color::Dim),
+        ]);
+    }
+    table
+}
+
+fn wide(arrays: &[ArrayInfo], id_digits: usize, now: u64) -> Table {
     let columns = [
         Column::Fixed("ARRAY"),
         Column::Fixed("STATE"),
@@ -153,7 +200,10 @@ pub(crate) fn show(array: &ArrayInfo, screen: &Screen) -> Result<(), Failure> {
         lines.extend(array.name.as_deref().map(|name| ("name", escape_line(name).into_owned())));
         lines.push(("state", screen.paint.apply(of_state(state), state).into_owned()));
         lines.push(("queue", escape_line(&array.queue).into_owned()));
-        lines.push(("indexes", format!("{}-{last}{step} ({} tasks)", array.first, array.size)));
+        lines.push((
+            "indexes",
+            format!("{}-{last}{step} ({})", array.first, counted(u64::from(array.size), "task", "tasks")),
+        ));
         lines.extend(array.limit.map(|limit| ("limit", format!("{limit} at once"))));
         lines.extend(array.submitter.as_deref().map(|name| ("submitter", escape_line(name).into_owned())));
         let ago = relative(array.submitted_at.0, screen.now);
@@ -174,54 +224,71 @@ pub(crate) async fn wait(
     timeout: Option<Duration>,
     screen: &Screen,
 ) -> Outcome {
+    let mut bar: Option<Progress> = None;
+    let ended = within(client, array, timeout, |info| {
+        let bar = bar.get_or_insert_with(|| Progress::new(info.size as usize));
+        let StateCounts { completed, failed, cancelled, .. } = info.counts;
+        bar.at(completed + failed + cancelled, failed + cancelled);
+    })
+    .await?;
+    if let Some(bar) = &bar {
+        bar.finish();
+    }
+    let Some(info) = ended else {
+        if screen.is_table() {
+            remark(format!("timed out waiting for array {array}; it has not ended"));
+        } else {
+            screen.one(String::new, || json!({ "pending": [array.to_string()] }))?;
+        }
+        return Ok(STILL_GOING);
+    };
+    screen.one(|| summary(&info), || json::array(&info))?;
+    exit_code(client, &info).await
+}
+
+/// How the elements of an array ended.
+pub(crate) fn summary(array: &ArrayInfo) -> String {
+    let StateCounts { completed, failed, cancelled, .. } = array.counts;
+    format!("{completed} completed, {failed} failed, {cancelled} cancelled")
+}
+
+/// The array when it has ended, or `None` when the time is over. `look` sees it from time to time.
+pub(crate) async fn within(
+    client: &Client,
+    array: TaskId,
+    timeout: Option<Duration>,
+    mut look: impl FnMut(&ArrayInfo),
+) -> Result<Option<ArrayInfo>, Failure> {
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
     let mut watcher = client.watch(Watch::default().task(array).kinds([EventKind::ArrayEnded])).await?;
-    let mut bar: Option<Progress> = None;
-    let mut is_told = false;
-    let info = loop {
+    let mut is_printed = false;
+    loop {
         match client.array(array).await {
             Ok(info) => {
-                let bar = bar.get_or_insert_with(|| Progress::new(info.size as usize));
-                let StateCounts { completed, failed, cancelled, .. } = info.counts;
-                bar.at(completed + failed + cancelled, failed + cancelled);
+                look(&info);
                 if info.ended_at.is_some() {
-                    break info;
+                    return Ok(Some(info));
                 }
             }
             // A broker that is away comes back.
             Err(Error::Unreachable { .. } | Error::Lost { .. } | Error::UnknownOutcome { .. }) => {
-                if !std::mem::replace(&mut is_told, true) {
+                if !std::mem::replace(&mut is_printed, true) {
                     remark(format!("connection to the broker lost; reconnecting to wait for array {array}"));
                 }
             }
             Err(error) => return Err(error.into()),
         }
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            if let Some(bar) = &bar {
-                bar.finish();
-            }
-            if screen.is_table() {
-                remark(format!("timed out waiting for array {array}; its tasks keep running"));
-            } else {
-                screen.one(String::new, || json!({ "pending": [array.to_string()] }))?;
-            }
-            return Ok(STILL_GOING);
+            return Ok(None);
         }
         // The event ends the wait at once; the rest is for the bar.
         let left = deadline.map_or(LOOK_EVERY, |deadline| deadline.saturating_duration_since(Instant::now()));
         let _ = tokio::time::timeout(left.min(LOOK_EVERY), watcher.next()).await;
-    };
-    if let Some(bar) = &bar {
-        bar.finish();
     }
-    let StateCounts { completed, failed, cancelled, .. } = info.counts;
-    let text = || format!("{completed} completed, {failed} failed, {cancelled} cancelled");
-    screen.one(text, || json::array(&info))?;
-    exit_code(client, &info).await
 }
 
 /// The exit code of the first element, by its index, that did not complete.
-async fn exit_code(client: &Client, array: &ArrayInfo) -> Outcome {
+pub(crate) async fn exit_code(client: &Client, array: &ArrayInfo) -> Outcome {
     if array.state == StateName::Completed {
         return Ok(OK);
     }

@@ -11,15 +11,14 @@ use super::journal::{explain, open_read_only};
 use crate::config::flags::Flags;
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::Screen;
-use crate::units::show_size;
+use crate::units::{counted, show_size};
 use crate::verbs::config::read;
 
 /// Back up the running broker to a directory on its machine
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The backup is written below the directory that the broker's setting backup_dir names: `backups` in its data directory,
-unless it says otherwise. The broker makes the directory NAME there; it must not hold files. Everything that was
-acknowledged before the backup began is in it.
+The broker writes the backup to the directory NAME below its setting backup_dir, which defaults to `backups` in the
+data directory. NAME must be new or empty. The backup contains everything that the broker acknowledged before it began.
 
 Examples:
   tenure backup monday
@@ -49,9 +48,9 @@ Every file is checked against the backup's list before anything is copied.
 
 Examples:
   tenure restore /var/lib/tenure/backups/monday --data-dir /var/lib/tenure-restored
-  tenure restore /var/lib/tenure/backups/monday --check        only look whether it is whole")]
+  tenure restore /var/lib/tenure/backups/monday --check   only verify it")]
 pub(crate) struct Restore {
-    /// The backup
+    /// Directory of the backup
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
     /// Only verify the backup
@@ -86,7 +85,7 @@ fn print_manifest(manifest: &Manifest, what: &str, screen: &Screen) -> Outcome {
     let bytes: u64 = manifest.files.iter().map(|file| file.bytes).sum();
     let files = manifest.files.len();
     screen.one(
-        || format!("{what}: {files} files, {}", show_size(bytes)),
+        || format!("{what}: {}, {}", counted(files as u64, "file", "files"), show_size(bytes)),
         || json!({ "files": files, "bytes": bytes, "position": manifest.position }),
     )?;
     Ok(OK)

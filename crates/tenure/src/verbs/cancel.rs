@@ -25,8 +25,13 @@ pub(crate) struct Cancel {
 
 impl Cancel {
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
-        let verb =
-            Verb { plain: "cancel", done: "cancelled", asked: Some("asked to cancel"), states: UNENDED };
+        let verb = Verb {
+            plain: "cancel",
+            done: "cancelled",
+            asked: Some("asked to cancel"),
+            states: UNENDED,
+            wants_paused: None,
+        };
         self.targets
             .each(client, screen, verb, async |task| client.cancel(task, self.reason.as_deref()).await)
             .await

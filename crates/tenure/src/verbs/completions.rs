@@ -16,6 +16,7 @@ Examples:
   tenure completions zsh > ~/.zfunc/_tenure
   tenure completions fish > ~/.config/fish/completions/tenure.fish")]
 pub(crate) struct Completions {
+    /// Shell to complete for
     #[arg(value_enum)]
     shell: Shell,
 }

@@ -15,14 +15,16 @@ use crate::output::table::{Cell, Column, Table};
 use crate::output::{Screen, remark};
 use crate::serve::check::{directory, faults};
 use crate::serve::refuse;
+use crate::units::counted;
 
 /// Check or show the broker's configuration
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  tenure config check --config /etc/tenure.toml
-  tenure config check --running && pkill -HUP tenure    before a reload
-  tenure config show                    every setting, its value, and where it was set
+  tenure config check --config /etc/tenure/tenure.toml
+  tenure config check --running && systemctl reload tenure
+  tenure config check --running && kill -HUP PID   without systemd
+  tenure config show   every setting, its value, and where it was set
   tenure config show -o json | jq '.settings[] | select(.from != \"default\")'")]
 pub(crate) struct Config {
     #[command(subcommand)]
@@ -87,7 +89,10 @@ fn check(loaded: &Loaded, running: bool, screen: &Screen) -> Outcome {
     refuse(&faults)?;
     let file = loaded.file.as_ref().map(|file| file.display().to_string());
     let text = || match &file {
-        Some(file) => format!("the configuration is valid ({file}, {} keys)", loaded.access.count()),
+        Some(file) => {
+            let keys = counted(loaded.access.count() as u64, "key", "keys");
+            format!("the configuration is valid ({file}, {keys})")
+        }
         None => "the configuration is valid (no file)".to_owned(),
     };
     screen.one(text, || json!({ "ok": true, "file": file, "warnings": loaded.warnings }))?;
@@ -99,9 +104,9 @@ fn show(loaded: &Loaded, screen: &Screen) -> Outcome {
         Table::new([Column::Fixed("SETTING"), Column::Flexible("VALUE"), Column::Flexible("FROM")], "");
     let mut settings = Vec::new();
     for setting in SETTINGS {
-        let (value, from) = (loaded.text(setting.key), loaded.origin(setting.key));
+        let (value, from) = (loaded.shown(setting.key), loaded.origin(setting.key));
         let color = if *from == Origin::Default { Color::Dim } else { Color::Plain };
-        let shown = if value.is_empty() { "(none)" } else { value };
+        let shown = if value.is_empty() { "(none)" } else { &value };
         table.row([setting.key.into(), Cell::new(shown, color), Cell::new(from.to_string(), color)]);
         settings.push(json!({
             "key": setting.key, "value": value, "from": from.to_string(), "default": default_text(setting),

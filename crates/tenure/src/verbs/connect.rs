@@ -21,7 +21,7 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Res
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::internal(format!("cannot start: {error}")))?;
+        .map_err(|error| Failure::internal(format!("cannot start the async runtime: {error}")))?;
     let outcome = runtime.block_on(work);
     // A helper thread may still block on stdin; the program does not wait for it.
     runtime.shutdown_background();
@@ -53,10 +53,12 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         match &error {
             Error::Refused(refusal) => Failure::from(&**refusal),
-            Error::Unreachable { .. } => Failure::new(
+            Error::Unreachable { addresses, waited, last } => Failure::new(
                 exit::UNREACHABLE,
                 format!(
-                    "{error}\nStart one with `tenure serve`, or say where it is with --broker or TENURE_BROKER"
+                    "no broker answered at {addresses} within {} s: {last}\n\
+                     Start one with `tenure serve`, or say where it is with --broker or TENURE_BROKER",
+                    waited.as_secs_f32()
                 ),
             ),
             Error::UnknownOutcome { .. }
@@ -76,9 +78,14 @@ impl From<&Refusal> for Failure {
         let code = code_of(&refusal.code);
         let hint = match &refusal.code {
             Code::NotAllowed => {
-                "\nPass a key that may in TENURE_KEY, with --key-file FILE, or with --key ask"
+                "\nPass a key with this right in TENURE_KEY, with --key-file FILE, or with --key ask"
             }
-            Code::UnknownTask => "\n`tenure list` shows the tasks that are kept",
+            Code::UnknownTask => "\n`tenure list --all` shows the tasks that are kept",
+            Code::UnknownName => "\n`tenure list --all` shows the names of the tasks that are kept",
+            Code::UnknownWorker => "\n`tenure workers --all` shows the workers that are known",
+            Code::UnknownQueue => "\n`tenure queues` shows the queues that are known",
+            Code::UnknownSchedule => "\n`tenure schedules` shows the schedules",
+            Code::UnknownHook => "\n`tenure hooks` shows the hooks",
             _ => "",
         };
         Failure::new(code, format!("the broker refuses: {refusal}{hint}"))
@@ -88,7 +95,13 @@ impl From<&Refusal> for Failure {
 /// The exit code of a refusal.
 pub(crate) fn code_of(code: &Code) -> u8 {
     match code {
-        Code::Full | Code::DiskFull | Code::Draining | Code::TooSlow => exit::TRY_LATER,
+        Code::Full
+        | Code::DiskFull
+        | Code::Draining
+        | Code::JournalAway
+        | Code::Deposed
+        | Code::Elsewhere
+        | Code::TooSlow => exit::TRY_LATER,
         Code::NotAllowed => exit::NOT_ALLOWED,
         _ => exit::REFUSED,
     }
@@ -99,10 +112,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_for_now_is_told_from_one_for_good() {
+    fn a_refusal_for_now_differs_from_one_for_good() {
         assert_eq!(code_of(&Code::Draining), exit::TRY_LATER);
         assert_eq!(code_of(&Code::Full), exit::TRY_LATER);
         assert_eq!(code_of(&Code::DiskFull), exit::TRY_LATER);
+        assert_eq!(code_of(&Code::JournalAway), exit::TRY_LATER);
         assert_eq!(code_of(&Code::NotAllowed), exit::NOT_ALLOWED);
         assert_eq!(code_of(&Code::UnknownTask), exit::REFUSED);
     }

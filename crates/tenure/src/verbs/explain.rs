@@ -6,6 +6,7 @@ use tenure_client::{Client, TaskId, Why, WhyCode};
 
 use super::which::resolve;
 use crate::exit::{OK, Outcome};
+use crate::output::label::short;
 use crate::output::paint::escape_line;
 use crate::output::{Screen, json};
 
@@ -25,8 +26,13 @@ impl Explain {
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
         let task = resolve(client, &self.task).await?;
         let why = client.explain(task).await?;
+        // How a task ended, a reconciliation for instance, is part of why it does not run.
+        let ended = client.show(task).await.ok().and_then(|task| task.end?.message);
         let text = || {
             let mut text = escape_line(&why.message).into_owned();
+            if let Some(message) = ended.as_deref().filter(|message| !why.message.contains(message)) {
+                text += &format!(": {}", escape_line(message));
+            }
             if let Some(advice) = advice(&why, task) {
                 text += &format!("\n{advice}");
             }
@@ -35,6 +41,9 @@ impl Explain {
         let value = || {
             let mut value = json::why(&why);
             value["task"] = json!(task.to_string());
+            if let Some(message) = &ended {
+                value["end_message"] = json!(message);
+            }
             value
         };
         screen.one(text, value)?;
@@ -44,6 +53,7 @@ impl Explain {
 
 /// The verb that helps.
 fn advice(why: &Why, task: TaskId) -> Option<String> {
+    let task = short(task);
     let queue = why.queue.as_deref().unwrap_or("QUEUE");
     let worker = why.worker.as_deref().unwrap_or("WORKER");
     let tag = why.tag.as_deref().unwrap_or("TAG");
@@ -57,7 +67,7 @@ fn advice(why: &Why, task: TaskId) -> Option<String> {
         WhyCode::Quarantined => format!("look at the worker, then: tenure workers clear {worker}"),
         WhyCode::TagLimit => format!("wait, or raise it: tenure limits set {tag} COUNT"),
         WhyCode::ArrayLimit => {
-            let array = why.array.map(|array| array.to_string()).unwrap_or_default();
+            let array = why.array.map(short).unwrap_or_default();
             format!("wait, or raise it: tenure arrays limit {array} COUNT")
         }
         WhyCode::AllFull => format!("wait, start more workers, or: tenure move {task} --priority 10"),

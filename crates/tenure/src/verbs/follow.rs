@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tenure_client::{Client, Ended, Error, Event, TaskId, Watch, Watched, Watcher};
 
+use super::slot::without_slot;
 use crate::exit::{Failure, TASK_CANCELLED, of_task};
 use crate::output::paint::escape_line;
 use crate::output::{Format, Screen, events, json, remark};
@@ -19,7 +20,7 @@ pub(crate) async fn unless_interrupted<T>(
 ) -> Result<T, Failure> {
     tokio::select! {
         biased;
-        ended = waiting => ended,
+        ended = without_slot(tasks, waiting) => ended,
         caught = tokio::signal::ctrl_c() => {
             caught.map_err(|error| Failure::system(format!("cannot catch signals: {error}")))?;
             Err(Failure::new(TASK_CANCELLED, goes_on(tasks)))
@@ -95,7 +96,7 @@ pub(crate) async fn from_here(client: &Client, task: TaskId, screen: &Screen) ->
 fn print_watched(watched: Watched, screen: &Screen) -> Result<Option<Event>, Failure> {
     match watched {
         Watched::Event(event) => {
-            let line = || events::line(&event, None, event.at.0, screen.paint);
+            let line = || events::line(&event, event.at.0, screen.paint);
             if screen.is_table() {
                 remark(line());
             } else if screen.format != Format::Json {

@@ -8,6 +8,7 @@ use crate::exit::{OK, Outcome};
 use crate::output::paint::Color;
 use crate::output::table::{Cell, Column, Table};
 use crate::output::{Screen, json};
+use crate::units::counted;
 
 /// Show webhooks and command hooks, and send what they could not deliver again
 #[derive(Args, Debug)]
@@ -15,9 +16,9 @@ use crate::output::{Screen, json};
 The configuration file defines hooks, under [[webhooks]] and [[on_event]].
 
 Examples:
-  tenure hooks                             how each hook fares
-  tenure hooks undelivered ops             the events that the hook `ops` has given up
-  tenure hooks redeliver ops               send all of them again
+  tenure hooks                   the state of each hook
+  tenure hooks undelivered ops   the events that the hook `ops` has given up
+  tenure hooks redeliver ops     send all of them again
   tenure hooks redeliver ops --event 1234  send one of them again")]
 pub(crate) struct Hooks {
     #[command(subcommand)]
@@ -29,9 +30,13 @@ enum Act {
     /// Show all hooks of the namespace
     List,
     /// Show the events that a hook has given up
-    Undelivered { hook: String },
+    Undelivered {
+        /// Name of the hook
+        hook: String,
+    },
     /// Send the events that a hook has given up again
     Redeliver {
+        /// Name of the hook
         hook: String,
         /// Send only the event with this number
         #[arg(long, value_name = "NUMBER")]
@@ -53,7 +58,7 @@ impl Hooks {
             Some(Act::Redeliver { hook, event }) => {
                 let count = client.redeliver(hook.as_str(), *event).await?;
                 screen.one(
-                    || format!("{hook} sends {count} events again"),
+                    || format!("{hook} sends {} again", counted(count, "event", "events")),
                     || json!({ "hook": hook, "events": count }),
                 )?;
             }

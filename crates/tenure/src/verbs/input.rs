@@ -27,7 +27,7 @@ fn read_all(from: impl Read, name: &str) -> Result<Bytes, Failure> {
     read.map_err(|error| Failure::input(format!("{name} cannot be read: {error}")))?;
     if bytes.len() as u64 > BYTES_MAX {
         return Err(Failure::input(format!(
-            "{name} is too long: at most 16 MB. Put it where it can be read from, and send its address"
+            "{name} is too long: at most 16 MB. Store it where workers can read it, and send its address"
         )));
     }
     Ok(bytes.into())

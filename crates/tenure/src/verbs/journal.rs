@@ -1,5 +1,7 @@
 //! `tenure journal`: inspects and repairs the files while no broker runs.
 
+mod relocate;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -21,8 +23,10 @@ use crate::verbs::config::read;
 #[command(after_help = "\
 Examples:
   tenure journal verify --data-dir /var/lib/tenure
-  tenure journal repair --data-dir /var/lib/tenure          asks first; make a copy of the directory before
-  tenure journal dump --data-dir /var/lib/tenure | less")]
+  tenure journal repair --data-dir /var/lib/tenure   asks; make a copy before
+  tenure journal dump --data-dir /var/lib/tenure | less
+  tenure journal move --data-dir /var/lib/tenure --to postgres://tenure@db1,db2/tenure --group g1
+  tenure journal move --journal postgres://tenure@db1,db2/tenure --group g1 --to /var/lib/tenure")]
 pub(crate) struct Journal {
     #[command(subcommand)]
     act: Act,
@@ -36,13 +40,15 @@ enum Act {
     Repair(Box<RepairArgs>),
     /// Print every record as text
     Dump(Box<Flags>),
+    /// Move the journal of a stopped broker into a new group, or that of a stopped group into a directory
+    Move(Box<relocate::Relocate>),
 }
 
 #[derive(Args, Debug)]
 struct RepairArgs {
     /// How to treat damaged frames
-    #[arg(long, value_enum, default_value_t = How::Skip)]
-    how: How,
+    #[arg(long, value_enum, default_value_t = RepairMode::Skip)]
+    how: RepairMode,
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
@@ -51,7 +57,7 @@ struct RepairArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum How {
+enum RepairMode {
     /// Skip the damaged frames and keep what follows
     Skip,
     /// Drop everything after the first damage
@@ -64,6 +70,7 @@ impl Journal {
             Act::Verify(flags) => verify(&configured(flags)?, screen),
             Act::Repair(args) => repair(args, screen),
             Act::Dump(flags) => dump(&configured(flags)?.data_dir),
+            Act::Move(args) => args.run(screen),
         }
     }
 }
@@ -130,9 +137,9 @@ fn known_end(found: &Verification) -> String {
             "; the journal is complete up to its last write".to_owned()
         }
         Some(position) => format!(
-            "; the journal is complete up to position {position}. The {} bytes after it were written since the broker last \
-             started or began a segment: it is unknown whether more followed them, because the broker did not stop cleanly",
-            found.position.saturating_sub(position)
+            "; the journal is complete up to position {position}. What comes after it ({}) was written since the broker last \
+             started or began a segment: it is unknown whether more followed, because the broker did not stop cleanly",
+            counted(found.position.saturating_sub(position), "byte", "bytes")
         ),
         None => "; it is unknown whether the end of the journal is complete: there is no readable high-water file, which the \
                  next start writes"
@@ -147,8 +154,8 @@ fn repair(args: &RepairArgs, screen: &Screen) -> Outcome {
         return Err(Failure::usage("nothing was done"));
     }
     let how = match args.how {
-        How::Skip => store::Repair::Skip,
-        How::Cut => store::Repair::Cut,
+        RepairMode::Skip => store::Repair::Skip,
+        RepairMode::Cut => store::Repair::Cut,
     };
     let repaired = store::repair(&disk, how).map_err(|error| explain(&dir, &error))?;
     screen.one(

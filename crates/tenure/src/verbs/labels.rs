@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use futures::stream::{self, StreamExt};
-use tenure_client::{Client, TaskId, TaskInfo};
+use tenure_client::{ArrayInfo, Client, TaskId, TaskInfo};
 
 use crate::output::label::command_of;
 
@@ -39,8 +39,12 @@ impl Labels {
             self.make_room(1);
             let label = match client.show(task).await {
                 Ok(task) => of(client, &task).await,
-                // It may be forgotten already.
-                Err(_) => String::new(),
+                Err(_) => match client.array(task).await {
+                    Ok(ArrayInfo { name: Some(name), .. }) => name.to_string(),
+                    Ok(array) => format!("array of {}", array.size),
+                    // It may be forgotten already.
+                    Err(_) => String::new(),
+                },
             };
             self.known.insert(task, label);
         }

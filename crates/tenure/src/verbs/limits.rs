@@ -8,6 +8,7 @@ use crate::exit::{OK, Outcome};
 use crate::output::paint::Color;
 use crate::output::table::{Cell, Column, Table};
 use crate::output::{Screen, json};
+use crate::units::counted;
 use crate::verbs::rate::GivenRate;
 
 /// List and set limits and rates of tags
@@ -15,9 +16,9 @@ use crate::verbs::rate::GivenRate;
 #[command(after_help = "\
 Examples:
   tenure limits
-  tenure limits set matlab-licence 4       at most 4 tasks with this tag at once, on all workers together
+  tenure limits set matlab-licence 4      at most 4 tasks with this tag at once
   tenure limits unset matlab-licence
-  tenure limits rate api 10/m --burst 5    hand out 10 tasks with this tag in a minute, at most 5 at once
+  tenure limits rate api 10/m --burst 5   10 in a minute, at most 5 at once
   tenure limits rate api --none")]
 pub(crate) struct Limits {
     #[command(subcommand)]
@@ -29,11 +30,20 @@ enum Act {
     /// Show all limits
     List,
     /// Limit how many tasks with a tag run at once
-    Set { tag: String, limit: u32 },
+    Set {
+        /// Name of the tag
+        tag: String,
+        /// How many tasks with the tag all workers together may hold
+        limit: u32,
+    },
     /// Remove the limit of a tag
-    Unset { tag: String },
+    Unset {
+        /// Name of the tag
+        tag: String,
+    },
     /// Set how often a task with a tag is handed out
     Rate {
+        /// Name of the tag
         tag: String,
         #[command(flatten)]
         rate: GivenRate,
@@ -50,7 +60,12 @@ impl Limits {
             Some(Act::Set { tag, limit }) => {
                 client.set_limit(tag.as_str(), Some(*limit)).await?;
                 screen.one(
-                    || format!("at most {limit} tasks with tag {tag} are held at once"),
+                    || {
+                        format!(
+                            "at most {} with tag {tag} may be held at once",
+                            counted((*limit).into(), "task", "tasks")
+                        )
+                    },
                     || json!({ "tag": tag, "limit": limit }),
                 )?;
             }

@@ -1,11 +1,11 @@
 //! `tenure list`: lists tasks.
 
 use clap::Args;
-use tenure_client::{ArrayInfo, Client, DependencyProgress, StateName, TaskInfo};
+use tenure_client::{ArrayInfo, Client, DependencyProgress, Query, StateName, TaskId, TaskInfo};
 
 use super::arrays;
 use super::labels::Labels;
-use super::select::{Selection, UNENDED, counted, parse, state_name, worker_of};
+use super::select::{Selection, UNENDED, counted, parse, state_name, with_whole_ids, worker_of};
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::label::{ID_DIGITS, digits_needed, shortened};
 use crate::output::paint::{Color, of_state};
@@ -37,7 +37,7 @@ pub(crate) struct List {
     /// Only tasks that this worker holds or held last
     #[arg(short, long, value_name = "NAME")]
     worker: Option<String>,
-    /// Only tasks that match; same keys as `cancel --where`
+    /// Only tasks that match; same keys as `cancel --where`. A name, an exit code or a time includes ended tasks
     #[arg(long = "where", value_name = "KEY=VALUE")]
     wanted: Vec<String>,
     /// Include ended tasks
@@ -56,7 +56,7 @@ pub(crate) struct List {
 
 impl List {
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
-        let mut selection = self.selection(screen.now)?;
+        let mut selection = self.selection(client, screen.now).await?;
         let mut arrays = Vec::new();
         if self.joins_arrays() {
             selection.query = selection.query.without_elements();
@@ -87,20 +87,19 @@ impl List {
 
     /// The arrays with elements in one of the states that are meant.
     async fn arrays(&self, client: &Client, selection: &Selection) -> Result<Vec<ArrayInfo>, Failure> {
-        let mut arrays = client.arrays(ARRAYS_READ_MAX).await?;
-        arrays.retain(|array| {
-            let counts = arrays::by_state(&array.counts);
-            let is_meant = |state: &str| selection.states.iter().any(|meant| meant.as_str() == state);
-            self.queue.as_deref().is_none_or(|queue| queue == &*array.queue)
-                && counts.into_iter().any(|(state, count)| count > 0 && is_meant(state))
-        });
-        arrays.truncate(self.limit);
-        Ok(arrays)
+        let mut meant = Vec::new();
+        for array in client.arrays(ARRAYS_READ_MAX).await? {
+            let is_of_queue = self.queue.as_deref().is_none_or(|queue| queue == &*array.queue);
+            if meant.len() < self.limit && is_of_queue && has_meant(client, &array, selection).await? {
+                meant.push(array);
+            }
+        }
+        Ok(meant)
     }
 
     /// What to ask for, and the states that are meant.
-    fn selection(&self, now: u64) -> Result<Selection, Failure> {
-        let mut wanted = self.wanted.clone();
+    async fn selection(&self, client: &Client, now: u64) -> Result<Selection, Failure> {
+        let mut wanted = with_whole_ids(client, &self.wanted).await?;
         for (key, value) in [("queue", &self.queue), ("tag", &self.tag), ("worker", &self.worker)] {
             wanted.extend(value.as_ref().map(|value| format!("{key}={value}")));
         }
@@ -110,7 +109,7 @@ impl List {
         }
         let mut selection = parse(&wanted, now)?;
         if selection.states.is_empty() {
-            let all = self.all || selection.is_of_ended();
+            let all = self.all || selection.is_of_all();
             let meant = if all { &FOREMOST } else { UNENDED };
             selection.states = meant.iter().map(|state| StateName::from(*state)).collect();
         }
@@ -129,6 +128,29 @@ impl List {
         }
         Ok(tasks)
     }
+}
+
+/// Whether an array has elements that are meant. The counts say how many are suspended, but not whether one of them is
+/// paused in place.
+async fn has_meant(client: &Client, array: &ArrayInfo, selection: &Selection) -> Result<bool, Failure> {
+    let counts = arrays::by_state(&array.counts);
+    let has = |state: &StateName| counts.iter().any(|(name, count)| *name == state.as_str() && *count > 0);
+    let (suspended, others): (Vec<_>, Vec<_>) =
+        selection.states.iter().partition(|state| **state == StateName::Suspended);
+    if others.into_iter().any(has) {
+        return Ok(true);
+    }
+    if !suspended.into_iter().any(has) {
+        return Ok(false);
+    }
+    let query = Query::default().array(array.id).states([StateName::Suspended]).page(1_000);
+    let mut elements = client.list(query);
+    while let Some(element) = elements.next().await {
+        if selection.takes(&element?) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// How many arrays are looked at.
@@ -184,7 +206,7 @@ fn table(arrays: &[ArrayInfo], tasks: &[TaskInfo], labels: &Labels, id_digits: u
         Column::Flexible("NOTE"),
     ];
     let mut table = Table::new(columns, "no tasks");
-    let id = |id| if id_digits == ID_DIGITS { ToString::to_string(&id) } else { shortened(id, id_digits) };
+    let id = |id: TaskId| if id_digits == ID_DIGITS { id.to_string() } else { shortened(id, id_digits) };
     for array in arrays {
         table.row([
             id(array.id).into(),
@@ -209,10 +231,21 @@ fn table(arrays: &[ArrayInfo], tasks: &[TaskInfo], labels: &Labels, id_digits: u
             number(task.attempt.into()).into(),
             worker_of(task).unwrap_or_default().into(),
             Cell::new(relative(task.submitted_at.0, now), Color::Dim),
-            note(task, now).into(),
+            with_short_ids(note_or_tags(task, now), task, id).into(),
         ]);
     }
     table
+}
+
+/// A note that says which dependency ended otherwise names it as the table does.
+fn with_short_ids(note: String, task: &TaskInfo, short: impl Fn(TaskId) -> String) -> String {
+    task.after.iter().fold(note, |note, info| note.replace(&info.task.to_string(), &short(info.task)))
+}
+
+/// Tags tell tasks of the same queue apart. What happens to a task is more important.
+fn note_or_tags(task: &TaskInfo, now: u64) -> String {
+    let note = note(task, now);
+    if note.is_empty() { task.terms.tags.join(" ") } else { note }
 }
 
 /// What is worth knowing besides.
@@ -225,9 +258,13 @@ pub(crate) fn note(task: &TaskInfo, now: u64) -> String {
         return format!("after {}", counted(open));
     }
     if task.state == StateName::Suspended && task.holding.as_ref().is_some_and(|held| held.intent.is_none()) {
-        return match task.open.unwrap_or(0) {
-            0 => "waits for a free slot".to_owned(),
-            open => format!("waits for {}", counted(open as usize)),
+        return match (&task.pause, task.open.unwrap_or(0)) {
+            (Some(pause), _) => {
+                let reason = pause.reason.as_deref().map(|reason| format!(": {reason}"));
+                format!("paused{}", reason.unwrap_or_default())
+            }
+            (None, 0) => "waits for a free slot".to_owned(),
+            (None, open) => format!("waits for {}", counted(open as usize)),
         };
     }
     if let Some(holding) = &task.holding {

@@ -11,33 +11,34 @@ use super::follow;
 use super::which::show_task;
 use crate::exit::{Failure, OK, Outcome, STILL_GOING, of_task};
 use crate::output::{Screen, remark, text};
+use crate::units::counted;
 use crate::work::output::Output;
 
-/// How soon it looks for more: at once, and then ever more rarely.
+/// The delay before the first poll for more output, and its upper bound as it doubles.
 const LOOK_AFTER: Duration = Duration::from_millis(100);
 const LOOK_AFTER_MAX: Duration = Duration::from_secs(1);
 
-/// Print what a task has printed, live with -f (or the result of any other task)
+/// Print the output of a task, live with -f; for tasks of other workers, the result
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The command's stdout goes to stdout, its stderr to stderr. On a terminal, control characters are escaped; a file or a
-pipe gets the bytes unchanged. A worker sends what a command prints after a second; of much output the beginning and
-the end are kept, and what is missing is said. An ended task shows its last attempt: --attempt shows an earlier one,
-also one that crashed.
+pipe gets the bytes unchanged. A worker sends output once a second. If a command prints more than the limits allow, the
+broker keeps the beginning and the end, and `logs` says how much is missing. For an ended task, `logs` prints the last
+attempt; --attempt selects an earlier one, even one that crashed.
 
 Examples:
-  tenure logs 0c07398f                      the last digits of an id are enough
-  tenure logs -f name:scan-7                until it ends; exits with its exit code
+  tenure logs 0c07398f         the last digits of an id are enough
+  tenure logs -f name:scan-7   until it ends; exits with its exit code
   tenure logs name:scan-7 --attempt 1
   tenure logs name:scan-7 2>/dev/null | less")]
 pub(crate) struct Logs {
     /// Task id (its last digits are enough) or name:NAME
     #[arg(value_name = "TASK")]
     task: String,
-    /// Follow the output until the task ends, over all attempts to come
+    /// Follow the output until the task ends, including later attempts
     #[arg(short, long)]
     follow: bool,
-    /// Print what this attempt printed
+    /// Print the output of this attempt
     #[arg(long, value_name = "NUMBER", conflicts_with = "follow")]
     attempt: Option<u32>,
 }
@@ -181,7 +182,10 @@ impl Printer {
         };
         let end = chunk.offset + chunk.bytes.len() as u64;
         if chunk.offset > *printed {
-            remark(format!("tenure: {} bytes are not kept", chunk.offset - *printed));
+            remark(format!(
+                "tenure: {} kept",
+                counted(chunk.offset - *printed, "byte is not", "bytes are not")
+            ));
         }
         // A worker that lost its connection may send a piece twice.
         let known = usize::try_from(printed.saturating_sub(chunk.offset)).unwrap_or(usize::MAX);

@@ -53,9 +53,15 @@ fn render(command: Command) -> std::io::Result<Vec<u8>> {
         page.render_subcommands_section(&mut out)?;
     }
     if !notes.is_empty() {
-        // The library would fill the lines, and examples would run into each other.
-        out.write_all(b".SH NOTES\n.nf\n")?;
+        // Prose is filled. The library would fill examples too, and they would run into each other.
+        out.write_all(b".SH NOTES\n")?;
+        let mut is_filled = true;
         for line in notes.lines() {
+            let fill = !line.starts_with(' ');
+            if fill != is_filled && !line.is_empty() {
+                out.write_all(if fill { b".fi\n" } else { b".nf\n" })?;
+                is_filled = fill;
+            }
             writeln!(out, "{}", escaped(line))?;
         }
         out.write_all(b".fi\n")?;
@@ -80,8 +86,9 @@ mod tests {
         let read = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
         assert!(read("tenure.1").contains("tenure\\-submit(1)"));
         let submit = read("tenure-submit.1");
-        assert!(submit.contains(".SH NOTES\n.nf\n"), "{submit}");
-        assert!(submit.contains("\nExamples:\n  tenure submit \\-\\-wait"), "{submit}");
+        assert!(submit.contains(".SH NOTES\nArguments after"), "{submit}");
+        assert!(submit.contains("\nExamples:\n.nf\n  tenure submit \\-\\-wait"), "{submit}");
+        assert!(submit.ends_with(".fi\nOptions for every command (\\-\\-broker, \\-\\-key\\-file, \\-\\-namespace, \\-o json ...): `tenure \\-\\-help`\n.fi\n"), "{submit}");
         assert!(!submit.contains("SUBCOMMANDS"), "{submit}");
         assert!(read("tenure-limits-set.1").contains("limits"));
         assert!(!directory.path().join("tenure-help.1").exists());

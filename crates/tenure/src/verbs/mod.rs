@@ -3,6 +3,7 @@
 mod arrays;
 mod backup;
 mod cancel;
+mod cluster;
 pub(crate) mod completions;
 pub(crate) mod config;
 mod connect;
@@ -35,6 +36,7 @@ mod select;
 pub(crate) mod serve;
 mod shares;
 mod show;
+mod slot;
 mod stats;
 pub(crate) mod submit;
 mod subscribe;
@@ -90,6 +92,7 @@ pub(crate) enum Verb {
     Backup(backup::Backup),
     Restore(Box<backup::Restore>),
     Journal(journal::Journal),
+    Cluster(cluster::Cluster),
     Doctor(Box<doctor::Doctor>),
     Open(Box<open::Open>),
     Demo(crate::demo::Demo),
@@ -107,6 +110,7 @@ impl Verb {
             Verb::Serve(_)
                 | Verb::Restore(_)
                 | Verb::Journal(_)
+                | Verb::Cluster(_)
                 | Verb::Demo(_)
                 | Verb::Config(_)
                 | Verb::Open(_)
@@ -156,6 +160,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Verb::Backup(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Restore(restore) => restore.run(screen),
         Verb::Journal(journal) => journal.run(screen),
+        Verb::Cluster(cluster) => cluster.run(screen),
         Verb::Doctor(doctor) => doctor.run(&global, screen),
         Verb::Open(open) => open.run(screen),
         Verb::Demo(demo) => demo.run(screen),

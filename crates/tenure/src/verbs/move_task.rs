@@ -18,7 +18,7 @@ Examples:
 pub(crate) struct MoveTask {
     #[command(flatten)]
     targets: Targets,
-    /// Queue
+    /// New queue
     #[arg(short, long, value_name = "NAME")]
     queue: Option<String>,
     /// New priority; higher runs first
@@ -52,6 +52,7 @@ impl MoveTask {
             done: "moved",
             asked: None,
             states: &["created", "waiting", "delayed", "ready", "paused"],
+            wants_paused: None,
         };
         self.targets.each(client, screen, verb, async |task| client.move_task(task, to.clone()).await).await
     }

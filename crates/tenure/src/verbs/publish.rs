@@ -29,13 +29,13 @@ gets the message; with --retain, later subscribers get it as the last known valu
 
 Examples:
   tenure pub sensor.kitchen 21.5
-  tenure pub state.door open --retain              the last known value, for later subscribers
-  tenure pub state.door '' --retain                clears it
-  df -h | tenure pub report.disk -                 the payload from stdin
-  tenure pub load.test hello --count 100000        many of the same
-  tenure pub --jsonl messages.jsonl                one JSON object per line:
+  tenure pub state.door open --retain         the value for later subscribers
+  tenure pub state.door '' --retain           clears it
+  df -h | tenure pub report.disk -            the payload from stdin
+  tenure pub load.test hello --count 100000   many of the same
+  tenure pub --jsonl messages.jsonl           one JSON object per line:
       {\"topic\": \"sensor.hall\", \"payload\": \"18\", \"retain\": true, \"ttl\": \"30s\"}
-  tenure pub time.now '?' --request                asks, and prints the first answer")]
+  tenure pub time.now '?' --request           asks, and prints the first answer")]
 pub(crate) struct Pub {
     /// Topic; with --jsonl, the default for lines without one
     #[arg(value_name = "TOPIC", required_unless_present = "jsonl")]
@@ -163,9 +163,9 @@ impl Pub {
             let answers = asked.map_err(|error| {
                 let mut failure = Failure::from(error);
                 let first = numbers.first().copied().unwrap_or_default();
-                failure.message += &format!(
-                    "; {published_count} messages were confirmed, all from before line {first} of {name}"
-                );
+                let confirmed = counted(published_count, "message was", "messages were");
+                failure.message +=
+                    &format!("; {confirmed} confirmed, all from before line {first} of {name}");
                 failure
             })?;
             for (published, number) in answers.into_iter().zip(numbers) {
@@ -182,9 +182,8 @@ impl Pub {
                 }
             }
             if let Some((number, why)) = bad {
-                return Err(Failure::input(format!(
-                    "line {number} of {name}: {why}; {published_count} messages before it were published"
-                )));
+                let published = counted(published_count, "message before it was", "messages before it were");
+                return Err(Failure::input(format!("line {number} of {name}: {why}; {published} published")));
             }
         }
         let text = || {

@@ -20,12 +20,12 @@ use crate::verbs::stats::by_state;
 #[command(after_help = "\
 Examples:
   tenure queues
-  tenure queues pause images          no task of it starts; running tasks continue
+  tenure queues pause images        no task of it starts; running tasks continue
   tenure queues resume images
   tenure queues threshold images --depth 1000 --age 5m
                                       report a backlog when 1,000 tasks are ready, or one for 5 minutes
   tenure queues threshold images --default
-  tenure queues rate images 100/s     hand out at most 100 tasks in a second
+  tenure queues rate images 100/s   hand out at most 100 tasks in a second
   tenure queues rate images --none
   tenure watch --kind queue-backlog,queue-backlog-cleared")]
 pub(crate) struct Queues {
@@ -39,17 +39,20 @@ enum Act {
     List,
     /// Stop assigning tasks of these queues
     Pause {
+        /// Names of the queues
         #[arg(required = true, value_name = "QUEUE")]
         queues: Vec<String>,
     },
     /// Assign tasks of these queues again
     #[command(alias = "play")]
     Resume {
+        /// Names of the queues
         #[arg(required = true, value_name = "QUEUE")]
         queues: Vec<String>,
     },
     /// Set when these queues have a backlog: events queue-backlog, and queue-backlog-cleared at half of it
     Threshold {
+        /// Names of the queues
         #[arg(required = true, value_name = "QUEUE")]
         queues: Vec<String>,
         #[command(flatten)]
@@ -57,6 +60,7 @@ enum Act {
     },
     /// Set how often a task of a queue is handed out
     Rate {
+        /// Name of the queue
         queue: String,
         #[command(flatten)]
         rate: GivenRate,
@@ -67,10 +71,10 @@ enum Act {
 #[derive(Args, Debug)]
 #[group(required = true, multiple = true)]
 struct Given {
-    /// Number of ready tasks
+    /// A queue has a backlog from this many ready tasks on
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     depth: Option<u32>,
-    /// How long one task has been ready
+    /// A queue has a backlog when one task has been ready for this long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     age: Option<Duration>,
     /// Set no thresholds: the queues never have a backlog

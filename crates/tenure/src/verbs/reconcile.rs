@@ -9,7 +9,8 @@ use tenure_client::{Client, Declared, Difference, ReconciledTask};
 
 use super::submit::lines::{self, Defaults};
 use super::submit::options::Options;
-use super::submit::shell::{Shell, Surroundings};
+use super::submit::references::References;
+use super::submit::shell::{Shell, SubmitterEnvironment};
 use crate::exit::{FOUND_TROUBLE, Failure, OK, Outcome};
 use crate::output::paint::{Color, escape_line};
 use crate::output::table::{Cell, Column, Table};
@@ -20,8 +21,8 @@ use crate::units::counted;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Each line of the file is a task that should exist: {\"name\": \"job/7\"}, with \"ended\": true if it has ended
-there, and with \"command\" or \"body\" and the words of the flags to say how to submit it if it is missing.
-Tasks here whose names begin with the prefix and that are on no line are unknown there.
+there, and with \"command\" or \"body\" and options as keys, which say how to submit it if it is missing.
+Tasks here whose names begin with the prefix and that are on no line are unknown there. An array counts as one task.
 
 Without --apply nothing changes. With it, missing tasks are submitted, and those that are unknown or have
 ended there are cancelled. It is safe to run again, also after it was interrupted.
@@ -30,7 +31,7 @@ Examples:
   tenure reconcile --prefix job/ --jsonl jobs.jsonl
   export-jobs | tenure reconcile --prefix job/ --jsonl - --apply")]
 pub(crate) struct Reconcile {
-    /// Compare only tasks whose names begin so
+    /// Compare only tasks whose names begin with this
     #[arg(long, value_name = "PREFIX")]
     prefix: String,
     /// Read the tasks of the other store: one JSON object per line; - reads stdin
@@ -49,17 +50,19 @@ impl Reconcile {
         let mut reconciler = client.reconcile(self.prefix.as_str(), self.apply).await?;
         let shell = Shell::default();
         let defaults = Defaults {
-            options: &self.options.unnamed(),
+            options: &self.options.unnamed().resolved(client).await?,
             shell: &shell,
-            around: Surroundings::of_this_process(),
+            around: SubmitterEnvironment::of_this_process(),
         };
+        let mut references = References::new(client);
         let mut declared = Vec::new();
         for (index, line) in lines::open(&self.jsonl)?.split(b'\n').enumerate() {
             let wrong =
                 |why: String| Failure::input(format!("{}:{}: {why}", self.jsonl.display(), index + 1));
             let line = line.map_err(|error| wrong(error.to_string()))?;
             if !line.trim_ascii().is_empty() {
-                declared.push(self.declared(&line, &defaults, screen.now).map_err(wrong)?);
+                let one = self.declared(&line, &defaults, &mut references, screen.now).await;
+                declared.push(one.map_err(wrong)?);
             }
         }
         for one in declared {
@@ -74,7 +77,13 @@ impl Reconcile {
         Ok(if !self.apply || found.iter().all(is_mended) { OK } else { FOUND_TROUBLE })
     }
 
-    fn declared(&self, line: &[u8], defaults: &Defaults<'_>, now: u64) -> Result<Declared, String> {
+    async fn declared(
+        &self,
+        line: &[u8],
+        defaults: &Defaults<'_>,
+        references: &mut References<'_>,
+        now: u64,
+    ) -> Result<Declared, String> {
         let value: Value = serde_json::from_slice(line).map_err(|error| format!("is not JSON: {error}"))?;
         let Value::Object(mut fields) = value else { return Err("is not a JSON object".to_owned()) };
         let name = match fields.get("name") {
@@ -93,10 +102,12 @@ impl Reconcile {
         if ended {
             return Ok(Declared::ended(name));
         }
-        Ok(match submission_fields(&fields) {
-            false => Declared::exists(name),
-            true => Declared::exists(name).submission(lines::task(&lines::renamed(fields), defaults, now)?),
-        })
+        if !submission_fields(&fields) {
+            return Ok(Declared::exists(name));
+        }
+        let mut fields = lines::renamed(fields);
+        references.in_fields(&mut fields).await.map_err(|failure| failure.message)?;
+        Ok(Declared::exists(name).submission(lines::task(&fields, defaults, now)?))
     }
 
     fn sentence(&self, found: &[ReconciledTask]) -> String {

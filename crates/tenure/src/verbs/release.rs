@@ -20,7 +20,13 @@ pub(crate) struct Release {
 
 impl Release {
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
-        let verb = Verb { plain: "release", done: "released", asked: None, states: &["created"] };
+        let verb = Verb {
+            plain: "release",
+            done: "released",
+            asked: None,
+            states: &["created"],
+            wants_paused: None,
+        };
         self.targets.each(client, screen, verb, async |task| client.release(task).await).await
     }
 }

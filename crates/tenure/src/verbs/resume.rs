@@ -20,7 +20,13 @@ pub(crate) struct Resume {
 
 impl Resume {
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
-        let verb = Verb { plain: "resume", done: "resumed", asked: None, states: &["paused"] };
+        let verb = Verb {
+            plain: "resume",
+            done: "resumed",
+            asked: None,
+            states: &["paused", "suspended"],
+            wants_paused: Some(true),
+        };
         self.targets.each(client, screen, verb, async |task| client.resume(task).await).await
     }
 }

@@ -20,7 +20,13 @@ pub(crate) struct Retry {
 
 impl Retry {
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
-        let verb = Verb { plain: "retry", done: "retried", asked: None, states: &["failed", "cancelled"] };
+        let verb = Verb {
+            plain: "retry",
+            done: "retried",
+            asked: None,
+            states: &["failed", "cancelled"],
+            wants_paused: None,
+        };
         self.targets.each(client, screen, verb, async |task| client.retry(task).await).await
     }
 }

@@ -10,20 +10,20 @@ use tenure_client::{CatchUp, Client, Overlap, ScheduleInfo, ScheduleState};
 use super::input::{read_file, read_stdin};
 use super::submit::options::Options;
 use super::submit::schedule::ScheduleOptions;
-use super::submit::shell::{Shell, Surroundings};
+use super::submit::shell::{Shell, SubmitterEnvironment};
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::paint::{Color, escape_line};
 use crate::output::table::{Cell, Column, Table};
 use crate::output::times::{relative, rfc3339};
-use crate::output::{Screen, json};
+use crate::output::{Screen, json, remark};
 use crate::units::show_duration;
 
 /// List, add and control schedules
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A schedule submits a task at each due time. The name of the task is the name of the schedule and the due
-time: nightly@2026-11-18T02:00:00Z. A time that daylight saving leaves out is due at the jump, a time
-that comes twice is due once.
+time: nightly@2026-11-18T02:00:00Z. When clocks go forward, a skipped time is due at the jump; when they go back, a
+repeated time is due once.
 
 Examples:
   tenure schedules add nightly --cron '0 2 * * *' --zone Europe/Zurich --catch-up last -- ./backup
@@ -45,22 +45,31 @@ enum Act {
     /// Add a schedule, or change the one of this name
     Add(Box<Add>),
     /// Show one schedule
-    Show { name: String },
+    Show {
+        /// Name of the schedule
+        name: String,
+    },
     /// Stop schedules until they are resumed
     Pause {
+        /// Names of the schedules
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
     },
     /// Let paused schedules fire again
     #[command(alias = "play")]
     Resume {
+        /// Names of the schedules
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
     },
     /// Submit the task of a schedule now, whatever its times
-    RunNow { name: String },
+    RunNow {
+        /// Name of the schedule
+        name: String,
+    },
     /// Remove schedules; their tasks stay
     Remove {
+        /// Names of the schedules
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
     },
@@ -96,7 +105,7 @@ struct Add {
 
 impl Add {
     async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
-        let task = self.options.submission(screen.now)?.body(self.body()?);
+        let task = self.options.resolved(client).await?.submission(screen.now)?.body(self.body()?);
         let when = match (&self.cron, &self.every) {
             (Some(cron), _) => cron.clone(),
             (None, every) => format!("every {}", every.as_deref().unwrap_or_default()),
@@ -107,7 +116,7 @@ impl Add {
     }
 
     fn body(&self) -> Result<Bytes, Failure> {
-        if let Some(body) = self.shell.body(&Surroundings::of_this_process())? {
+        if let Some(body) = self.shell.body(&SubmitterEnvironment::of_this_process())? {
             return Ok(body);
         }
         match (&self.file, self.body.as_deref()) {
@@ -122,15 +131,29 @@ impl Add {
 }
 
 /// Says when a schedule that was set is due next.
-pub(crate) async fn tell(client: &Client, name: &str, screen: &Screen) -> Outcome {
+async fn tell(client: &Client, name: &str, screen: &Screen) -> Outcome {
     let info = client.schedule(name).await?;
+    screen.one(|| sentence(&info), || json::schedule(&info))?;
+    Ok(OK)
+}
+
+/// The same for `submit`, whose stdout has the name and nothing else.
+pub(crate) async fn tell_name(client: &Client, name: &str, screen: &Screen) -> Outcome {
+    let info = client.schedule(name).await?;
+    screen.one(|| escape_line(name).into_owned(), || json::schedule(&info))?;
+    if screen.is_table() {
+        remark(sentence(&info));
+    }
+    Ok(OK)
+}
+
+fn sentence(info: &ScheduleInfo) -> String {
     let next = match info.next.first() {
         Some(next) => format!("is due next at {}", rfc3339(next.0)),
         None if info.state == ScheduleState::Paused => "is paused".to_owned(),
         None => "is never due".to_owned(),
     };
-    screen.one(|| format!("schedule {} {next}", escape_line(name)), || json::schedule(&info))?;
-    Ok(OK)
+    format!("schedule {} {next}", escape_line(&info.schedule))
 }
 
 impl Schedules {

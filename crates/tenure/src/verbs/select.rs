@@ -8,12 +8,15 @@ use serde_json::json;
 use tenure_client::{Client, Error, Query, StateName, TaskId, TaskInfo, Timestamp};
 
 use super::connect::code_of;
+use super::labels::Labels;
 use super::which::resolve;
 use crate::config::nearest;
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::Screen;
 use crate::output::confirm::confirm;
+use crate::output::label::{SHORT_DIGITS, short};
 use crate::output::paint::escape_line;
+use crate::output::table::cut;
 use crate::output::times::parse_past;
 use tenure_hub::keyspace::glob;
 
@@ -44,6 +47,10 @@ pub(crate) struct Selection {
     /// A pattern: `*` stands for any characters.
     name: Option<String>,
     exit_code: Option<i32>,
+    /// Of suspended tasks, only those that are paused in place are meant.
+    only_paused: bool,
+    /// It says when the tasks were submitted.
+    has_times: bool,
 }
 
 impl Selection {
@@ -54,7 +61,8 @@ impl Selection {
             glob(pattern.as_bytes(), name.as_bytes())
         };
         let has_code = |code: i32| task.end.as_ref().is_some_and(|end| end.exit_code == code);
-        self.name.as_ref().is_none_or(has_name) && self.exit_code.is_none_or(has_code)
+        let is_other = self.only_paused && task.state == StateName::Suspended && task.pause.is_none();
+        !is_other && self.name.as_ref().is_none_or(has_name) && self.exit_code.is_none_or(has_code)
     }
 
     /// The same, of one state only.
@@ -62,9 +70,10 @@ impl Selection {
         Selection { query: self.query.clone().states([state]), ..self.clone() }
     }
 
-    /// Whether only tasks that have ended can match.
-    pub(crate) fn is_of_ended(&self) -> bool {
-        self.exit_code.is_some()
+    /// Whether it means tasks of any state, unless it names some: by what they are called, how they ended or when they
+    /// were submitted.
+    pub(crate) fn is_of_all(&self) -> bool {
+        self.exit_code.is_some() || self.name.is_some() || self.has_times
     }
 }
 
@@ -97,7 +106,7 @@ impl Targets {
     ) -> Outcome {
         let tasks = self.select(client, screen, verb).await?;
         if self.dry_run {
-            return preview(&tasks, screen, verb);
+            return preview(client, &tasks, screen, verb).await;
         }
         if !self.wanted.is_empty() && !self.yes && !tasks.is_empty() {
             let question = format!("{} {}", verb.plain, counted(tasks.len()));
@@ -124,7 +133,11 @@ impl Targets {
                 Err(error) => return Err(error.into()),
             }
         }
-        tally.report(&tasks, screen, verb)
+        let called = match tasks.as_slice() {
+            [task] if screen.is_table() => called(client, *task, screen).await,
+            _ => String::new(),
+        };
+        tally.report(&tasks, &called, screen, verb)
     }
 
     async fn select(&self, client: &Client, screen: &Screen, verb: Verb) -> Result<Vec<TaskId>, Failure> {
@@ -135,7 +148,7 @@ impl Targets {
             }
             return Ok(tasks);
         }
-        let selection = parse(&self.wanted, screen.now)?;
+        let selection = parse(&with_whole_ids(client, &self.wanted).await?, screen.now)?;
         let mut query = selection.query.clone();
         if selection.states.is_empty() {
             // Without a word about states, only those where the verb makes sense.
@@ -144,7 +157,7 @@ impl Targets {
         let mut listing = client.list(query.page(1_000));
         while let Some(task) = listing.next().await {
             let task = task?;
-            if selection.takes(&task) {
+            if selection.takes(&task) && verb.fits(&task) {
                 tasks.push(task.id);
             }
             if tasks.len() > SELECTED_MAX {
@@ -165,12 +178,22 @@ pub(crate) struct Verb {
     /// What has become of a task that runs, if the verb is only a wish until its worker has confirmed.
     pub(crate) asked: Option<&'static str>,
     pub(crate) states: &'static [&'static str],
+    /// Of suspended tasks, it is for those that are paused in place, or for those that are not. `None`: for all.
+    pub(crate) wants_paused: Option<bool>,
+}
+
+impl Verb {
+    /// Whether it makes sense for a suspended task, which may be paused in place. In every other state the broker says so.
+    fn fits(&self, task: &TaskInfo) -> bool {
+        task.state != StateName::Suspended
+            || self.wants_paused.is_none_or(|wanted| task.pause.is_some() == wanted)
+    }
 }
 
 /// Whether a worker still has the task. If that is unknown, there is nothing more to report.
 async fn still_runs(client: &Client, task: TaskId) -> bool {
     match client.show(task).await {
-        Ok(task) => task.holding.is_some(),
+        Ok(task) => task.holding.is_some() && task.pause.is_none(),
         // Of an array, some elements may still run.
         Err(_) => client.array(task).await.is_ok_and(|array| array.counts.running > 0),
     }
@@ -184,7 +207,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn report(self, tasks: &[TaskId], screen: &Screen, verb: Verb) -> Outcome {
+    fn report(self, tasks: &[TaskId], called: &str, screen: &Screen, verb: Verb) -> Outcome {
         let Tally { done, asked, refused } = self;
         // One task that is refused is an error like any other.
         if let ([_], [(_, refusal)]) = (tasks, refused.as_slice()) {
@@ -194,7 +217,7 @@ impl Tally {
         let text = || {
             let mut text = match tasks {
                 [] => "no task matches".to_owned(),
-                [task] => format!("{} {task}", if asked > 0 { wish } else { verb.done }),
+                [_] => format!("{} {called}", if asked > 0 { wish } else { verb.done }),
                 _ if asked > 0 => {
                     format!("{} {}, {wish} {} still running", verb.done, counted(done), counted(asked))
                 }
@@ -202,7 +225,7 @@ impl Tally {
             };
             const SHOWN_MAX: usize = 20;
             for (task, refusal) in refused.iter().take(SHOWN_MAX) {
-                text += &format!("\nrefused {task}: {}", escape_line(&refusal.to_string()));
+                text += &format!("\nrefused {}: {}", short(*task), escape_line(&refusal.to_string()));
             }
             if refused.len() > SHOWN_MAX {
                 text += &format!("\nrefused {} more", refused.len() - SHOWN_MAX);
@@ -225,12 +248,28 @@ impl Tally {
     }
 }
 
-fn preview(tasks: &[TaskId], screen: &Screen, verb: Verb) -> Outcome {
-    let text = || {
-        const SHOWN_MAX: usize = 50;
-        let mut text = format!("would {} {}", verb.plain, counted(tasks.len()));
+/// How people recognise a task: its short id, and its name or command as far as it fits.
+async fn called(client: &Client, task: TaskId, screen: &Screen) -> String {
+    /// What stands before it in a line.
+    const VERB_WIDTH: usize = 16;
+    let mut labels = Labels::default();
+    let label = labels.find(client, task).await;
+    let room = screen.width.saturating_sub(VERB_WIDTH + SHORT_DIGITS + 1);
+    format!("{} {}", short(task), cut(&escape_line(label), room)).trim_end().to_owned()
+}
+
+async fn preview(client: &Client, tasks: &[TaskId], screen: &Screen, verb: Verb) -> Outcome {
+    const SHOWN_MAX: usize = 50;
+    let mut lines = Vec::new();
+    if screen.is_table() {
         for task in tasks.iter().take(SHOWN_MAX) {
-            text += &format!("\n  {task}");
+            lines.push(called(client, *task, screen).await);
+        }
+    }
+    let text = || {
+        let mut text = format!("would {} {}", verb.plain, counted(tasks.len()));
+        for line in &lines {
+            text += &format!("\n  {line}");
         }
         if tasks.len() > SHOWN_MAX {
             text += &format!("\n  and {} more", tasks.len() - SHOWN_MAX);
@@ -242,12 +281,25 @@ fn preview(tasks: &[TaskId], screen: &Screen, verb: Verb) -> Outcome {
     Ok(OK)
 }
 
+/// The pairs with whole ids in the place of short ones and names.
+pub(crate) async fn with_whole_ids(client: &Client, pairs: &[String]) -> Result<Vec<String>, Failure> {
+    let mut whole = Vec::with_capacity(pairs.len());
+    for pair in pairs {
+        whole.push(match pair.split_once('=') {
+            Some((key @ ("parent" | "array"), value)) => format!("{key}={}", resolve(client, value).await?),
+            _ => pair.clone(),
+        });
+    }
+    Ok(whole)
+}
+
 /// Reads `KEY=VALUE` pairs. Says also which states were named.
 pub(crate) fn parse(pairs: &[String], now: u64) -> Result<Selection, Failure> {
     let mut query = Query::default();
     let mut states = Vec::new();
     let (mut name, mut exit_code) = (None, None);
     let mut seen = BTreeSet::new();
+    let mut has_times = false;
     for pair in pairs {
         let (key, value) = pair.split_once('=').ok_or_else(|| {
             Failure::usage(format!("`{pair}` is not KEY=VALUE: write such as state=failed or queue=images"))
@@ -266,6 +318,7 @@ pub(crate) fn parse(pairs: &[String], now: u64) -> Result<Selection, Failure> {
             )));
         }
         let time = || parse_past(value, now).map(Timestamp).map_err(Failure::usage);
+        has_times |= matches!(key, "before" | "after" | "since");
         query = match key {
             "state" | "states" => {
                 for state in value.split(',') {
@@ -302,7 +355,13 @@ pub(crate) fn parse(pairs: &[String], now: u64) -> Result<Selection, Failure> {
             _ => return Err(Failure::usage(nearest::unknown("selection key", key, KEYS))),
         };
     }
-    Ok(Selection { query: query.states(states.iter().cloned()), states, name, exit_code })
+    // A command that is paused in place is suspended. People who look for what is paused mean it, too.
+    let only_paused = states.contains(&StateName::Paused) && !states.contains(&StateName::Suspended);
+    if only_paused {
+        states.push(StateName::Suspended);
+    }
+    let query = query.states(states.iter().cloned());
+    Ok(Selection { query, states, name, exit_code, only_paused, has_times })
 }
 
 pub(crate) fn state_name(text: &str) -> Result<StateName, Failure> {

@@ -16,14 +16,18 @@ Signals: SIGTERM or SIGINT drain (doors close, what is decided is written, a las
 least a second later, stops at once, and loses nothing that was acknowledged. SIGHUP reads the configuration again.
 
 Examples:
-  tenure serve                                      on loopback, in ./tenure-data
+  tenure serve   on loopback, in ./tenure-data
   tenure serve --data-dir /var/lib/tenure
-  tenure serve --native 0.0.0.0:7171 --config /etc/tenure.toml     needs [[keys]] in the file
-  tenure serve --resp off --mdp off --pingpong off                 only some doors
-  tenure serve --native 127.0.0.1:0 --print-addresses json         any free port, told on stdout")]
+  tenure serve --native 0.0.0.0:7171 --config /etc/tenure/tenure.toml   has keys
+  tenure serve --resp off --mdp off --pingpong off   only some doors
+  tenure serve --native 127.0.0.1:0 --print-addresses json   any free port
+  tenure serve --journal postgres://tenure@db1,db2/tenure --group g1 --name b1")]
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) flags: Flags,
+    /// With --journal: make the database schema and the group if they are missing
+    #[arg(long)]
+    pub(crate) create: bool,
     /// Print the listening addresses as one line of JSON on stdout
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) print_addresses: Option<AddressFormat>,

@@ -15,7 +15,7 @@ In a queue, the tasks of different share keys take turns (tenure submit --share 
 
 Examples:
   tenure shares
-  tenure shares set alice 3       three turns for each turn of a key with weight 1
+  tenure shares set alice 3   three turns for each turn of a key with weight 1
   tenure shares unset alice")]
 pub(crate) struct Shares {
     #[command(subcommand)]
@@ -28,13 +28,15 @@ enum Act {
     List,
     /// Set the weight of a share key
     Set {
+        /// The share key, as `tenure submit --share` names it
         #[arg(value_name = "KEY")]
         share: String,
-        /// From 1 to 1000
+        /// Weight from 1 to 1000: a key of weight 3 gets three turns where one of weight 1 gets one
         weight: u32,
     },
     /// Give a share key the default weight, 1
     Unset {
+        /// The share key, as `tenure submit --share` names it
         #[arg(value_name = "KEY")]
         share: String,
     },

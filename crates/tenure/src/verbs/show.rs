@@ -229,10 +229,8 @@ fn text(task: &TaskInfo, work: &Work, timeline: &Timeline, screen: &Screen) -> S
         lines.push(("attempt", attempts(task)));
     }
     if let Some(holding) = &task.holding {
-        lines.push((
-            "worker",
-            format!("{}, since {}", escape_line(&holding.worker), when(holding.since.0, now)),
-        ));
+        lines.push(("worker", escape_line(&holding.worker).into_owned()));
+        lines.push(("since", when(holding.since.0, now)));
     }
     if let Some(holding) = &task.holding {
         lines.extend(devices("cpus", &holding.cpus));
@@ -240,7 +238,8 @@ fn text(task: &TaskInfo, work: &Work, timeline: &Timeline, screen: &Screen) -> S
     }
     if let Some(since) = task.suspended_since {
         let waits = match task.open.unwrap_or(0) {
-            0 => "for a free slot".to_owned(),
+            _ if task.pause.is_some() => "stopped in place until it is resumed".to_owned(),
+            0 => "for room on its worker".to_owned(),
             open => format!("for {}", counted(open.into(), "task", "tasks")),
         };
         lines.push(("suspended", format!("{}, {waits}", when(since.0, now))));
@@ -297,9 +296,9 @@ fn story(timeline: &Timeline, screen: &Screen) -> String {
     }
     for (index, event) in timeline.events.iter().enumerate() {
         if index == EVENTS_SHOWN_MAX / 2 && timeline.left_out > 0 {
-            text += &format!("  … {} events left out …\n", timeline.left_out);
+            text += &format!("  … {} left out …\n", counted(timeline.left_out as u64, "event", "events"));
         }
-        text += &format!("  {}\n", events::line(event, None, event.at.0, screen.paint));
+        text += &format!("  {}\n", events::line_of_many(event, None, false, &screen.indented(2)));
     }
     text
 }

@@ -17,7 +17,7 @@ use crate::units::show_size;
 #[command(after_help = "\
 Examples:
   tenure stats
-  tenure stats --figures                   every counter of the broker, by the name of its metric
+  tenure stats --figures   every counter, by the name of its metric
   tenure stats -o json | jq .by_state.ready")]
 pub(crate) struct Stats {
     /// Show every counter and gauge of the broker

@@ -2,31 +2,36 @@
 
 use clap::Args;
 use serde_json::json;
-use tenure_client::{Client, GapReason, MessageKind, Policy, Received, Recovery, Subscribe, Subscriber};
+use tenure_client::{
+    Client, GapReason, Message, MessageKind, Policy, Received, Recovery, Subscribe, Subscriber, TopicGap,
+};
 
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::paint::{Color, escape_line};
 use crate::output::times::clock;
 use crate::output::{Screen, json, remark};
+use crate::units::counted;
 
 /// Subscribe to topics
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A pattern is a name, or a name with wildcards: * for one level, > at the end for all the rest.
 
-Every message has a number in its topic. What is missing is told as a gap, with the numbers. With --id the subscription
-outlives this program: start it again with the same id, and what was missed comes first, as far as the broker keeps it.
+Every message has a number in its topic. The command prints missed messages as a gap, with their numbers. With --id,
+the broker keeps the subscription when this program ends. Start it again with the same id to get the missed messages
+first, as far as the broker keeps them.
 
 Examples:
   tenure sub 'sensor.*.temp'
-  tenure sub '>' -o jsonl                      everything, for programs
-  tenure sub news --replay                     what is kept first, then live
-  tenure sub news --from 4711                  from this number on
-  tenure sub 'state.>' --retained              the last known values first
-  tenure sub work.orders --group shop          share the messages with others of the group
-  tenure sub audit.log --id archive            goes on where it stopped
-  tenure sub 'task.>' 'worker.>'               what happens in the broker")]
+  tenure sub '>' -o jsonl               everything, for programs
+  tenure sub news --replay              what is kept first, then live
+  tenure sub news --from 4711           from this number on
+  tenure sub 'state.>' --retained       the last known values first
+  tenure sub work.orders --group shop   share the messages of the group
+  tenure sub audit.log --id archive     resumes where it stopped
+  tenure sub 'task.>' 'worker.>'        what happens in the broker")]
 pub(crate) struct Sub {
+    /// Topic, or pattern: * for one level, > at the end for all the rest
     #[arg(required = true, value_name = "PATTERN")]
     patterns: Vec<String>,
     /// Start with this sequence number, as far as it is kept
@@ -64,7 +69,9 @@ impl Sub {
         if screen.is_table() && !self.raw {
             match subscriber.missed() {
                 Some(0) | None => {}
-                Some(missed) if self.id.is_some() => remark(format!("{missed} messages since the last time")),
+                Some(missed) if self.id.is_some() => {
+                    remark(format!("{} since the last time", counted(missed, "message", "messages")));
+                }
                 Some(_) => {}
             }
         }
@@ -117,45 +124,18 @@ impl Sub {
                         screen.bytes(&message.payload)?;
                         continue;
                     }
-                    let text = || {
-                        let payload = String::from_utf8_lossy(&message.payload).into_owned();
-                        let kind =
-                            if kind == MessageKind::Live { String::new() } else { format!(" ({kind})") };
-                        let number = format!("{}{kind}", message.sequence);
-                        format!(
-                            "{}  {}  {}  {}",
-                            screen.paint.apply(Color::Dim, clock(message.published_at.0)),
-                            screen.paint.apply(Color::Cyan, escape_line(&message.topic)),
-                            screen.paint.apply(Color::Dim, number),
-                            escape_line(payload.trim_end_matches('\n'))
-                        )
-                    };
+                    let text = || message_line(&kind, &message, screen);
                     screen.next(text, || json::message(&kind, &message))?;
                 }
                 Received::Gap(gap) => {
-                    let missed = json!({
-                        "gap": { "topic": &*gap.topic, "first_missed": gap.first_missed,
-                            "last_missed": gap.last_missed, "oldest_kept": gap.oldest_kept,
-                            "reason": gap.reason.as_ref().map(GapReason::as_str) },
-                    });
-                    let (topic, first, last) = (escape_line(&gap.topic), gap.first_missed, gap.last_missed);
-                    let text = match gap.reason {
-                        Some(GapReason::Crashed) => format!(
-                            "{topic}: the broker restarted after a crash; messages from {first} on are gone, and the \
-                             next number is {}",
-                            last + 1
-                        ),
-                        Some(GapReason::Restarted) => {
-                            format!("{topic}: the broker restarted; messages {first} to {last} are gone")
-                        }
-                        _ => format!("{topic}: messages {first} to {last} are lost"),
-                    };
-                    report_beside(screen, text, || missed)?;
+                    report_beside(screen, gap_sentence(&gap), || gap_json(&gap))?;
                 }
                 Received::Warning(warning) => {
                     let text = format!(
-                        "this reader is too slow ({}): {} messages dropped, {} expired",
-                        warning.reason, warning.dropped, warning.expired
+                        "this reader is too slow ({}): {} dropped, {} expired",
+                        warning.reason,
+                        counted(warning.dropped, "message", "messages"),
+                        warning.expired
                     );
                     report_beside(screen, text, || {
                         json!({ "warning": { "reason": warning.reason.as_str(), "dropped": warning.dropped,
@@ -163,10 +143,12 @@ impl Sub {
                     })?;
                 }
                 Received::Back { missed, restarted } => {
-                    let count =
-                        missed.map_or_else(|| "an unknown number of".to_owned(), |count| count.to_string());
+                    let missing = missed.map_or_else(
+                        || "an unknown number of messages".to_owned(),
+                        |count| counted(count, "message", "messages"),
+                    );
                     let what = if restarted { "the broker restarted" } else { "connected again" };
-                    let text = format!("{what}; {count} messages were published meanwhile");
+                    let text = format!("{what}; {missing} published meanwhile");
                     report_beside(
                         screen,
                         text,
@@ -191,6 +173,40 @@ impl Sub {
         }
         Ok(OK)
     }
+}
+
+fn message_line(kind: &MessageKind, message: &Message, screen: &Screen) -> String {
+    let payload = String::from_utf8_lossy(&message.payload).into_owned();
+    let kind = if *kind == MessageKind::Live { String::new() } else { format!(" ({kind})") };
+    let number = format!("{}{kind}", message.sequence);
+    format!(
+        "{}  {}  {}  {}",
+        screen.paint.apply(Color::Dim, clock(message.published_at.0)),
+        screen.paint.apply(Color::Cyan, escape_line(&message.topic)),
+        screen.paint.apply(Color::Dim, number),
+        escape_line(payload.trim_end_matches('\n'))
+    )
+}
+
+fn gap_sentence(gap: &TopicGap) -> String {
+    let (topic, first, last) = (escape_line(&gap.topic), gap.first_missed, gap.last_missed);
+    match gap.reason {
+        Some(GapReason::Crashed) => format!(
+            "{topic}: the broker restarted after a crash; messages from {first} on are gone, and the next number is {}",
+            last + 1
+        ),
+        Some(GapReason::Restarted) => {
+            format!("{topic}: the broker restarted; messages {first} to {last} are gone")
+        }
+        _ => format!("{topic}: messages {first} to {last} are lost"),
+    }
+}
+
+fn gap_json(gap: &TopicGap) -> serde_json::Value {
+    json!({
+        "gap": { "topic": &*gap.topic, "first_missed": gap.first_missed, "last_missed": gap.last_missed,
+            "oldest_kept": gap.oldest_kept, "reason": gap.reason.as_ref().map(GapReason::as_str) },
+    })
 }
 
 /// The user presses Ctrl-C, or the process gets a termination signal.

@@ -16,8 +16,8 @@ use crate::output::{Screen, json};
 Examples:
   tenure topics
   tenure topics 'sensor.>'
-  tenure topics --subscriptions         who is subscribed, how many wait, how many were dropped
-  tenure topics --end ear-1             ends a subscription")]
+  tenure topics --subscriptions   who is subscribed, what waits
+  tenure topics --end archive       ends a subscription")]
 pub(crate) struct Topics {
     /// Only topics that match this name or pattern
     #[arg(value_name = "PATTERN", conflicts_with_all = ["subscriptions", "end"])]

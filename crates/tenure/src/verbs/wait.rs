@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use futures::stream::{FuturesUnordered, StreamExt};
 use serde_json::{Value, json};
-use tenure_client::{Client, Ended, Error, TaskId};
+use tenure_client::{ArrayInfo, Client, Code, Ended, Error, TaskId};
+use unicode_width::UnicodeWidthStr;
 
 use super::arrays;
 use super::follow::{self, print_end};
@@ -13,28 +14,34 @@ use super::labels::Labels;
 use super::progress::Progress;
 use super::which::{find_array, resolve};
 use crate::exit::{Failure, OK, Outcome, STILL_GOING, of_task};
+use crate::output::label::{digits_needed, shortened};
 use crate::output::paint::{escape_line, of_state};
+use crate::output::table::cut;
 use crate::output::{ItemList, Screen, json, remark};
 use crate::units::parse_duration;
 
 /// How long the broker's word that the time is up may take to arrive.
 const ANSWER: Duration = Duration::from_secs(2);
 
+/// No label is cut shorter.
+const LABEL_WIDTH_MIN: usize = 6;
+
 /// Wait for tasks to end and exit with their exit code
 #[derive(Args, Debug)]
 #[command(after_help = "\
-With one task, the command prints its result. With several, it prints a line as each one ends, and exits with the
-code of the first task, in the given order, that did not complete.
+With one task, the command prints its result; with one array, the counts of its tasks. With several, it prints a line
+as each one ends, and exits with the code of the first one, in the given order, that did not complete. Inside a task of
+`tenure work`, the slot of that task is free for others meanwhile.
 
 Examples:
   tenure wait 0190b5a2-77f0-7cc3-98b4-dc0c0c07398f && echo done
   tenure wait name:scan-7 name:scan-8 --timeout 2h
-  tenure wait name:sweep                 an array: its counts, and the code of its first task that failed")]
+  tenure wait name:sweep name:reduce     an array and a task")]
 pub(crate) struct Wait {
-    /// Task ids (their last digits are enough) or name:NAME, or one array
+    /// Tasks or arrays: ids (their last digits are enough) or name:NAME
     #[arg(value_name = "TASK", required = true)]
     tasks: Vec<String>,
-    /// Stop waiting after this time (exit code 83); the tasks keep running
+    /// Stop waiting after this time (exit code 83); the tasks go on
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
 }
@@ -58,11 +65,6 @@ impl Wait {
                 None => report_pending(tasks, screen, &mut |value| screen.one(String::new, || value)),
             };
         }
-        for task in tasks {
-            if find_array(client, *task).await?.is_some() {
-                return Err(Failure::usage(format!("{task} is an array: wait for it alone")));
-            }
-        }
         all(client, tasks, self.timeout, screen).await
     }
 }
@@ -77,25 +79,38 @@ pub(crate) async fn all(
     let mut waiting: FuturesUnordered<_> = tasks
         .iter()
         .enumerate()
-        .map(async |(index, task)| (index, within(client, *task, timeout).await))
+        .map(async |(index, task)| (index, one_of_many(client, *task, timeout).await))
         .collect();
     let mut told = ItemList::new(screen);
     let mut labels = Labels::default();
     let bar = Progress::new(tasks.len());
+    let ids = digits_needed(tasks.iter().copied());
     let mut codes: Vec<Option<u8>> = vec![None; tasks.len()];
     while let Some((index, ended)) = waiting.next().await {
-        let Some(ended) = ended? else { continue };
-        let label = if screen.is_table() { labels.find(client, ended.task).await } else { "" };
+        let Some(over) = ended? else { continue };
+        let label = if screen.is_table() { labels.find(client, tasks[index]).await } else { "" };
         let text = || {
-            let state = ended.state.as_str();
-            let label = escape_line(label);
-            format!("{} {}  {label}", ended.task, screen.paint.apply(of_state(state), state))
-                .trim_end()
-                .to_owned()
+            let (state, summary) = match &over {
+                Over::Task(ended) => (ended.state.as_str(), String::new()),
+                Over::Array(array) => (array.state.as_str(), format!("  {}", arrays::summary(array))),
+            };
+            let id = shortened(tasks[index], ids);
+            let room = screen.width.saturating_sub(id.width() + 2 + state.width() + 2 + summary.width());
+            let label = cut(&escape_line(label), room.max(LABEL_WIDTH_MIN));
+            let state = screen.paint.apply(of_state(state), state);
+            format!("{id}  {state}{summary}  {label}").trim_end().to_owned()
         };
-        bar.aside(|| told.next(text, || json::ended(&ended)))?;
-        bar.ended(ended.exit_code == 0);
-        codes[index] = Some(of_task(ended.exit_code));
+        let value = || match &over {
+            Over::Task(ended) => json::ended(ended),
+            Over::Array(array) => json::array(array),
+        };
+        bar.aside(|| told.next(text, value))?;
+        let code = match &over {
+            Over::Task(ended) => of_task(ended.exit_code),
+            Over::Array(array) => arrays::exit_code(client, array).await?,
+        };
+        bar.ended(code == OK);
+        codes[index] = Some(code);
     }
     bar.finish();
     let pending: Vec<TaskId> =
@@ -109,10 +124,34 @@ pub(crate) async fn all(
     Ok(codes.into_iter().flatten().find(|code| *code != OK).unwrap_or(OK))
 }
 
+/// One of several that were waited for.
+enum Over {
+    Task(Box<Ended>),
+    Array(Box<ArrayInfo>),
+}
+
+async fn one_of_many(
+    client: &Client,
+    id: TaskId,
+    timeout: Option<Duration>,
+) -> Result<Option<Over>, Failure> {
+    match within(client, id, timeout).await {
+        Ok(ended) => Ok(ended.map(|ended| Over::Task(Box::new(ended)))),
+        Err(Error::Refused(no)) if no.code == Code::UnknownTask => {
+            if find_array(client, id).await?.is_none() {
+                return Err(Failure::from(&*no));
+            }
+            let ended = arrays::within(client, id, timeout, |_| {}).await?;
+            Ok(ended.map(|array| Over::Array(Box::new(array))))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Waits for one task. A broker that is away comes back: work of days outlives a restart, and so does waiting for it.
 async fn within(client: &Client, task: TaskId, timeout: Option<Duration>) -> Result<Option<Ended>, Error> {
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
-    let mut is_told = false;
+    let mut is_printed = false;
     loop {
         let waited = match deadline {
             Some(deadline) => {
@@ -126,9 +165,9 @@ async fn within(client: &Client, task: TaskId, timeout: Option<Duration>) -> Res
         };
         match waited {
             Err(Error::Unreachable { .. } | Error::Lost { .. } | Error::UnknownOutcome { .. }) => {
-                if !is_told {
+                if !is_printed {
                     remark(format!("connection to the broker lost; reconnecting to wait for task {task}"));
-                    is_told = true;
+                    is_printed = true;
                 }
             }
             other => return other,
@@ -143,7 +182,7 @@ fn report_pending(
 ) -> Result<u8, Failure> {
     if screen.is_table() {
         for task in pending {
-            remark(format!("timed out waiting for task {task}; the task keeps running"));
+            remark(format!("timed out waiting for task {task}; the task has not ended"));
         }
     } else {
         let pending: Vec<String> = pending.iter().map(ToString::to_string).collect();

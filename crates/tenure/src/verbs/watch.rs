@@ -10,18 +10,20 @@ use tenure_client::{Client, Event, EventKind, Watch as Filter, Watched};
 use super::follow::{next, tell_gap};
 use super::history::{self, Past};
 use super::labels::Labels;
-use super::which::resolve;
+use super::which::{find_array, resolve};
 use crate::args::Global;
 use crate::exit::{Failure, OK, Outcome};
-use crate::output::events::{self, dated_line};
+use crate::output::events;
 use crate::output::label::short;
 use crate::output::paint::escape_line;
 use crate::output::table::cut;
 use crate::output::times::{now, parse_future, parse_past};
 use crate::output::{Screen, json, remark};
 
-/// How much of a task's name or command each line has.
+/// How much of a task's name or command each line has, and on a narrow terminal.
 const LABEL_WIDTH: usize = 24;
+const LABEL_WIDTH_NARROW: usize = 14;
+const NARROW: usize = 100;
 
 /// Follow events, live or from an earlier number
 #[derive(Args, Debug)]
@@ -36,7 +38,7 @@ Examples:
   tenure watch --from 1 -o jsonl                     all that is kept, then live
   tenure watch --since yesterday --until now --kind failed")]
 pub(crate) struct Watch {
-    /// Only this task, until it ends
+    /// Only this task or array, until it ends
     #[arg(value_name = "TASK")]
     task: Option<String>,
     /// Only events of this queue and its tasks
@@ -57,7 +59,7 @@ pub(crate) struct Watch {
     /// Start with the events since this time: 1h, yesterday, 23:30, 2026-01-31
     #[arg(long, value_name = "TIME", conflicts_with = "from")]
     since: Option<String>,
-    /// Stop at this time; `now` stops when everything until now is told
+    /// Stop at this time; `now` stops when everything until now is printed
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
     /// Stop after this many events
@@ -69,22 +71,27 @@ impl Watch {
     pub(crate) async fn run(&self, client: &Client, global: &Global, screen: &Screen) -> Outcome {
         let until = self.until.as_deref().map(|text| self.end_of(text, screen.now)).transpose()?;
         let mut watch = self.request(client).await?;
+        let last = match watch.task {
+            None => Last::None,
+            Some(id) if find_array(client, id).await?.is_some() => Last::EndOfArray,
+            Some(_) => Last::EndOfTask,
+        };
         if let Some(since) = &self.since {
             let since = parse_past(since, screen.now).map_err(Failure::usage)?;
             watch.from = Some(history::number_at(global, client, since).await?);
         }
-        let mut teller = Teller {
+        let mut printer = EventPrinter {
             screen,
             client,
             labels: Labels::default(),
             with_dates: self.since.is_some(),
             count: self.count,
             until,
-            is_of_one: self.task.is_some(),
+            last,
             seen: 0,
         };
         if until.is_some_and(|until| until <= now()) {
-            return self.past(global, watch, &mut teller).await;
+            return self.past(global, watch, &mut printer).await;
         }
         let mut watcher = client.watch(filter(watch)).await?;
         if let Some(from) = self.from {
@@ -107,7 +114,7 @@ impl Watch {
                 None => return Ok(OK),
                 Some(Watched::Gap { from, to }) => tell_gap(from, to, screen)?,
                 Some(Watched::Event(event)) => {
-                    if teller.tell(&event).await?.is_break() {
+                    if printer.print(&event).await?.is_break() {
                         return Ok(OK);
                     }
                 }
@@ -116,14 +123,14 @@ impl Watch {
     }
 
     /// Tells what has been, and no more.
-    async fn past(&self, global: &Global, mut watch: Request, teller: &mut Teller<'_>) -> Outcome {
+    async fn past(&self, global: &Global, mut watch: Request, printer: &mut EventPrinter<'_>) -> Outcome {
         watch.from.get_or_insert(1);
         let is_dated = self.since.is_some();
         let see = async |past| match past {
-            Past::Event(event) => teller.tell(&event).await,
+            Past::Event(event) => printer.print(&event).await,
             // A time was asked for, not a number.
             Past::Gap { .. } if is_dated => Ok(ControlFlow::Continue(())),
-            Past::Gap { from, to } => tell_gap(from, to, teller.screen).map(ControlFlow::Continue),
+            Past::Gap { from, to } => tell_gap(from, to, printer.screen).map(ControlFlow::Continue),
         };
         history::read(global, watch, see).await?;
         Ok(OK)
@@ -174,39 +181,54 @@ fn filter(watch: Request) -> Filter {
     }
 }
 
+/// The event with which a watch stops by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Last {
+    None,
+    EndOfTask,
+    /// Its elements end before it.
+    EndOfArray,
+}
+
+impl Last {
+    fn is(self, event: &Event) -> bool {
+        match self {
+            Last::None => false,
+            Last::EndOfTask => event.is_end(),
+            Last::EndOfArray => event.kind == EventKind::ArrayEnded,
+        }
+    }
+}
+
 /// Prints events, and knows when it is enough.
-struct Teller<'a> {
+struct EventPrinter<'a> {
     screen: &'a Screen,
     client: &'a Client,
     labels: Labels,
     with_dates: bool,
     count: Option<u64>,
     until: Option<u64>,
-    is_of_one: bool,
+    last: Last,
     seen: u64,
 }
 
-impl Teller<'_> {
-    async fn tell(&mut self, event: &Event) -> Result<ControlFlow<()>, Failure> {
+impl EventPrinter<'_> {
+    async fn print(&mut self, event: &Event) -> Result<ControlFlow<()>, Failure> {
         if self.until.is_some_and(|until| event.at.0 > until) {
             return Ok(ControlFlow::Break(()));
         }
         let called = match event.task {
             Some(task) if self.screen.is_table() => {
                 let label = self.labels.find(self.client, task).await;
-                Some(
-                    format!("{} {}", short(task), cut(&escape_line(label), LABEL_WIDTH))
-                        .trim_end()
-                        .to_owned(),
-                )
+                let width = if self.screen.width < NARROW { LABEL_WIDTH_NARROW } else { LABEL_WIDTH };
+                Some(format!("{} {}", short(task), cut(&escape_line(label), width)).trim_end().to_owned())
             }
             _ => None,
         };
-        let line = if self.with_dates { dated_line } else { events::line };
-        self.screen
-            .next(|| line(event, called.as_deref(), event.at.0, self.screen.paint), || json::event(event))?;
+        let line = || events::line_of_many(event, called.as_deref(), self.with_dates, self.screen);
+        self.screen.next(line, || json::event(event))?;
         self.seen += 1;
-        let is_over = self.is_of_one && event.is_end() || self.count.is_some_and(|count| self.seen >= count);
+        let is_over = self.last.is(event) || self.count.is_some_and(|count| self.seen >= count);
         Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 }

@@ -18,7 +18,7 @@ const CLOCK_SKEW_MILLIS: u64 = 600_000;
 
 /// Finds the task's id.
 pub(crate) async fn resolve(client: &Client, text: &str) -> Result<TaskId, Failure> {
-    if let Some((array, index)) = element(text) {
+    if let Some((array, index)) = split_element(text) {
         let array = Box::pin(resolve(client, array)).await?;
         let found = client.array(array).await?.element(index);
         return found.ok_or_else(|| {
@@ -35,9 +35,7 @@ pub(crate) async fn resolve(client: &Client, text: &str) -> Result<TaskId, Failu
         return Ok(id);
     }
     let digits = text.replace('-', "").to_ascii_lowercase();
-    let is_part =
-        digits.len() >= DIGITS_MIN && digits.len() < 32 && digits.chars().all(|c| c.is_ascii_hexdigit());
-    if !is_part {
+    if !is_part_of_id(text) {
         let hint = format!("write the id, at least its last {DIGITS_MIN} digits, or name:NAME");
         return Err(Failure::new(BAD_INPUT, format!("`{text}` is not a task: {hint}")));
     }
@@ -60,6 +58,12 @@ pub(crate) async fn resolve(client: &Client, text: &str) -> Result<TaskId, Failu
         }
     }
     Err(Failure::new(REFUSED, format!("there is no task whose id begins or ends with {text}")))
+}
+
+/// Whether a text can be the beginning or the end of an id.
+pub(crate) fn is_part_of_id(text: &str) -> bool {
+    let digits = text.bytes().filter(|byte| *byte != b'-').count();
+    (DIGITS_MIN..32).contains(&digits) && text.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
 }
 
 /// A task, or an array.
@@ -101,7 +105,7 @@ pub(crate) async fn find_array(client: &Client, id: TaskId) -> Result<Option<Arr
 }
 
 /// `ARRAY[INDEX]`.
-fn element(text: &str) -> Option<(&str, u32)> {
+pub(crate) fn split_element(text: &str) -> Option<(&str, u32)> {
     let (array, index) = text.strip_suffix(']')?.rsplit_once('[')?;
     Some((array, index.parse().ok()?))
 }

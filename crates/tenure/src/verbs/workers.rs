@@ -37,6 +37,7 @@ enum Act {
     Drain(Drain),
     /// End the quarantine of workers that crashed too often
     Clear {
+        /// Names of the workers
         #[arg(required = true, value_name = "WORKER")]
         workers: Vec<String>,
     },
@@ -50,6 +51,7 @@ A broker drains at SIGTERM.
 Examples:
   tenure drain node-7 node-8")]
 pub(crate) struct Drain {
+    /// Names of the workers
     #[arg(required = true, value_name = "WORKER")]
     workers: Vec<String>,
 }

@@ -66,7 +66,7 @@ impl AttemptDirs {
                 Ok(AttemptDirs { base, keeping, own: None })
             }
             None => {
-                let mut own = crate::own::scratch("work")?;
+                let mut own = crate::spawned::scratch("work")?;
                 own.disable_cleanup(keeping.is_any());
                 Ok(AttemptDirs { base: own.path().to_owned(), keeping, own: Some(own) })
             }
@@ -129,7 +129,7 @@ pub(crate) fn step_file(number: u32) -> String {
 }
 
 fn list(base: &Path, dir: &Path, depth: usize, left: &mut Left) {
-    // A directory that cannot be read has nothing that could be told.
+    // A directory that cannot be read is listed as empty.
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
         if kind.is_dir() {

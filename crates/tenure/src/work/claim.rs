@@ -57,7 +57,7 @@ impl Claim {
         let path = path_of(worker, global);
         let since = Instant::now();
         let mut waiting: Option<File> = None;
-        let mut is_told = false;
+        let mut is_printed = false;
         loop {
             let mut file = open(&path)?;
             let is_locked = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
@@ -75,9 +75,9 @@ impl Claim {
                 waiting = Some(file);
             }
             let holder = Holder::read(&mut file);
-            if !is_told && since.elapsed() > TOLD_AFTER {
+            if !is_printed && since.elapsed() > TOLD_AFTER {
                 tell(&describe(holder));
-                is_told = true;
+                is_printed = true;
             }
             if since.elapsed() > timeout {
                 return Err(Failure::system(format!(

@@ -1,28 +1,32 @@
 //! One command, from its start to the end of everything it has started.
 //!
 //! It leads its own process group. To end it, the worker sends `TERM` to the group, and `KILL` when the grace is
-//! over. When the command ends by itself, the worker ends the processes it has left behind in the same way.
+//! over. When the command ends by itself, the worker ends the processes it has left behind in the same way. While a
+//! client wants the task paused, the group is stopped in place.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use tenure_client::LogStream;
+use tenure_client::{Context, Error, LogStream, WaitEnd};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::capture::{Capture, Lines};
+use super::control;
 use super::directive::Directive;
 use super::group::Group;
 use super::guard::Guard;
 use super::live::{Live, Printed};
 use super::sink::Sinks;
+use super::waits::{SuspendedTime, Waits};
 
 /// How often a group whose leader has ended is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -30,6 +34,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const PIPES_AFTER: Duration = Duration::from_secs(1);
 /// How much of a step's output later steps can read.
 pub(crate) const PASSED_ON_BYTES_MAX: u64 = 1 << 30;
+/// How often it is seen whether an attempt is still suspended.
+const SUSPENDED_LOOK_EVERY: Duration = Duration::from_millis(500);
 const READ_BYTES: usize = 64 << 10;
 
 /// What to start, where, and within which bounds.
@@ -48,6 +54,8 @@ pub(crate) struct Launch<'a> {
     /// Files that get everything.
     pub(crate) sinks: Sinks,
     pub(crate) grace: Duration,
+    /// What its processes wait for, if the worker can hear them.
+    pub(crate) waits: Option<Waits>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +76,8 @@ pub(crate) struct Ran {
     pub(crate) timed_out: bool,
     /// It got a termination request before it had ended.
     pub(crate) interrupted: bool,
+    /// It was stopped in place when it got that request.
+    pub(crate) was_stopped: bool,
     /// A file that should have got its output did not.
     pub(crate) not_written: Option<String>,
 }
@@ -80,12 +90,23 @@ enum Phase {
     Killed,
 }
 
+/// A group that is stopped in place until a client resumes its task.
+struct Stop<'a> {
+    since: Instant,
+    /// Over when a client resumes the task; gone if the task should wind down instead.
+    resumed: Option<Resumed<'a>>,
+}
+
+type Resumed<'a> = Pin<Box<dyn Future<Output = Result<Vec<WaitEnd>, Error>> + Send + 'a>>;
+
 impl Launch<'_> {
-    /// Runs it. When `interrupted` comes, the group is ended. An error means that it could not be started.
+    /// Runs it. When the task is interrupted, the group is ended; `stopped` is called for each stop in place and for its
+    /// end. While its processes wait for other tasks, the attempt is suspended. An error means that it could not be started.
     pub(crate) async fn run(
         mut self,
         guard: &Guard,
-        interrupted: impl Future<Output = ()>,
+        context: &Context,
+        mut stopped: impl FnMut(bool),
         mut tell: impl FnMut(Directive),
         live: &mut Live,
         mut print: impl FnMut(Printed),
@@ -106,18 +127,29 @@ impl Launch<'_> {
         let (mut out, mut err) = (Capture::new(self.kept_bytes), Capture::new(self.kept_bytes));
         let (mut out_read, mut err_read) = (vec![0; READ_BYTES], vec![0; READ_BYTES]);
         let mut lines = Lines::default();
-        let mut interrupted = pin!(interrupted);
+        let mut interrupted = pin!(context.interrupted());
         let (mut was_interrupted, mut timed_out) = (false, false);
+        // The attempt waits for one thing at a time: to be resumed, or else for other tasks.
+        let (is_stopped, stopping) = watch::channel(false);
+        let suspended = SuspendedTime::default();
+        let waits = self.waits.take();
+        let mut waits = pin!(async {
+            match waits {
+                Some(waits) => waits.serve(stopping, &suspended, |on| context.wait_for(on)).await,
+                None => std::future::pending().await,
+            }
+        });
+        let mut stop: Option<Stop<'_>> = None;
+        let mut stopped_for = Duration::ZERO;
         let mut status: Option<ExitStatus> = None;
         let mut phase = Phase::Running;
         let mut gone_since: Option<Instant> = None;
-        let over_at = self.time_limit.and_then(|limit| begun.checked_add(limit));
         loop {
             if status.is_some() && gone_since.is_none() {
                 if !group.is_alive() || matches!(phase, Phase::Killed) {
                     gone_since = Some(Instant::now());
                 } else if matches!(phase, Phase::Running) {
-                    phase = self.terminate(group);
+                    phase = self.terminate(group, stop.is_some());
                 }
             }
             let drained = stdout.is_none() && stderr.is_none();
@@ -125,6 +157,10 @@ impl Launch<'_> {
                 break;
             }
             let running = status.is_none() && matches!(phase, Phase::Running);
+            // Time in which the group is stopped or the attempt is suspended does not count.
+            let is_suspended = suspended.is_now();
+            let idle = stopped_for + suspended.so_far(Instant::now());
+            let over_at = self.time_limit.and_then(|limit| begun.checked_add(limit)?.checked_add(idle));
             tokio::select! {
                 count = read(&mut stdout, &mut out_read), if stdout.is_some() => {
                     let bytes = &out_read[..count];
@@ -141,7 +177,7 @@ impl Launch<'_> {
                             err.add(b"tenure work: the output cannot be passed on to later steps: too long, or no room on the disk\n");
                             passed_on = None;
                             was_interrupted = true;
-                            phase = self.terminate(group);
+                            phase = self.terminate(group, stop.is_some());
                         }
                     }
                 }
@@ -154,14 +190,36 @@ impl Launch<'_> {
                     }
                 }
                 ended = child.wait(), if status.is_none() => status = Some(ended?),
-                () = &mut interrupted, if running => {
+                _ = &mut interrupted, if running => {
                     was_interrupted = true;
-                    phase = self.terminate(group);
+                    phase = self.terminate(group, stop.is_some());
                 }
-                () = until(over_at), if running => {
-                    timed_out = true;
-                    phase = self.terminate(group);
+                () = context.stop_wanted(), if running && stop.is_none() => {
+                    group.stop();
+                    // It takes the place of a wait for other tasks, which then ends.
+                    let resumed = context.wait_for_resume();
+                    is_stopped.send_replace(true);
+                    stop = Some(Stop { since: Instant::now(), resumed: Some(Box::pin(resumed)) });
+                    stopped(true);
                 }
+                is_interrupted = resumed(&mut stop), if running && stop.is_some() => {
+                    if !is_interrupted && let Some(stop) = stop.take() {
+                        stopped_for += stop.since.elapsed();
+                        is_stopped.send_replace(false);
+                        group.go_on();
+                        stopped(false);
+                    }
+                }
+                () = until(over_at), if running && stop.is_none() && !is_suspended => {
+                    // It may have been suspended in the meantime.
+                    if self.is_over(begun.elapsed(), stopped_for + suspended.so_far(Instant::now())) {
+                        timed_out = true;
+                        phase = self.terminate(group, false);
+                    }
+                }
+                never = &mut waits, if running => match never {},
+                // The end of a suspension is noticed soon enough for a time limit.
+                () = tokio::time::sleep(SUSPENDED_LOOK_EVERY), if is_suspended => {}
                 () = until(kill_at(phase)), if matches!(phase, Phase::Terminated { .. }) => {
                     group.kill();
                     phase = Phase::Killed;
@@ -179,9 +237,10 @@ impl Launch<'_> {
             signal,
             stdout: out,
             stderr: err,
-            took: begun.elapsed(),
+            took: begun.elapsed().saturating_sub(stopped_for + suspended.so_far(Instant::now())),
             timed_out,
             interrupted: was_interrupted,
+            was_stopped: stop.is_some(),
             not_written: self.sinks.trouble(),
         })
     }
@@ -200,14 +259,41 @@ impl Launch<'_> {
         for variable in crate::key::VARIABLES {
             command.env_remove(variable);
         }
+        // The trace is the task's own, not the one in which the worker was started; so is the control socket.
+        for variable in ["TRACEPARENT", "TRACESTATE", control::VARIABLE] {
+            if !self.env.iter().any(|(name, _)| name == variable) {
+                command.env_remove(variable);
+            }
+        }
         command.process_group(0).kill_on_drop(true);
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
     }
 
-    fn terminate(&self, group: Group) -> Phase {
+    /// Whether the time limit has passed, without the time that does not count.
+    fn is_over(&self, elapsed: Duration, idle: Duration) -> bool {
+        self.time_limit.is_some_and(|limit| elapsed.saturating_sub(idle) >= limit)
+    }
+
+    fn terminate(&self, group: Group, is_stopped: bool) -> Phase {
         group.terminate();
+        if is_stopped {
+            // It has to run to receive the signal.
+            group.go_on();
+        }
         Phase::Terminated { kill_at: Instant::now() + self.grace }
     }
+}
+
+/// Waits until a client resumes the task. Returns whether the task should wind down instead.
+async fn resumed(stop: &mut Option<Stop<'_>>) -> bool {
+    let Some(resumed) = stop.as_mut().and_then(|stop| stop.resumed.as_mut()) else {
+        return std::future::pending().await;
+    };
+    let is_interrupted = matches!(resumed.await, Err(Error::Interrupted { .. }));
+    if let Some(stop) = stop {
+        stop.resumed = None;
+    }
+    is_interrupted
 }
 
 /// While it exists, the guard tracks the group, whatever happens to this process or this future.

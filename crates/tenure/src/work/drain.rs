@@ -78,6 +78,6 @@ mod tests {
         assert_eq!(drain.step(at(1_032), &waiting), Step::Tell { results: 2, left });
         assert_eq!(drain.step(at(1_060), &waiting), Step::GiveUp);
         assert_eq!(drain.step(at(1_061), &WorkerStats::default()), Step::Wait, "the broker has taken them");
-        assert_eq!(drain.step(at(2_000), &waiting), Step::Wait, "the time begins anew");
+        assert_eq!(drain.step(at(2_000), &waiting), Step::Wait, "the time begins again");
     }
 }

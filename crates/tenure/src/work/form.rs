@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_read_and_its_mistakes_are_told() {
+    fn a_plan_is_read_and_its_mistakes_are_reported() {
         let plan = |task: &str| parse(format!(r#"{{"tasks": [{{{task}}}], "input": "x"}}"#).as_bytes(), true);
         assert!(matches!(plan(r#""task_number": 1, "command": "ls""#), Ok(Form::Plan(_))));
         for (task, word) in [
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_the_form_are_told() {
+    fn mistakes_in_the_form_are_reported() {
         for (body, word) in [
             (r#"{"command": []}"#, "empty"),
             (r#"{"command": "ls"}"#, "invalid type"),

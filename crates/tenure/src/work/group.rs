@@ -20,6 +20,16 @@ impl Group {
         self.signal(Signal::KILL);
     }
 
+    /// Stops every process of the group where it is. No process can ignore it.
+    pub(crate) fn stop(self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a stopped group go on.
+    pub(crate) fn go_on(self) {
+        self.signal(Signal::CONT);
+    }
+
     /// Whether any process of the group is there, be it only as a zombie.
     pub(crate) fn is_alive(self) -> bool {
         Pid::from_raw(self.0).is_some_and(|pid| test_kill_process_group(pid).is_ok())

@@ -175,7 +175,7 @@ fn report_until_accepted(work: &Work, worker: &str, global: &Global, name: &Clai
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::internal(format!("cannot start: {error}")))?;
+        .map_err(|error| Failure::internal(format!("cannot start the async runtime: {error}")))?;
     runtime.block_on(async {
         let since = Instant::now();
         while since.elapsed() < TELLING && !name.is_wanted() {

@@ -1,16 +1,18 @@
 //! `tenure work`: a worker that runs commands.
 //!
 //! The SDK's worker talks to the broker. `shell.rs` runs each task: it parses the body (`form.rs`), creates a
-//! directory (`place.rs`), waits for an older attempt (`older.rs`), runs the command in its own process group
+//! directory (`attempt_dir.rs`), waits for an older attempt (`attempt_locks.rs`), runs the command in its own process group
 //! (`command.rs`, `group.rs`), and captures the output within limits (`capture.rs`), which becomes the result
-//! (`output.rs`). `guard.rs` handles the worker's own sudden death, `unreported.rs` results that the broker has not
+//! (`output.rs`). While the command waits for other tasks (`control.rs`, `waits.rs`), its slot is free. `guard.rs` handles the worker's own sudden death, `unreported.rs` results that the broker has not
 //! accepted, `supervise.rs` restarts. `machine.rs` finds what the machine has, `device_names.rs` names the cpus and gpus of
 //! an attempt.
 
 mod attempt_dir;
+mod attempt_locks;
 mod capture;
 mod claim;
 mod command;
+pub(crate) mod control;
 mod device_names;
 mod directive;
 mod drain;
@@ -19,7 +21,6 @@ mod group;
 mod guard;
 mod live;
 mod machine;
-mod older;
 mod orphans;
 pub(crate) mod output;
 mod progress;
@@ -27,6 +28,7 @@ mod shell;
 mod sink;
 mod supervise;
 mod unreported;
+mod waits;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,10 +46,11 @@ use crate::resource_args::ResourceArgs;
 use crate::signals::Signals;
 use crate::units::{counted, parse_duration, parse_size, show_duration};
 use attempt_dir::{AttemptDirs, Keeping};
+use attempt_locks::AttemptLocks;
+use control::Control;
 use device_names::DeviceNames;
 use drain::{Drain, Step};
 use guard::Guard;
-use older::Older;
 use shell::Shell;
 use unreported::Store;
 
@@ -65,23 +68,23 @@ const LAST_REPORTS: Duration = Duration::from_secs(2);
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A task's body is JSON: {\"command\": [\"sort\", \"-u\"], \"env\": {\"LC_ALL\": \"C\"}, \"cwd\": \"/data\", \"stdin\": \"b\\na\\n\",
-\"timeout_secs\": 60}; only command is needed. `tenure submit -- sort -u` writes it. A command finds TENURE_TASK_ID,
-TENURE_ATTEMPT, TENURE_QUEUE and more in its environment. It runs where it was submitted, if this machine has that
-directory, else in a directory of its own that is gone afterwards. A line
-`::progress 42 half way` on its stdout reports progress to watchers; `::checkpoint row 2000` is
-what the next attempt finds in $TENURE_CHECKPOINT if this one crashes or fails. Its output and exit code are kept: `tenure logs`.
+\"timeout_secs\": 60}; only `command` is required. `tenure submit -- sort -u` writes such a body. The environment of the
+command has TENURE_TASK_ID, TENURE_ATTEMPT, TENURE_QUEUE and more. The command runs in the directory where it was
+submitted if this machine has it, else in a temporary directory. If the command prints a line `::progress 42 half way`,
+watchers see the progress. If it prints `::checkpoint row 2000`, the next attempt finds `row 2000` in
+$TENURE_CHECKPOINT. The broker keeps the output and the exit code: `tenure logs`.
 
-Signals: SIGTERM or SIGINT drain (no new tasks are taken, running tasks continue); a second one, at least a second later,
-stops running tasks. Results that a broker does not accept before --drain-timeout, or before the second signal, are kept as files:
-the next worker of the same --id in the same --dir reports them.
+Signals: after SIGTERM or SIGINT the worker drains: it takes no new tasks, and running tasks continue. A second signal,
+at least a second later, stops running tasks. The worker writes results that the broker has not accepted by
+--drain-timeout or by the second signal to files. The next worker with the same --id and --dir reports them.
 
 Examples:
-  tenure work                                    one task at a time, from the queue `default`
+  tenure work                 one task at a time, from the queue `default`
   tenure work --queue images --slots 4 --capability gpu
-  tenure work --detect                           one slot for each cpu; tasks may need cpus, memory and gpus
+  tenure work --detect        one slot for each cpu
   tenure work --cpus 8 --mem 32GB --gpus 2 --resource licence=4
-  tenure work --supervise 8                      eight processes, started again if they crash
-  tenure work --shell                            any text is a line for sh")]
+  tenure work --supervise 8   eight processes, started again if they crash
+  tenure work --shell         any text is a line for sh")]
 pub(crate) struct Work {
     /// Queue to serve; repeat for several
     #[arg(short, long = "queue", value_name = "NAME", default_value = "default", value_delimiter = ',')]
@@ -89,12 +92,12 @@ pub(crate) struct Work {
     /// How many tasks to run at once [default: the number of --cpus, else 1]
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     slots: Option<u32>,
-    /// How many tasks that weigh no slot to run besides [default: 1000]
+    /// How many tasks with --slots 0 to run at once, in addition to --slots [default: 1000]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(0..=65_536))]
     light_slots: Option<u32>,
     #[command(flatten)]
     resources: ResourceArgs,
-    /// Find out how many cpus and gpus and how much memory this machine has, where no option says it
+    /// Detect the cpus, gpus and memory of this machine, unless an option sets them
     #[arg(long)]
     detect: bool,
     /// Worker name [default: host name and process id]
@@ -166,9 +169,17 @@ impl Work {
         if let Some(base) = places.passing() {
             guard.add_place(base);
         }
+        let control = Control::open().inspect_err(|error| {
+            log(&format!("tasks that wait for others keep their slots: no control socket: {error}"));
+        });
+        let control = control.ok();
+        if let Some(control) = &control {
+            guard.add_place(control.dir());
+        }
         let shell = Arc::new(Shell {
             guard,
-            older: Older::default(),
+            control,
+            attempt_locks: AttemptLocks::default(),
             places,
             worker: id,
             run,
@@ -184,7 +195,7 @@ impl Work {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| Failure::internal(format!("cannot start: {error}")))?;
+            .map_err(|error| Failure::internal(format!("cannot start the async runtime: {error}")))?;
         let outcome = runtime.block_on(self.serve(global, &shell));
         // Whatever is not ended now goes with the runtime; the guard is sent away after that.
         drop(runtime);
@@ -220,6 +231,7 @@ impl Work {
             .lease(self.lease)
             .connect_timeout(global.connect_timeout)
             .stop_grace(self.grace + AFTER_GRACE)
+            .stops_in_place()
             .version(concat!("tenure ", env!("CARGO_PKG_VERSION")));
         if let Some(light_slots) = self.light_slots {
             builder = builder.light_slots(light_slots);
@@ -252,6 +264,9 @@ impl Work {
                     ));
                 }
             });
+        }
+        if let Some(control) = &shell.control {
+            control.serve()?;
         }
         let shared = Arc::clone(shell);
         let handle = builder
@@ -320,7 +335,7 @@ fn keep(unreported: &[Unreported], shell: &Shell) -> Result<bool, Failure> {
     }
     let base = match shell.places.given() {
         Some(base) => base.to_owned(),
-        None => crate::own::scratch("unreported")?.keep(),
+        None => crate::spawned::scratch("unreported")?.keep(),
     };
     let store = Store::new(&base, &shell.worker);
     store.save(unreported)?;

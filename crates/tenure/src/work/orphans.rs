@@ -74,7 +74,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(10));
             found = find(&mark);
         }
-        let others = find("nobody's");
+        let others = find("absent");
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!((found, others), ([group].into(), BTreeSet::new()));

@@ -11,16 +11,18 @@ use tenure_plans::{PlanJob, PlanTask};
 use tokio::time::Instant;
 
 use super::attempt_dir::{AttemptDir, AttemptDirs, Left, step_file};
+use super::attempt_locks::AttemptLocks;
 use super::command::{Input, Launch, Ran};
+use super::control::{self, Control};
 use super::device_names::DeviceNames;
 use super::directive::Directive;
 use super::form::{self, Command, Form};
 use super::guard::Guard;
 use super::live::{Live, Printed};
-use super::older::Older;
 use super::orphans::MARK;
 use super::output::{Output, StepOutput};
 use super::sink::{Names, Sinks};
+use super::waits::Waits;
 use crate::output::label;
 use crate::output::paint::escape_line;
 use crate::output::remark;
@@ -37,15 +39,17 @@ const MESSAGE_LINE_MAX: usize = 300;
 /// As a shell says it: there is no such command, or it cannot be run.
 const NOT_FOUND: i32 = 127;
 const NOT_RUNNABLE: i32 = 126;
-/// How much of a name or a command is told with every line.
+/// How much of a name or a command each log line shows.
 const CALLED_WIDTH: usize = 40;
 
 /// Everything that all tasks of this worker share.
 #[derive(Debug)]
 pub(crate) struct Shell {
     pub(crate) guard: Guard,
-    pub(crate) older: Older,
+    pub(crate) attempt_locks: AttemptLocks,
     pub(crate) places: AttemptDirs,
+    /// Commands that wait for tasks say so there, if the socket could be opened.
+    pub(crate) control: Option<Control>,
     pub(crate) worker: String,
     /// The mark of this worker's run, by which its guard finds commands that the worker did not announce.
     pub(crate) run: String,
@@ -68,6 +72,8 @@ struct Done {
     /// A time limit or this program ended it, and why.
     because: Option<String>,
     interrupted: bool,
+    /// It was stopped in place when it was interrupted.
+    was_stopped: bool,
 }
 
 impl Done {
@@ -90,9 +96,9 @@ impl Shell {
         let called = called(&context, &form);
         self.log(&format!("{called}: attempt {} begins", context.attempt()));
         // A command that must end has a grace period. The next attempt may have come already: it waits.
-        let _alone = tokio::select! {
+        let _lock = tokio::select! {
             biased;
-            alone = self.older.gone(task) => alone,
+            lock = self.attempt_locks.lock(task) => lock,
             _ = context.interrupted() => {
                 let (outcome, sentence) = outcome_of(&context, &not_started_attempt());
                 self.log(&format!("{called}: {sentence} while an older attempt was still ending"));
@@ -169,9 +175,11 @@ impl Shell {
             kept_bytes: self.kept_bytes,
             passed_on: None,
             grace: self.grace,
+            waits: None,
         };
         match self.launch(launch, context, live).await {
             Ok(ran) => Done {
+                was_stopped: ran.was_stopped,
                 because: match ran.timed_out {
                     true => Some("it ran longer than its time limit".to_owned()),
                     false => ran.not_written.clone(),
@@ -193,7 +201,8 @@ impl Shell {
         let env = self.env(context, place);
         let kept_bytes = self.kept_bytes.min(PLAN_KEPT_BYTES / (2 * plan.tasks.len()));
         let passed_on = |number: u32| place.path().join(step_file(number));
-        let mut done = Done { output: Output::default(), because: None, interrupted: false };
+        let mut done =
+            Done { output: Output::default(), because: None, interrupted: false, was_stopped: false };
         let mut results = Vec::new();
         let steps = plan.tasks.len();
         for (index, step) in plan.tasks.iter().enumerate() {
@@ -210,6 +219,7 @@ impl Shell {
                 passed_on: plan.tasks.is_read(step.number).then(|| passed_on(step.number)),
                 sinks: Sinks::default(),
                 grace: self.grace,
+                waits: None,
             };
             let took_before = done.output.duration_ms;
             done = match self.launch(launch, context, live).await {
@@ -217,7 +227,8 @@ impl Shell {
                     results.push(step_output(step, &ran));
                     let because =
                         ran.timed_out.then(|| format!("step {} ran longer than its time limit", step.number));
-                    Done { because, interrupted: ran.interrupted, output: output(&ran) }
+                    let Ran { interrupted, was_stopped, .. } = ran;
+                    Done { because, interrupted, was_stopped, output: output(&ran) }
                 }
                 Err(error) => {
                     let mut done = not_started(&step.command, &error);
@@ -241,16 +252,20 @@ impl Shell {
         done
     }
 
-    async fn launch(&self, launch: Launch<'_>, context: &Context, live: &mut Live) -> io::Result<Ran> {
-        let interrupted = async {
-            context.interrupted().await;
+    async fn launch(&self, mut launch: Launch<'_>, context: &Context, live: &mut Live) -> io::Result<Ran> {
+        let stopped = |is_stopped| {
+            let what = if is_stopped { "paused, and stopped in place" } else { "resumed, and continues" };
+            self.log(&format!("task {}: {what}", label::short(context.task())));
         };
         let tell = |said| match said {
             Directive::Progress(progress) => context.progress(progress.percent, &progress.note),
             // The command cannot learn when it is on disk; the worker sends it before any later report on the task.
             Directive::Checkpoint(text) => drop(context.save_checkpoint(text)),
         };
-        launch.run(&self.guard, interrupted, tell, live, |printed| send(context, printed)).await
+        let heard = self.control.as_ref().map(|control| control.listen(context.task(), context.attempt()));
+        let (_entry, said) = heard.unzip();
+        launch.waits = said.map(Waits::new);
+        launch.run(&self.guard, context, stopped, tell, live, |printed| send(context, printed)).await
     }
 
     /// What every command finds in its environment.
@@ -283,6 +298,9 @@ impl Shell {
         set(MARK, self.run.clone().into());
         set("TENURE_BROKER", self.broker.clone().into());
         set("TENURE_TASK_DIR", place.path().into());
+        if let Some(control) = &self.control {
+            set(control::VARIABLE, control.socket().into());
+        }
         if let Some(namespace) = &self.namespace {
             set("TENURE_NAMESPACE", namespace.into());
         }
@@ -309,7 +327,7 @@ fn send(context: &Context, printed: Printed) {
     context.append_log(printed.stream, printed.offset, printed.bytes);
 }
 
-/// Where a command runs: where it is told to, or where its submitter stood if this machine has that directory, or in
+/// Where a command runs: in its `cwd`, or in the directory of its submitter if this machine has that, or in
 /// the task's own.
 fn directory(command: &Command, place: &AttemptDir) -> PathBuf {
     let can_be_entered = |dir: &&PathBuf| dir.is_dir() && access(*dir, Access::EXEC_OK).is_ok();
@@ -335,7 +353,7 @@ fn as_variable(checkpoint: &[u8]) -> Option<&str> {
 
 /// The outcome for the broker, and a sentence for people.
 fn outcome_of(context: &Context, done: &Done) -> (Outcome, String) {
-    let Done { output, because, interrupted } = done;
+    let Done { output, because, interrupted, was_stopped } = done;
     let result = output.to_bytes();
     let code = output.exit_code;
     if *interrupted {
@@ -345,6 +363,11 @@ fn outcome_of(context: &Context, done: &Done) -> (Outcome, String) {
             Some(Interrupt::Stop { why }) => {
                 let sentence = format!("stopped, the attempt is over ({})", why.as_str());
                 return (Outcome::give_back("the attempt is over"), sentence);
+            }
+            Some(Interrupt::Leaving) if *was_stopped => {
+                // The task stays paused, and begins again when a client resumes it.
+                let sentence = "ended with its worker, while it was paused".to_owned();
+                return (Outcome::give_back("its worker left while it was paused"), sentence);
             }
             Some(Interrupt::Leaving) => {
                 // The command was interrupted: its own policy decides about another attempt.
@@ -420,12 +443,12 @@ fn not_started(program: &str, error: &io::Error) -> Done {
 
 fn refused_to_run(because: String) -> Done {
     let output = Output { exit_code: NOT_RUNNABLE, stderr: format!("{because}\n"), ..Output::default() };
-    Done { output, because: Some(because), interrupted: false }
+    Done { output, because: Some(because), interrupted: false, was_stopped: false }
 }
 
 /// Nothing was done for this attempt.
 fn not_started_attempt() -> Done {
-    Done { output: Output::default(), because: None, interrupted: true }
+    Done { output: Output::default(), because: None, interrupted: true, was_stopped: false }
 }
 
 /// What a shell says to a command line that it cannot read.
@@ -439,7 +462,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_that_is_not_there_is_told_from_one_that_cannot_run() {
+    fn a_command_that_is_not_there_differs_from_one_that_cannot_run() {
         let missing = not_started("no-such", &io::Error::from(io::ErrorKind::NotFound));
         let locked = not_started("locked", &io::Error::from(io::ErrorKind::PermissionDenied));
         assert_eq!((missing.output.exit_code, locked.output.exit_code), (127, 126));
@@ -456,6 +479,7 @@ mod tests {
             took: Duration::from_secs(1),
             timed_out: true,
             interrupted: false,
+            was_stopped: false,
             not_written: None,
         };
         assert_eq!(output(&ran).exit_code, 124);

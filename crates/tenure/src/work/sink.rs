@@ -42,7 +42,7 @@ pub(crate) struct Sink {
 }
 
 impl Sinks {
-    /// Opens the files. The first attempt begins them anew; later ones add to them, so that what a crashed attempt
+    /// Opens the files. The first attempt empties them; later ones add to them, so that what a crashed attempt
     /// wrote stays.
     pub(crate) fn open(
         stdout: Option<&str>,
@@ -57,7 +57,7 @@ impl Sinks {
             sinks.stdout = Some(Sink::open(path, names.attempt > 1)?);
         }
         if let Some(path) = &err {
-            // What stdout has just opened is not begun anew.
+            // What stdout has just opened is not emptied.
             sinks.stderr = Some(Sink::open(path, names.attempt > 1 || out.as_ref() == Some(path))?);
         }
         Ok(sinks)

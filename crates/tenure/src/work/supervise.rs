@@ -28,7 +28,7 @@ pub(crate) fn run(count: u32, id: &str, global: &Global) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::internal(format!("cannot start: {error}")))?;
+        .map_err(|error| Failure::internal(format!("cannot start the async runtime: {error}")))?;
     let options = without_own(std::env::args_os().skip(1));
     runtime.block_on(async {
         let mut signals = Signals::catch()?;

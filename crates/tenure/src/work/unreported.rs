@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_and_left_alone() {
+    fn what_cannot_be_read_is_reported_and_left_alone() {
         let base = tempfile::tempdir().unwrap();
         let store = Store::new(base.path(), "w");
         assert!(store.read().0.is_empty(), "no directory, nothing left");

@@ -80,3 +80,101 @@ fn each_line_is_an_item_and_a_wrong_range_is_explained() {
     broker.tenure(&["submit", "--array", "1-2"]).fails(64, "nothing to submit");
     broker.tenure(&["logs", &array]).fails(65, "is an array");
 }
+
+#[test]
+fn a_schedule_of_arrays_is_refused() {
+    let broker = Broker::start();
+    for array in [["--array", "1-4"], ["--each-line", "/etc/hosts"], ["--array-limit", "2"]] {
+        let mut args = vec!["submit", "--schedule", "every 1h", "--name", "n"];
+        args.extend(array);
+        args.push("x");
+        broker.tenure(&args).fails(64, "cannot be used with");
+    }
+    assert_eq!(broker.tenure(&["schedules", "-o", "json"]).json().as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn a_watch_of_an_array_ends_with_the_array() {
+    let broker = Broker::start();
+    let said = broker.tenure(&["submit", "-q", "q", "--array", "1-3", "--hold", "-o", "json", "x"]);
+    let array = said.json()["array"].as_str().unwrap().to_owned();
+    let watch = ["watch", &array, "--from", "1", "-o", "jsonl"];
+    let (_worker, watched) = std::thread::scope(|scope| {
+        let watched = scope.spawn(|| broker.tenure(&watch));
+        let worker = broker.worker("w", "q");
+        broker.tenure(&["release", &array]).ok();
+        (worker, watched.join().unwrap())
+    });
+    let events = watched.lines();
+    let kinds: Vec<&str> = events.iter().map(|event| event["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == "completed").count(), 3, "{kinds:?}");
+    assert_eq!(kinds.last(), Some(&"array-ended"));
+}
+
+/// Lines whose bodies take three arrays.
+fn long_lines(broker: &Broker) -> String {
+    let file = broker.dir.join("lines.txt");
+    let lines: String = (0..40).map(|number| format!("{number:02}{}\n", "x".repeat(900_000))).collect();
+    std::fs::write(&file, lines).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn more_lines_than_fit_into_one_array_are_submitted_as_several() {
+    let broker = Broker::start();
+    let file = long_lines(&broker);
+    let submit = ["submit", "-q", "q", "--each-line", &file];
+    let with = |more: &[&'static str]| broker.tenure(&[&submit[..], more].concat());
+    // What is for one array is refused before anything is submitted.
+    with(&["--array-limit", "2"]).fails(65, "3 arrays");
+    with(&["--id", "0190b5a2-77f0-7cc3-98b4-dc0c0c07398f"]).fails(65, "3 arrays");
+    assert_eq!(broker.tenure(&["arrays", "-o", "json"]).json().as_array().unwrap().len(), 0);
+
+    let said = with(&["--hold"]);
+    assert!(said.err.contains("40 lines, in 3 arrays"), "{said:?}");
+    let ids: Vec<String> = said.ok().lines().map(str::to_owned).collect();
+    let arrays = broker.tenure(&["arrays", "-o", "json"]).json();
+    let arrays = arrays.as_array().unwrap();
+    // Newest first.
+    let listed: Vec<&str> = arrays.iter().rev().map(|array| array["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, listed);
+    let number = |array: &serde_json::Value, field: &str| array[field].as_u64().unwrap();
+    assert_eq!(arrays.iter().map(|array| number(array, "size")).sum::<u64>(), 40);
+    // The indexes are the numbers of the lines, through all arrays.
+    let mut next = 1;
+    for array in arrays.iter().rev() {
+        assert_eq!(number(array, "first"), next);
+        next += number(array, "size");
+    }
+    let body = broker.tenure(&["show", "--body", &format!("{}[40]", ids[2])]).ok();
+    assert!(body.starts_with("39x") && body.len() == 900_002);
+}
+
+#[test]
+fn the_arrays_of_one_file_have_names_and_are_waited_for_together() {
+    let broker = Broker::start();
+    let _worker = broker.worker("w", "q");
+    let file = long_lines(&broker);
+    let submit = |format: &str| {
+        broker.tenure(&["submit", "-q", "q", "--each-line", &file, "--name", "n", "--wait", "-o", format])
+    };
+    let ended = submit("json").json();
+    let names: Vec<&str> =
+        ended.as_array().unwrap().iter().map(|array| array["name"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), 3);
+    assert!(ended.as_array().unwrap().iter().all(|array| array["state"] == "completed"), "{ended}");
+    for name in ["n-part1", "n-part2", "n-part3"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    // A dependency on a part would be an unnoticed mistake: the name alone is unknown.
+    broker.tenure(&["wait", "name:n"]).fails(76, "n");
+    // The same file again is the same tasks.
+    let again = submit("jsonl");
+    let known: Vec<bool> = again.lines().iter().filter_map(|line| line["known"].as_bool()).collect();
+    assert_eq!(known, [true, true, true], "{again:?}");
+    assert_eq!(broker.tenure(&["arrays", "-o", "json"]).json().as_array().unwrap().len(), 3);
+    // Another file under this name is refused, and says which parts were accepted before.
+    let lines: String = (0..40).map(|number| format!("{number:02}{}\n", "y".repeat(900_000))).collect();
+    std::fs::write(&file, lines).unwrap();
+    submit("table").fails(76, "n-part1");
+}

@@ -1,4 +1,4 @@
-//! The configuration: what is wrong is told by name, what holds is shown with its origin, and keys never are.
+//! The configuration: an error names the setting, `show` prints the origin of each value, and never keys.
 
 use crate::support::{Broker, NATIVE_ONLY, program, run};
 
@@ -31,7 +31,7 @@ fn a_file_that_is_named_must_be_there() {
 }
 
 #[test]
-fn a_flag_with_an_impossible_value_is_told_by_its_name() {
+fn a_flag_with_an_impossible_value_is_reported_by_its_name() {
     run(program(&["config", "check", "--sync", "never"])).fails(64, "--sync");
     let mut command = program(&["config", "check"]);
     command.env("TENURE_SYNC", "never");
@@ -71,7 +71,7 @@ fn show_tells_every_value_and_where_it_was_said_but_no_key() {
 
 /// What `serve` refuses, `config check` tells, with the same words and the same exit code.
 #[test]
-fn what_serve_refuses_is_told_by_config_check() {
+fn config_check_reports_what_serve_refuses() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     std::fs::write(path("file"), "x").unwrap();
@@ -125,7 +125,7 @@ fn what_serve_refuses_is_told_by_config_check() {
 }
 
 #[test]
-fn a_data_directory_in_use_is_told_unless_the_broker_is_to_go_on() {
+fn a_data_directory_in_use_is_reported_unless_the_broker_is_to_go_on() {
     let broker = Broker::start();
     let data = broker.dir.to_str().unwrap();
     let check = |more: &[&str]| {

@@ -63,7 +63,7 @@ fn five_thousand_idle_workers_cost_little_and_each_can_have_work_at_once() {
         let idle = Usage::of(broker.child.id());
         let begun = Instant::now();
         let mut beats = 0;
-        // As many heartbeats in each tenth of a second as so many workers have in it.
+        // As many heartbeats in each tenth of a second as these workers send in it.
         let tenth = Duration::from_millis(100);
         let share = count * tenth.as_millis() as usize / HEARTBEAT.as_millis() as usize;
         while begun.elapsed() < HEARTBEAT / 2 {
@@ -84,7 +84,7 @@ fn five_thousand_idle_workers_cost_little_and_each_can_have_work_at_once() {
         assert!(cpu < CPU_EACH_BEAT * beats as u32, "{cpu:?} for {beats} heartbeats");
 
         // Work reaches one of them at once, and its word reaches the client.
-        assert!(hearing.try_recv().is_err(), "nobody has heard anything yet");
+        assert!(hearing.try_recv().is_err(), "no watcher has heard anything yet");
         let submitted = Instant::now();
         let task = client.submit(Submission::to("crowd").body("x")).await.unwrap().task;
         let (index, held) = tokio::time::timeout(TIMEOUT, hearing.recv()).await.unwrap().unwrap();
@@ -102,7 +102,7 @@ fn five_thousand_idle_workers_cost_little_and_each_can_have_work_at_once() {
     });
 }
 
-/// Registers one worker. What it is assigned later is told to `heard`.
+/// Registers one worker. Later assignments go to `heard`.
 async fn join(index: usize, address: &str, heard: mpsc::UnboundedSender<(usize, Held)>) -> OwnedWriteHalf {
     let (mut read, mut write) = TcpStream::connect(address).await.expect("the broker listens").into_split();
     let spec = WorkerSpec {

@@ -1,4 +1,4 @@
-//! The first examples that somebody pastes work: in an empty directory, with a broker and the worker they name.
+//! The first examples that a user pastes work: in an empty directory, with a broker and the worker they name.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -35,7 +35,7 @@ fn example(text: &str) -> Example {
     let text = text.trim();
     let (command, in_background) = match text.strip_suffix('&') {
         Some(command) => (command, true),
-        // These go on until somebody ends them.
+        // These go on until the user ends them.
         None => (text, ["tenure work", "tenure watch"].contains(&text)),
     };
     Example { command: command.trim().to_owned(), in_background }

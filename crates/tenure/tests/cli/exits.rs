@@ -70,6 +70,19 @@ fn a_refusal_is_76_and_tells_its_code() {
 }
 
 #[test]
+fn what_is_not_known_is_found_with_a_list() {
+    let broker = Broker::start();
+    for (args, hint) in [
+        (&["show", "name:nothing"][..], "tenure list"),
+        (&["drain", "nothing"], "tenure workers --all"),
+        (&["schedules", "show", "nothing"], "tenure schedules"),
+        (&["hooks", "undelivered", "nothing"], "tenure hooks"),
+    ] {
+        broker.tenure(args).fails(76, hint);
+    }
+}
+
+#[test]
 fn a_full_broker_says_try_later() {
     let broker = Broker::start_with(&["--tasks-max", "1"]);
     broker.submit(&["-q", "q", "x"]);
@@ -77,9 +90,9 @@ fn a_full_broker_says_try_later() {
 }
 
 #[test]
-fn an_expired_task_is_told_from_a_failed_one() {
+fn an_expired_task_differs_from_a_failed_one() {
     let broker = Broker::start();
-    let task = broker.submit(&["-q", "nobody", "--expires", "2s", "x"]);
+    let task = broker.submit(&["-q", "absent", "--expires", "2s", "x"]);
     assert_eq!(broker.tenure(&["wait", &task, "--timeout", "30s"]).code, 82);
 }
 

@@ -16,6 +16,7 @@ fn list_shows_what_was_asked_for() {
         table.starts_with("TASK") && table.contains(&one[28..]) && !table.contains(&two[28..]),
         "{table}"
     );
+    assert!(table.contains("gpu"), "{table}");
     let table = broker.tenure(&["list", "--all", "--full-ids"]).ok();
     assert!(table.contains(&two) && table.contains("no longer needed"), "{table}");
     let json = broker.tenure(&["list", "--tag", "gpu", "-o", "json"]).json();
@@ -69,7 +70,7 @@ fn a_task_is_found_by_the_beginning_or_the_end_of_its_id() {
     broker.tenure(&["show", "ab12cd"]).fails(65, "not unique");
     broker.tenure(&["show", "ffffff"]).fails(76, "no task whose id begins or ends");
     broker.tenure(&["show", "xyz"]).fails(65, "name:NAME");
-    broker.tenure(&["show", "name:nobody"]).fails(76, "unknown-name");
+    broker.tenure(&["show", "name:absent"]).fails(76, "unknown-name");
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn explain_names_the_reason_and_the_remedy() {
 }
 
 #[test]
-fn the_time_a_task_waits_for_is_told_as_people_read_it() {
+fn the_time_a_task_waits_for_is_written_as_people_read_it() {
     let broker = Broker::start();
     let task = broker.submit(&["-q", "q", "--not-before", "2200-01-31T12:00:00Z", "x"]);
     assert_eq!(broker.tenure(&["explain", &task]).ok().trim_end(), "not before 2200-01-31T12:00:00.000Z");
@@ -112,7 +113,7 @@ fn watch_replays_and_follows() {
 }
 
 #[test]
-fn a_subscriber_of_future_events_is_told_that_they_are_in_the_future() {
+fn a_subscriber_of_future_events_learns_that_they_are_in_the_future() {
     let broker = Broker::start();
     broker.submit(&["-q", "q", "x"]);
     let mut command = broker.command(&["watch", "--from", "99999999"]);
@@ -136,14 +137,54 @@ fn wait_tells_of_several_and_ends_with_the_first_failure() {
     let said = broker.tenure(&["wait", &tasks[0], &tasks[1], &tasks[2]]);
     assert_eq!(said.code, 5, "{said:?}");
     for task in &tasks {
-        assert!(said.out.contains(task.as_str()), "{said:?}");
+        assert!(said.out.contains(&task[task.len() - 8..]), "{said:?}");
     }
     assert_eq!(broker.tenure(&["logs", &tasks[0]]).ok(), "did a");
     assert_eq!(broker.tenure(&["logs", &tasks[0], "-o", "json"]).json()["result"], "did a");
     assert_eq!(broker.tenure(&["show", "--result", &tasks[0]]).ok(), "did a");
-    let waiting = broker.submit(&["-q", "nobody", "x"]);
+    let waiting = broker.submit(&["-q", "absent", "x"]);
     assert_eq!(broker.tenure(&["wait", &waiting, "--timeout", "100ms"]).code, 83);
     assert_eq!(broker.tenure(&["logs", &waiting]).code, 83);
+}
+
+#[test]
+fn arrays_are_waited_for_beside_tasks() {
+    let broker = Broker::start();
+    let task = broker.submit(&["-q", "q", "a"]);
+    broker.tenure(&["submit", "-q", "q", "--array", "1-3", "--name", "sweep", "fail 7"]).ok();
+    let waiting = ["wait", &task, "name:sweep", "--timeout", "100ms", "-o", "json"];
+    let said = broker.tenure(&waiting);
+    assert_eq!(said.code, 83, "{said:?}");
+    let _worker = broker.worker("w1", "q");
+    let said = broker.tenure(&["wait", &task, "name:sweep"]);
+    assert_eq!(said.code, 7, "{said:?}");
+    assert!(said.out.contains("failed  0 completed, 3 failed, 0 cancelled  sweep"), "{said:?}");
+    let said = broker.tenure(&["wait", "name:sweep", &task, "-o", "json"]);
+    let both: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let ended = |state: &str| both.as_array().unwrap().iter().filter(|one| one["state"] == state).count();
+    assert_eq!((ended("completed"), ended("failed")), (1, 1), "{both}");
+    broker.tenure(&["wait", &task, "0190b5a2-77f0-7cc3-98b4-dc0c0c07398f"]).fails(76, "unknown-task");
+}
+
+#[test]
+fn one_of_a_kind_is_singular() {
+    let broker = Broker::start();
+    assert!(broker.tenure(&["top"]).ok().contains("0 workers live"));
+    let said = |args: &[&str], text: &str| {
+        let out = broker.tenure(args).ok();
+        assert!(out.contains(text), "{args:?}: {out}");
+    };
+    said(&["limits", "set", "gpu", "1"], "at most 1 task with tag gpu may be held at once");
+    said(&["limits", "set", "gpu", "2"], "at most 2 tasks with tag gpu may be held at once");
+    let array = broker.tenure(&["submit", "-q", "sums", "--array", "0-2", "body"]).ok();
+    said(
+        &["arrays", "limit", array.trim(), "1"],
+        &format!("at most 1 task of array {} may be", array.trim()),
+    );
+    let file = broker.dir.with_extension("toml");
+    std::fs::write(&file, "[[keys]]\nname = \"ada\"\nkey = \"00112233445566778899aabbccddeeff\"\n").unwrap();
+    let (file, data) = (file.display().to_string(), broker.dir.with_extension("other").display().to_string());
+    said(&["config", "check", "--config", &file, "--data-dir", &data], "1 key)");
 }
 
 #[test]
@@ -173,6 +214,7 @@ fn queues_workers_limits_stats_and_top_speak_both_ways() {
     );
     let frame = broker.tenure(&["top"]).ok();
     assert!(frame.contains("images") && frame.contains("w1") && frame.contains("held tasks"), "{frame}");
+    assert!(frame.contains("1 worker live, 0 lost"), "{frame}");
     assert_eq!(broker.tenure(&["top", "-o", "json"]).json()["counts"]["by_state"]["running"], 1);
     let list = broker.tenure(&["list"]).ok();
     assert!(list.contains("50 % halfway"), "{list}");

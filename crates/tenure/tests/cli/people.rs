@@ -20,6 +20,12 @@ fn lines(text: &str) -> Vec<String> {
     plain.lines().map(str::to_owned).collect()
 }
 
+/// The same without what a bar has erased.
+fn lines_left(text: &str) -> Vec<String> {
+    let left = text.split('\n').map(|line| line.rsplit("\x1b[2K").next().unwrap_or(line));
+    lines(&left.collect::<Vec<_>>().join("\n"))
+}
+
 /// A broker with long names, many states and several queues.
 fn crowded() -> (Broker, crate::support::TestWorker) {
     let broker = Broker::start();
@@ -53,20 +59,40 @@ fn crowded() -> (Broker, crate::support::TestWorker) {
 #[test]
 fn tables_fit_the_terminal() {
     let (broker, _worker) = crowded();
+    let name = "a-long-name-of-an-array-of-many-elements";
+    broker.tenure(&["submit", "-q", "elsewhere", "--array", "1-1000", "--name", name, "--", "echo"]).ok();
+    let long = "sim/failed-too-with-a-name-that-is-much-too-long-for-a-line-of-80";
+    broker.submit(&["-q", "simulations-of-the-lab", "--name", long, "--hold", "x"]);
+    broker.tenure(&["cancel", &format!("name:{long}")]).ok();
+    let nightly =
+        ["--schedule", "0 2 * * *", "--zone", "Europe/Zurich", "--name", "nightly-simulations-of-the-lab"];
+    broker.tenure(&[&["submit"][..], &nightly, &["--", "./simulate", "--steps", "100"]].concat()).ok();
     for columns in [80, 120] {
         for args in [
             &["list", "--all"][..],
             &["list", "--all", "--where", "name=sim/*"],
             &["queues"],
+            &["arrays"],
             &["workers"],
             &["limits"],
             &["shares"],
             &["topics", "--subscriptions"],
             &["top", "--once"],
+            &["schedules"],
+            &["schedules", "show", "nightly-simulations-of-the-lab"],
+            &["hooks"],
+            &["reconcile", "--prefix", "sim/", "--jsonl", "/dev/null"],
+            &["watch", "--since", "1h", "--until", "now"],
+            &[
+                "wait",
+                "name:sim/failed",
+                "name:sim/failed-too-with-a-name-that-is-much-too-long-for-a-line-of-80",
+            ],
+            &["show", "name:sim/run-with-a-long-name-0"],
+            &["cancel", "--where", "name=sim/*", "--dry-run"],
         ] {
             let shown = on_a_terminal_of(columns, broker.command(args));
-            let lines = lines(&shown);
-            for line in &lines {
+            for line in &lines_left(&shown) {
                 let width = line.chars().count();
                 assert!(
                     width <= usize::from(columns),
@@ -105,12 +131,12 @@ fn tasks_are_selected_by_name_exit_code_and_day() {
         all.extend(args);
         broker.tenure(&all).json().as_array().map_or(0, Vec::len)
     };
-    assert_eq!(ids(&["--all", "--where", "name=sim/*"]), 4);
-    assert_eq!(ids(&["--where", "name=sim/*"]), 3, "those that have not ended");
+    assert_eq!(ids(&["--where", "name=sim/*"]), 4, "who asks for a name means also what has ended");
+    assert_eq!(ids(&["--where", "queue=simulations-of-the-lab"]), 3, "those that have not ended");
     assert_eq!(ids(&["--where", "name=sim/run*-0"]), 1);
     assert_eq!(ids(&["--where", "exit-code=4"]), 1);
     assert_eq!(ids(&["--where", "exit-code=5"]), 0);
-    assert_eq!(ids(&["--all", "--where", "since=yesterday"]), 7);
+    assert_eq!(ids(&["--where", "since=yesterday"]), 7);
     assert_eq!(ids(&["--all", "--where", "before=yesterday"]), 0);
     let would = broker.tenure(&["cancel", "--where", "name=held/*", "--dry-run", "-o", "json"]).json();
     assert_eq!(would["tasks"].as_array().unwrap().len(), 1);
@@ -199,4 +225,55 @@ fn a_report_says_what_happened() {
     assert!(!page.contains("http") && !page.contains("<script"), "it needs nothing else: {page}");
     assert_eq!(broker.tenure(&["report", "--queue", "none", "-o", "json"]).json()["submitted"], 0);
     broker.tenure(&["report", "--since", "now"]).fails(64, "--since must be before");
+}
+
+#[test]
+fn a_list_tells_a_command_that_is_paused_in_place_from_one_that_waits() {
+    let broker = Broker::start();
+    let mut work = broker.command(&["work"]);
+    let mut worker = work.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a worker");
+    let task = broker.submit(&["--", "sleep", "600"]);
+    eventually("it runs", || broker.state(&task) == "running");
+    broker.tenure(&["pause", &task, "--reason", "lunch"]).ok();
+    eventually("it is stopped", || broker.state(&task) == "suspended");
+    let list = broker.tenure(&["list"]).ok();
+    assert!(list.contains("paused: lunch"), "{list}");
+    let ids = |states: &str| {
+        let listed = broker.tenure(&["list", "--state", states, "-o", "json"]).json();
+        listed
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|task| task["id"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ids("paused"), [task.as_str()]);
+    assert_eq!(ids("suspended"), [task.as_str()]);
+    let preview = broker.tenure(&["resume", "--where", "state=paused", "--dry-run"]).ok();
+    let short = &task[task.len() - 8..];
+    assert_eq!(preview, format!("would resume 1 task\n  {short} sleep 600\n"));
+    broker.tenure(&["cancel", &task]).ok();
+    eventually("it has ended", || broker.state(&task) == "cancelled");
+    worker.kill().expect("the worker runs");
+    worker.wait().expect("it ends");
+}
+
+#[test]
+fn the_note_of_a_cancelled_dependent_has_a_short_id() {
+    let broker = Broker::start();
+    let first = broker.submit(&["-q", "q", "x"]);
+    let dependent = broker.submit(&["-q", "q", "--after", &first, "y"]);
+    broker.tenure(&["cancel", &first]).ok();
+    let list = broker.tenure(&["list", "--all"]).ok();
+    let short = &first[first.len() - 8..];
+    assert!(list.contains(&format!("dependency {short} ended as cancelled")), "{list}");
+    assert!(!list.contains(&first), "{list}");
+    let list = on_a_terminal_of(80, broker.command(&["--no-color", "list", "--all"]));
+    assert!(
+        list.contains(&format!("dependency {short}")) && lines(&list).iter().all(|line| line.len() <= 80),
+        "{list}"
+    );
+    // The whole id is where there is room for it.
+    let shown = broker.tenure(&["show", &dependent]).ok();
+    assert!(shown.contains(&format!("dependency {first} ended as cancelled")), "{shown}");
 }

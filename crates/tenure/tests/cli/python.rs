@@ -121,11 +121,11 @@ fn peers_in_python_call_each_other_and_broadcast() {
     assert_eq!(start(&["call", "desk", "hello"]).ends(), ["pending", "result HELLO"]);
     desk.says("called by python-call hello");
     assert_eq!(start(&["broadcast", "weather", "rain"]).ends(), ["receivers 0"]);
-    let ear = start(&["hear", "weather"]);
-    ear.says("hearing");
+    let listener = start(&["hear", "weather"]);
+    listener.says("hearing");
     assert_eq!(start(&["broadcast", "news", "none"]).ends(), ["receivers 1"]);
     assert_eq!(start(&["broadcast", "weather", "rain"]).ends(), ["receivers 1"]);
-    assert_eq!(ear.ends(), ["broadcast weather python-broadcast rain"]);
+    assert_eq!(listener.ends(), ["broadcast weather python-broadcast rain"]);
 }
 
 #[test]
@@ -135,8 +135,8 @@ fn topics_in_python_and_a_subscriber_that_comes_back() {
     let start = |arguments: &[&str]| {
         Script::start(&python, "topics.py", &[&[broker.address.as_str()], arguments].concat())
     };
-    let subscriber = start(&["sub", "sensor.*", "--id", "ear", "--count", "2"]);
-    subscriber.says("subscribed ear missed 0");
+    let subscriber = start(&["sub", "sensor.*", "--id", "archive", "--count", "2"]);
+    subscriber.says("subscribed archive missed 0");
     assert_eq!(
         start(&["pub", "sensor.kitchen", "21.5", "22.0", "22.5"]).ends(),
         ["published 1 receivers 1", "published 2 receivers 1", "published 3 receivers 1"]
@@ -144,7 +144,7 @@ fn topics_in_python_and_a_subscriber_that_comes_back() {
     assert_eq!(subscriber.ends(), ["live sensor.kitchen 1 21.5", "live sensor.kitchen 2 22.0"]);
     // It had acknowledged the first, and neither the second nor the third, which it may have been sent.
     start(&["pub", "sensor.kitchen", "23.0"]).ends();
-    let back = start(&["sub", "sensor.*", "--id", "ear", "--count", "3"]).ends();
+    let back = start(&["sub", "sensor.*", "--id", "archive", "--count", "3"]).ends();
     let replayed = |number: u64, payload: &str| format!("replay sensor.kitchen {number} {payload}");
     assert_eq!(back[1..], [replayed(2, "22.0"), replayed(3, "22.5"), replayed(4, "23.0")], "{back:?}");
     assert_eq!(start(&["pub", "bad.*", "x"]).ends(), ["refused topic-name-wildcard"]);

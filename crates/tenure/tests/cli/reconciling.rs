@@ -42,6 +42,8 @@ fn the_difference_is_shown_first_and_mended_with_apply() {
     assert_eq!((broker.state(&known), broker.state(&other)), ("ready".into(), "ready".into()));
     let end = broker.tenure(&["show", &extra, "-o", "json"]).json()["end"]["message"].clone();
     assert_eq!(end, "reconciliation: the other store does not know it");
+    let explained = broker.tenure(&["explain", &extra]).ok();
+    assert!(explained.contains("reconciliation: the other store does not know it"), "{explained}");
     assert_eq!(broker.state("name:job/new"), "ready");
     let again = broker.tenure(&applied).json();
     assert_eq!(again.as_array().unwrap().len(), 1, "only what has ended here is left: {again}");
@@ -58,4 +60,47 @@ fn a_line_that_cannot_be_understood_stops_before_anything_changes() {
         .tenure(&["reconcile", "--prefix", "job/", "--jsonl", file, "--apply"])
         .fails(65, "jobs.jsonl:2: name: mail/1 does not begin with the prefix");
     assert_eq!(broker.state(&extra), "ready");
+}
+
+#[test]
+fn arrays_are_compared_and_cancelled_by_their_names() {
+    let broker = Broker::start();
+    let array = |name: &str| {
+        let said = broker.tenure(&["submit", "-q", "q", "--array", "1-3", "--name", name, "-o", "json", "x"]);
+        said.json()["array"].as_str().unwrap().to_owned()
+    };
+    let (known, extra, over, gone) =
+        (array("job/known"), array("job/extra"), array("job/over"), array("job/gone"));
+    let other = array("mail/1");
+    broker.tenure(&["cancel", &gone]).ok();
+    let file = broker.dir.join("jobs.jsonl");
+    let lines = "{\"name\": \"job/known\", \"queue\": \"q\", \"body\": \"y\"}\n\
+        {\"name\": \"job/over\", \"ended\": true}\n{\"name\": \"job/gone\"}\n";
+    std::fs::write(&file, lines).unwrap();
+    let reconcile =
+        ["reconcile", "--prefix", "job/", "--jsonl", file.to_str().unwrap(), "--apply", "-o", "json"];
+    let found = broker.tenure(&reconcile).json();
+    let mut differences: Vec<(&str, &str, &str)> = found
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| ["name", "difference", "state"].map(|field| one[field].as_str().unwrap()).into())
+        .collect();
+    differences.sort_unstable();
+    assert_eq!(
+        differences,
+        [
+            ("job/extra", "unknown-there", "cancelled"),
+            ("job/gone", "ended-here", "cancelled"),
+            ("job/over", "ended-there", "cancelled"),
+        ]
+    );
+    assert_eq!(
+        [&known, &extra, &over, &other].map(|array| broker.state(array)),
+        ["ready", "cancelled", "cancelled", "ready"]
+    );
+    let element = broker.tenure(&["show", &format!("{extra}[2]"), "-o", "json"]).json();
+    assert_eq!(element["end"]["message"], "reconciliation: the other store does not know it");
+    let again = broker.tenure(&reconcile).json();
+    assert_eq!(again.as_array().unwrap().len(), 1, "only what has ended here is left: {again}");
 }

@@ -57,8 +57,9 @@ fn a_bad_expression_names_its_field_and_shows_an_example() {
 #[test]
 fn the_short_way_submits_again_and_again() {
     let broker = Broker::start();
-    let said = broker.tenure(&["submit", "--schedule", "every 1s", "--name", "tick", "-q", "q", "x"]).ok();
-    assert!(said.contains("schedule tick is due next"), "{said}");
+    let said = broker.tenure(&["submit", "--schedule", "every 1s", "--name", "tick", "-q", "q", "x"]);
+    assert!(said.err.contains("schedule tick is due next"), "{said:?}");
+    assert_eq!(said.ok(), "tick\n");
     eventually("it fires", || {
         let shown = broker.tenure(&["schedules", "show", "tick", "-o", "json"]).json();
         shown["fired"].as_u64().is_some_and(|fired| fired >= 2)

@@ -101,7 +101,7 @@ fn sessions(broker: &Broker) -> u64 {
 }
 
 #[test]
-fn a_directory_in_use_is_told_with_the_process_that_has_it() {
+fn a_directory_in_use_is_reported_with_the_process_that_has_it() {
     let broker = Broker::start();
     let pid = broker.child.id().to_string();
     let said = run(serve(&broker.dir, &[]));
@@ -110,7 +110,7 @@ fn a_directory_in_use_is_told_with_the_process_that_has_it() {
 }
 
 #[test]
-fn a_taken_port_is_told_with_the_flag_that_helps() {
+fn a_taken_port_is_reported_with_the_flag_that_helps() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = other.local_addr().unwrap().to_string();
     let dir = tempfile::tempdir().unwrap();
@@ -197,4 +197,62 @@ fn a_broker_that_is_just_going_is_waited_for() {
     let broker = Broker::start_in(dir.path(), &[]);
     gone.join().unwrap();
     assert_eq!(broker.state(&task), "ready");
+}
+
+/// One request on a connection of its own. Returns the answer as it came, or nothing if there is no broker.
+fn ask(address: &str, request: &str) -> Option<String> {
+    use std::io::{Read as _, Write as _};
+    let mut stream = std::net::TcpStream::connect(address).ok()?;
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+#[test]
+fn a_broker_that_reads_its_journal_says_that_it_recovers() {
+    let dir = tempfile::tempdir().unwrap();
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let broker = Broker::start_in(dir.path(), &["--http", &address]);
+    // Enough that their recovery takes a while.
+    let tasks = vec!["{}"; 1_000].join(",");
+    let body = format!("{{\"tasks\":[{tasks}]}}");
+    let request = format!(
+        "POST /v1/tasks/batch HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    for _ in 0..30 {
+        let answer = ask(&address, &request).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    broker.signal("-KILL");
+    broker.ended();
+
+    let mut child = serve(dir.path(), &["--http", &address]).spawn().unwrap();
+    let get = |path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        ask(&address, &request).unwrap_or_default()
+    };
+    let mut recovering = 0;
+    eventually("the broker is ready", || {
+        for _ in 0..10 {
+            let ready = get("/readyz");
+            if ready.starts_with("HTTP/1.1 200") {
+                return true;
+            }
+            if ready.contains("\"recovering\"") {
+                recovering += 1;
+                assert!(ready.starts_with("HTTP/1.1 503"), "{ready}");
+                let health = get("/healthz");
+                assert!(health.is_empty() || health.starts_with("HTTP/1.1 200"), "{health}");
+            }
+            std::thread::sleep(std::time::Duration::from_millis(3));
+        }
+        false
+    });
+    assert!(get("/v1/counts").contains("\"ready\":30000"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(recovering > 0, "it was never said that the broker recovers");
 }

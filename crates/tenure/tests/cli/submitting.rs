@@ -138,7 +138,7 @@ fn many_come_as_lines_of_json() {
 }
 
 #[test]
-fn a_line_that_cannot_be_understood_is_told_by_its_number() {
+fn a_line_that_cannot_be_understood_is_reported_by_its_number() {
     let broker = Broker::start();
     let feed = |lines: &str| broker.tenure_fed(&["submit", "-q", "q", "--jsonl", "-"], lines.as_bytes());
     feed("{\"body\": \"a\"}\n\n{\"bdoy\": \"b\"}\n")
@@ -182,7 +182,7 @@ fn a_known_name_is_followed_even_if_its_task_has_ended() {
 #[test]
 fn wait_gives_up_in_time_and_the_task_goes_on() {
     let broker = Broker::start();
-    let said = broker.tenure(&["submit", "-q", "nobody", "--wait", "--timeout", "200ms", "x", "-o", "jsonl"]);
+    let said = broker.tenure(&["submit", "-q", "absent", "--wait", "--timeout", "200ms", "x", "-o", "jsonl"]);
     assert_eq!(said.code, 83, "{}", said.err);
     let task = said.lines()[0]["task"].as_str().unwrap().to_owned();
     assert_eq!(broker.state(&task), "ready");
@@ -215,4 +215,93 @@ fn a_refused_line_is_named() {
     assert!(said.err.contains("-:3: refused"), "{said:?}");
     let said = broker.tenure_fed(&["submit", "-q", "q", "--jsonl", "-", "-o", "jsonl"], lines);
     assert_eq!(said.lines()[1]["refused"]["line"], 3, "{said:?}");
+}
+
+#[test]
+fn other_tasks_are_named_by_short_ids_and_by_their_place_in_an_array() {
+    let broker = Broker::start();
+    let end = |id: &str| id[id.len() - 8..].to_owned();
+    let first = broker.submit(&["-q", "q", "a"]);
+    let said = broker.tenure(&["submit", "-q", "q", "--array", "5-7", "--name", "sweep", "-o", "json", "x"]);
+    let array = said.json()["array"].as_str().unwrap().to_owned();
+    let element =
+        broker.tenure(&["show", "name:sweep[7]", "-o", "json"]).json()["id"].as_str().unwrap().to_owned();
+    let after = |task: &str| {
+        let shown = broker.tenure(&["show", "--no-timeline", "-o", "json", task]).json();
+        let list = shown["after"].as_array().unwrap().clone();
+        list.iter().map(|one| one["task"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    // On the command line, in a line of JSON and in a job file.
+    let both = format!("{}:ended,{}", end(&first), end(&array));
+    assert_eq!(after(&broker.submit(&["-q", "q", "--after", &both, "b"])), [first.clone(), array.clone()]);
+    for text in [format!("{}[7]", end(&array)), "sweep[7]".to_owned(), "name:sweep[7]:failed".to_owned()] {
+        assert_eq!(after(&broker.submit(&["-q", "q", "--after", &text, "b"])), [element.as_str()], "{text}");
+    }
+    broker.tenure(&["submit", "-q", "q", "--after", "sweep[9]", "b"]).fails(76, "no element");
+    let line = format!(r#"{{"body": "c", "after": ["{}"], "parent": "{}"}}"#, end(&first), end(&first));
+    let said = broker.tenure_fed(&["submit", "-q", "q", "--jsonl", "-", "-o", "jsonl"], line.as_bytes());
+    let child = said.lines()[0]["task"].as_str().unwrap().to_owned();
+    assert_eq!(after(&child), [first.as_str()]);
+    let job = broker.dir.join("job.toml");
+    let text = format!(
+        "command = [\"true\"]\nqueue = \"q\"\nafter = [\"{}\"]\nparent = \"{}\"\n",
+        end(&first),
+        end(&first)
+    );
+    std::fs::write(&job, text).unwrap();
+    let of_job = broker.submit(&[job.to_str().unwrap()]);
+    assert_eq!(after(&of_job), [first.as_str()]);
+    let ids = |pair: String| {
+        let listed = broker.tenure(&["list", "--elements", "--where", &pair, "-o", "json"]).json();
+        listed
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|task| task["id"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ids(format!("parent={}", end(&first))), [child.clone(), of_job]);
+    assert_eq!(ids(format!("array={}", end(&array))).len(), 3);
+    assert_eq!(ids("array=name:sweep".to_owned()).len(), 3);
+    let said =
+        broker.tenure(&["cancel", "--where", &format!("array={}", end(&array)), "--yes", "-o", "json"]);
+    assert_eq!(said.json()["done"], 3);
+}
+
+#[test]
+fn a_name_of_hexadecimal_digits_comes_before_an_id() {
+    let broker = Broker::start();
+    let other = broker.submit(&["-q", "q", "a"]);
+    let digits = &other[other.len() - 8..];
+    let named = broker.submit(&["-q", "q", "--name", digits, "b"]);
+    let after = broker.submit(&["-q", "q", "--after", digits, "c"]);
+    let shown = broker.tenure(&["show", "--no-timeline", "-o", "json", &after]).json();
+    assert_eq!(shown["after"][0]["task"], named.as_str());
+    // A name of an earlier line, which the broker does not know yet.
+    let lines = "{\"body\": \"d\", \"name\": \"abcdef01\"}\n{\"body\": \"e\", \"after\": \"abcdef01\"}\n";
+    let said = broker.tenure_fed(&["submit", "-q", "q", "--jsonl", "-", "-o", "jsonl"], lines.as_bytes());
+    assert_eq!(said.code, 0, "{said:?}");
+    broker.tenure(&["submit", "-q", "q", "--after", "abcdef99", "c"]).fails(76, "unknown-name");
+}
+
+#[test]
+fn a_line_of_sh_runs_when_the_waiting_is_over() {
+    let broker = Broker::start();
+    let _worker = broker.worker("w", "q");
+    let said = broker.dir.join("said");
+    let notify = format!("echo noise; echo $TENURE_TASK_ID $TENURE_STATE >> {}", said.display());
+    let submitted = broker.tenure(&["submit", "-q", "q", "--notify", &notify, "-o", "jsonl", "fail 3"]);
+    assert_eq!(submitted.code, 3, "{submitted:?}");
+    let task = submitted.lines()[0]["task"].as_str().unwrap().to_owned();
+    let array =
+        broker.tenure(&["submit", "-q", "q", "--array", "1-2", "--notify", &notify, "-o", "jsonl", "a"]);
+    let array = array.lines()[0]["array"].as_str().unwrap().to_owned();
+    let held = ["submit", "-q", "q", "--hold", "--notify", &notify, "--timeout", "100ms", "-o", "jsonl", "a"];
+    let held = broker.tenure(&held);
+    assert_eq!(held.code, 83, "{held:?}");
+    let held = held.lines()[0]["task"].as_str().unwrap().to_owned();
+    let expected = format!("{task} failed\n{array} completed\n{held} created\n");
+    assert_eq!(std::fs::read_to_string(&said).unwrap(), expected);
+    broker.tenure(&["submit", "-q", "q", "--notify", "exit 7", "a"]).ok();
+    broker.tenure(&["submit", "-q", "q", "--timeout", "1s", "a"]).fails(64, "add --wait");
 }

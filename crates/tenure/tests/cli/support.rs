@@ -13,6 +13,9 @@ use tenure_client::{Failure, Outcome, Worker, WorkerHandle};
 /// Nothing here takes longer, even on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// No run of the program takes longer.
+const RUN_TIMEOUT: Duration = Duration::from_secs(240);
+
 /// What a run of the program said.
 #[derive(Debug)]
 pub(crate) struct Said {
@@ -73,12 +76,29 @@ pub(crate) fn program(args: &[&str]) -> Command {
     command
 }
 
+#[track_caller]
 pub(crate) fn run(mut command: Command) -> Said {
-    let output = command.output().expect("the program starts");
-    Said {
-        code: output.status.code().unwrap_or(-1),
-        out: String::from_utf8_lossy(&output.stdout).into_owned(),
-        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let said = said_by(command.spawn().expect("the program starts"));
+    said.unwrap_or_else(|so_far| panic!("{command:?} does not end: {so_far:?}"))
+}
+
+/// What a program says until it ends, or what it has said so far, if it does not end in time: a program that waits
+/// for something that never comes fails its own test, and does not stop all the others.
+fn said_by(mut child: Child) -> Result<Said, Said> {
+    let mut out = Log::of(child.stdout.take().expect("piped"));
+    let mut err = Log::of(child.stderr.take().expect("piped"));
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("it can be waited for") {
+            return Ok(Said { code: status.code().unwrap_or(-1), out: out.whole(), err: err.whole() });
+        }
+        if begun.elapsed() > RUN_TIMEOUT {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(Said { code: -1, out: out.so_far(), err: err.so_far() });
+        }
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -103,20 +123,20 @@ pub(crate) struct Broker {
     _scratch: Option<tempfile::TempDir>,
 }
 
-/// What a process writes to stderr, read as it comes: a pipe that nobody reads fills up and stops its writer.
+/// What a process writes into a pipe, read as it comes: a pipe that is not read fills up and stops its writer.
 pub(crate) struct Log {
-    text: Arc<Mutex<String>>,
+    text: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
 }
 
 impl Log {
-    pub(crate) fn of(mut stderr: impl Read + Send + 'static) -> Log {
-        let text = Arc::new(Mutex::new(String::new()));
+    pub(crate) fn of(mut pipe: impl Read + Send + 'static) -> Log {
+        let text = Arc::new(Mutex::new(Vec::new()));
         let shared = Arc::clone(&text);
         let reader = std::thread::spawn(move || {
             let mut piece = [0; 4096];
-            while let Ok(count @ 1..) = stderr.read(&mut piece) {
-                shared.lock().expect("no panic").push_str(&String::from_utf8_lossy(&piece[..count]));
+            while let Ok(count @ 1..) = pipe.read(&mut piece) {
+                shared.lock().expect("no panic").extend_from_slice(&piece[..count]);
             }
         });
         Log { text, reader: Some(reader) }
@@ -124,7 +144,7 @@ impl Log {
 
     /// What was written until now.
     pub(crate) fn so_far(&self) -> String {
-        self.text.lock().expect("no panic").clone()
+        String::from_utf8_lossy(&self.text.lock().expect("no panic")).into_owned()
     }
 
     /// Everything, once the process has ended.
@@ -188,16 +208,12 @@ impl Broker {
         let mut child = command.spawn().expect("the program starts");
         // Both pipes at once: neither side may wait for the other.
         let mut pipe = child.stdin.take().expect("piped");
-        let output = std::thread::scope(|scope| {
-            // A program that has heard enough may close its ears.
+        let said = std::thread::scope(|scope| {
+            // A program may end before it has read everything.
             scope.spawn(move || drop(pipe.write_all(stdin)));
-            child.wait_with_output().expect("it ends")
+            said_by(child)
         });
-        Said {
-            code: output.status.code().unwrap_or(-1),
-            out: String::from_utf8_lossy(&output.stdout).into_owned(),
-            err: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
+        said.unwrap_or_else(|so_far| panic!("{command:?} does not end: {so_far:?}"))
     }
 
     /// Submits and returns the id.

@@ -18,7 +18,7 @@ fn on_a_terminal(command: Command) -> String {
     on_a_terminal_of(100, command)
 }
 
-/// The same, with so many columns.
+/// The same, with this many columns.
 pub(crate) fn on_a_terminal_of(columns: u16, mut command: Command) -> String {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&terminal).expect("a terminal of one's own");
@@ -36,7 +36,7 @@ pub(crate) fn on_a_terminal_of(columns: u16, mut command: Command) -> String {
     let mut shown = Vec::new();
     let mut terminal = File::from(terminal);
     let mut piece = [0; 4096];
-    // A terminal whose other side is closed by everybody answers with an error.
+    // A terminal whose other end is closed answers with an error.
     while let Ok(count @ 1..) = terminal.read(&mut piece) {
         shown.extend_from_slice(&piece[..count]);
     }

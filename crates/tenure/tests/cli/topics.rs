@@ -51,7 +51,7 @@ fn messages_are_published_heard_and_counted() {
         table.contains("sensor.kitchen") && table.contains("SUBSCRIBERS") && table.contains("LATEST"),
         "{table}"
     );
-    // Whoever has no id leaves nothing behind.
+    // A subscriber without an id leaves nothing behind.
     assert_eq!(broker.tenure(&["topics", "--subscriptions", "-o", "json"]).json(), Value::Array(vec![]));
 }
 
@@ -95,7 +95,7 @@ fn what_came_and_was_not_printed_is_there_the_next_time() {
     let x = (6..=100).map(|number| ("x".to_owned(), number));
     let y = (1..=3).map(|number| ("y".to_owned(), number));
     assert_eq!(rest, x.chain(y).collect::<Vec<_>>());
-    // The same if it is told to end.
+    // The same if a signal ends it.
     let (mut child, mut heard) = lines(&broker, &["sub", "x", "y", "--id", "a", "-o", "jsonl"]);
     subscribers(&broker, 1);
     broker.tenure(&["pub", "x", "m"]).ok();

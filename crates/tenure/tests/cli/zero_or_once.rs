@@ -1,5 +1,5 @@
-//! A task that must not run again by itself, on ZeroMQ workers without an identity: the broker is killed in the moment
-//! in which a worker has the body.
+//! A task that must not run again by itself, on ZeroMQ workers without an identity and on HTTP workers: the broker is
+//! killed in the moment in which a worker has the body.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -85,5 +85,49 @@ fn kill_9_when_a_worker_has_a_careful_task_and_it_does_not_run_twice() {
         broker.submit(&["--queue", queue, "next"]);
         assert_eq!(second.job(), "next", "{queue}: the first task does not run again");
         eventually("it is paused", || broker.state(&task) == "paused");
+    }
+}
+
+/// The head and the body of the answer to a request.
+fn http(broker: &Broker, method: &str, path: &str, body: &str) -> (String, String) {
+    let address = broker.doors["http"].as_str().expect("an address");
+    let mut stream = TcpStream::connect(address).expect("the door is open");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout can be set");
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).expect("the broker reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    (head.to_owned(), body.to_owned())
+}
+
+#[test]
+fn kill_9_when_a_worker_has_fetched_a_careful_task_and_it_does_not_run_twice() {
+    let doors = ["--http", "127.0.0.1:0", "--restart-grace", "1s"];
+    let scratch = tempfile::tempdir().expect("a directory");
+    let fetch = |broker: &Broker, worker: &str| {
+        let (head, _) = http(broker, "PUT", &format!("/v1/work/{worker}"), r#"{"queues": ["scans"]}"#);
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        let (_, body) = http(broker, "POST", &format!("/v1/work/{worker}/fetch?wait=60"), "");
+        let fetched: serde_json::Value = serde_json::from_str(&body).expect("a task");
+        fetched["body"].as_str().expect("a body").to_owned()
+    };
+    for (policy, state) in [("pause", "paused"), ("fail", "failed")] {
+        let dir = scratch.path().join(policy);
+        let mut broker = Broker::start_in(&dir, &doors);
+        let task = broker.submit(&["--queue", "scans", "--on-lost", policy, "careful"]);
+        // The worker begins with the body that it has; it has not said so.
+        assert_eq!(fetch(&broker, "first"), "careful");
+        broker.child.kill().expect("it can be killed");
+        drop(broker);
+
+        let broker = Broker::start_in(&dir, &doors);
+        broker.submit(&["--queue", "scans", "next"]);
+        assert_eq!(fetch(&broker, "second"), "next", "{policy}: the first task does not run again");
+        eventually("it follows its policy", || broker.state(&task) == state);
     }
 }

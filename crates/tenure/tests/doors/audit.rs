@@ -70,7 +70,7 @@ fn told_at(dir: &Path, door: &str, act: &str) {
 }
 
 #[test]
-fn one_act_and_each_refusal_of_a_key_are_told_at_every_door() {
+fn one_act_and_each_refusal_of_a_key_are_audited_at_every_door() {
     let dir = tempfile::tempdir().unwrap();
     with_keys(dir.path());
     let broker = start(dir.path(), &[]);

@@ -21,7 +21,7 @@ const DESCRIPTORS: u64 = 2_048;
 
 /// How long a round of a well-behaved client may take during an attack.
 const P99_MAX: Duration = Duration::from_millis(200);
-/// A binary without optimization gets more, and on a busy machine so many times what it takes without an attack.
+/// A binary without optimization gets more, and on a busy machine this many times what it takes without an attack.
 const P99_MAX_UNOPTIMIZED: Duration = Duration::from_secs(1);
 const BUSY: u32 = 8;
 

@@ -6,7 +6,7 @@ mod message_pack;
 mod resp;
 pub(crate) mod zmtp;
 
-pub(crate) use grpc::{Grpc, HEADERS, call};
+pub(crate) use grpc::{Grpc, HEADERS, call, calls};
 pub(crate) use http::{HttpAnswer, http};
 pub(crate) use message_pack::{MessagePack, frame};
 pub(crate) use resp::Resp;

@@ -115,7 +115,7 @@ fn a_killed_worker_leaves_no_directory_behind() {
         stage.block_on(stage.client.cancel(task, None)).unwrap();
         std::fs::remove_file(&pids).unwrap();
     }
-    // Whoever wants to look at what failed still can.
+    // A user can still look at what failed.
     let mut worker = stage.worker_in(&tmp, "w", &["--dir", given.to_str().unwrap(), "--keep"]);
     let pids = stage.path("pids");
     stage.script(&format!("echo $$ > {}; sleep 300", pids.display()));
@@ -126,7 +126,7 @@ fn a_killed_worker_leaves_no_directory_behind() {
     assert_eq!(left_in(&given).len(), 1);
 }
 
-/// A small generator, so that a failing run can be told by its seed.
+/// A small generator, so that a seed reproduces a failing run.
 struct Dice(u64);
 
 impl Dice {
@@ -143,7 +143,7 @@ fn nothing_is_lost_and_no_task_runs_twice_at_once_whatever_is_killed() {
     let seed = std::env::var("TENURE_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
     let mut dice = Dice(seed);
-    // So many crashes would put a worker into quarantine, which is another story.
+    // This many crashes would put a worker into quarantine, which is another story.
     let mut stage = Stage::with(&["--quarantine-crashes", "1000"]);
     let start =
         |stage: &Stage, index: usize| stage.worker(&format!("w{index}"), &["--slots", "2", "--lease", "5s"]);

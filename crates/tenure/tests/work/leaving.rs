@@ -7,7 +7,7 @@ use tenure_client::TaskId;
 use crate::stage::{Process, Stage, eventually, touch};
 
 /// A worker whose only task has ended while the broker is away. Its directory is `w`.
-fn with_a_result_that_nobody_takes(stage: &mut Stage, args: &[&str]) -> (Process, TaskId) {
+fn with_a_result_that_no_broker_takes(stage: &mut Stage, args: &[&str]) -> (Process, TaskId) {
     let dir = stage.path("w");
     let mut all = vec!["--lease", "10m", "--dir", dir.to_str().unwrap()];
     all.extend(args);
@@ -46,7 +46,7 @@ fn is_reported_by_the_next(stage: &mut Stage, task: TaskId) {
 #[test]
 fn a_draining_worker_waits_a_limited_time_for_a_lost_broker() {
     let mut stage = Stage::new();
-    let (mut worker, task) = with_a_result_that_nobody_takes(&mut stage, &["--drain-timeout", "4s"]);
+    let (mut worker, task) = with_a_result_that_no_broker_takes(&mut stage, &["--drain-timeout", "4s"]);
     worker.terminate();
     eventually("it says what it waits for", || {
         stage.log().contains("waiting for the broker at") && stage.log().contains("to accept 1 result")
@@ -58,7 +58,7 @@ fn a_draining_worker_waits_a_limited_time_for_a_lost_broker() {
 #[test]
 fn a_second_signal_ends_the_waiting_for_a_broker_that_is_gone() {
     let mut stage = Stage::new();
-    let (mut worker, task) = with_a_result_that_nobody_takes(&mut stage, &["--drain-timeout", "1h"]);
+    let (mut worker, task) = with_a_result_that_no_broker_takes(&mut stage, &["--drain-timeout", "1h"]);
     worker.terminate();
     eventually("it drains", || stage.log().contains("draining"));
     std::thread::sleep(Duration::from_millis(1_100));
@@ -70,7 +70,7 @@ fn a_second_signal_ends_the_waiting_for_a_broker_that_is_gone() {
 #[test]
 fn a_result_that_comes_too_late_is_kept_and_changes_nothing() {
     let mut stage = Stage::new();
-    let (mut worker, task) = with_a_result_that_nobody_takes(&mut stage, &["--drain-timeout", "1s"]);
+    let (mut worker, task) = with_a_result_that_no_broker_takes(&mut stage, &["--drain-timeout", "1s"]);
     worker.terminate();
     worker.ended();
     stage.start_broker();
@@ -82,7 +82,7 @@ fn a_result_that_comes_too_late_is_kept_and_changes_nothing() {
     other.ended();
     let dir = stage.path("w");
     let _next = stage.worker("w", &["--dir", dir.to_str().unwrap()]);
-    eventually("it is told", || stage.log().contains("came too late"));
+    eventually("the log says so", || stage.log().contains("came too late"));
     assert!(dir.join("unreported-w").join(format!("{task}-1.stale")).exists());
     assert_eq!(stage.show(task).state.as_str(), "cancelled");
 }

@@ -15,3 +15,4 @@ mod supervising;
 #[allow(dead_code, reason = "shared with the stories of the other verbs")]
 mod support;
 mod taking_over;
+mod waiting;

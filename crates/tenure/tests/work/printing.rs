@@ -79,7 +79,7 @@ fn the_output_of_a_retried_attempt_is_kept() {
 }
 
 #[test]
-fn holes_in_much_output_are_told() {
+fn holes_in_much_output_are_reported() {
     let stage = Stage::new();
     let _worker = stage.worker("w", &[]);
     let task = stage.script("sleep 1.2; seq 1 200000; sleep 0.7; exit 1").to_string();
@@ -87,4 +87,26 @@ fn holes_in_much_output_are_told() {
     assert_eq!(said.code, 1);
     assert!(said.out.ends_with("\n200000\n"), "{}", said.out.len());
     assert!(said.err.contains("bytes are not kept"), "{}", said.err);
+}
+
+#[test]
+fn the_output_of_an_attempt_that_was_paused_and_ended_is_kept() {
+    let stage = Stage::new();
+    let _worker = stage.worker("w", &[]);
+    // The last words come after the signal.
+    let trap = "trap 'echo last words; exit 1' TERM";
+    let task = stage.script(&format!("{trap}; {}", script(&stage, "trap - TERM; echo second")));
+    let id = task.to_string();
+    stage.until_running(task);
+    eventually("it is printed", || stage.broker.tenure(&["logs", &id]).out == "first\n");
+    stage.broker.tenure(&["pause", "--terminate", &id]).ok();
+    eventually("it is paused", || stage.show(task).state.as_str() == "paused");
+    let said = stage.broker.tenure(&["logs", &id, "--attempt", "1"]);
+    assert_eq!(said.out, "first\nlast words\n", "{said:?}");
+    touch(&stage.path("go"));
+    stage.broker.tenure(&["resume", &id]).ok();
+    stage.wait(task);
+    assert_eq!(stage.broker.tenure(&["logs", &id]).out, "first\nsecond\n");
+    let said = stage.broker.tenure(&["logs", &id, "--attempt", "1"]);
+    assert_eq!(said.out, "first\nlast words\n", "{said:?}");
 }

@@ -88,8 +88,13 @@ impl Stage {
         all.extend(args);
         let log =
             std::fs::File::options().create(true).append(true).open(self.dir.path().join("workers.log"));
-        let child =
-            program(&all).env("TMPDIR", tmp).stdout(Stdio::null()).stderr(log.expect("a log")).spawn();
+        let child = program(&all)
+            .env("TMPDIR", tmp)
+            // Of the worker, and of no task.
+            .env("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+            .stdout(Stdio::null())
+            .stderr(log.expect("a log"))
+            .spawn();
         Process { child: child.expect("the worker starts") }
     }
 
@@ -119,6 +124,12 @@ impl Stage {
 
     pub(crate) fn show(&self, task: TaskId) -> TaskInfo {
         self.block_on(self.client.show(task)).expect("it is known")
+    }
+
+    /// How many tasks workers run.
+    pub(crate) fn running(&self) -> u64 {
+        let tasks = self.broker.tenure(&["list", "--state", "running,assigned", "-o", "json"]).json();
+        tasks.as_array().map_or(0, |tasks| tasks.len() as u64)
     }
 
     /// A command begins before the broker hears of it, and what the broker takes for not begun it ends by itself.

@@ -1,5 +1,6 @@
-//! The next worker of a name: it waits for what the one before has left, but not for ever.
+//! The next worker of a name: it waits for what the one before has left, but not without end.
 
+use std::fs::DirEntry;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -10,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::stage::{Process, eventually, is_running};
 use crate::support::{program, run};
 
-/// Somebody who takes connections and never says a word.
+/// A server that accepts connections and never answers.
 fn mute() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -45,7 +46,9 @@ fn first(broker: &str) -> (Process, i32) {
     let guard = guard_of(child.id());
     // It says that it holds the name where it is found.
     eventually("the name is held", || {
-        let locks = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+        // Another program may have a pipe there, and reading it would never end.
+        let is_file = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+        let locks = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten().filter(is_file);
         let wanted = [child.id().to_string(), guard.to_string(), "working".to_owned()];
         locks
             .map(|entry| std::fs::read_to_string(entry.path()).unwrap_or_default())

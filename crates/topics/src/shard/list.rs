@@ -135,7 +135,7 @@ impl Shard {
     }
 
     fn topic_info(&self, topic: &Topic, now: Timestamp) -> TopicInfo {
-        let ring = topic.hot().map(|hot| &hot.ring);
+        let ring = topic.active().map(|active| &active.ring);
         let mut subscribers = topic.subscribers().to_vec();
         self.patterns.find(&topic.name, &mut subscribers);
         subscribers.sort_unstable();
@@ -165,7 +165,7 @@ impl Shard {
             filters: details.filters.clone(),
             group: details.group.clone(),
             policy: subscription.queue.policy(),
-            paused_until: subscription.paused.as_ref().map(|paused| paused.until),
+            paused_until: subscription.paused.as_ref().map(|paused| self.wall(paused.until)),
             stats: subscription.queue.stats(now),
         }
     }

@@ -105,12 +105,13 @@ impl Shard {
         let retain = publish.retain;
         let index = self.open(publish.topic, now)?;
         self.order += 1;
+        let published_at = self.wall(now);
         let topic = &mut self.topics[index];
         topic.sequence = topic.sequence.next();
         let stamp = Stamp {
             topic: Arc::clone(&topic.name),
             sequence: topic.sequence,
-            published_at: now,
+            published_at,
             expires_at,
             reply_to,
             order: self.order,
@@ -122,7 +123,7 @@ impl Shard {
             self.retain(index, &message);
         }
         let published = self.fan_out(index, &message, now, wake);
-        self.topics[index].cool();
+        self.topics[index].release_buffers();
         Ok(published)
     }
 
@@ -138,8 +139,8 @@ impl Shard {
             return Err(TopicRefusal::TtlZero);
         }
         if publish.retain && !publish.payload.is_empty() {
-            let old = self.topics.find(publish.topic).and_then(|index| self.topics[index].hot());
-            let old = old.and_then(|hot| hot.retained.as_ref()).map_or(0, |message| message.cost());
+            let old = self.topics.find(publish.topic).and_then(|index| self.topics[index].active());
+            let old = old.and_then(|active| active.retained.as_ref()).map_or(0, |message| message.cost());
             let limit = self.settings.retained_bytes;
             if self.retained_bytes - old + publish.cost() > limit {
                 return Err(TopicRefusal::RetainedFull { limit });
@@ -174,14 +175,14 @@ impl Shard {
     }
 
     pub(super) fn set_retained(&mut self, index: TopicIndex, message: &Arc<Message>) {
-        self.topics[index].heat().retained = Some(Arc::clone(message));
+        self.topics[index].activate().retained = Some(Arc::clone(message));
         self.retained_bytes += message.cost();
         self.retained.insert(Arc::clone(&message.topic), index);
     }
 
     pub(super) fn expect_expiry(&mut self, index: TopicIndex, message: &Message) {
-        if let Some(hot) = self.topics[index].hot_mut() {
-            self.deadlines.advance(&mut hot.deadline, message.expires_at, Owner::Topic(index));
+        if let Some(active) = self.topics[index].active_mut() {
+            self.deadlines.advance(&mut active.deadline, message.expires_at, Owner::Topic(index));
         }
     }
 

@@ -54,13 +54,13 @@ impl Shard {
     }
 
     fn reap_topic(&mut self, index: TopicIndex, now: Timestamp, reaped: &mut Reaped) -> usize {
-        let hot = self.topics[index].heat();
-        let looked_at = hot.ring.len();
-        let expired = hot.ring.expire(now);
+        let active = self.topics[index].activate();
+        let looked_at = active.ring.len();
+        let expired = active.ring.expire(now);
         reaped.expired += expired.messages as u64;
         self.buffer.released(expired.messages, expired.bytes);
         let mut next = expired.next;
-        let retained_until = hot.retained.as_ref().map_or(Timestamp::NEVER, |message| message.expires_at);
+        let retained_until = active.retained.as_ref().map_or(Timestamp::NEVER, |message| message.expires_at);
         if retained_until <= now {
             reaped.expired += 1;
             self.clear_retained(index);
@@ -68,9 +68,9 @@ impl Shard {
         } else {
             next = next.min(retained_until);
         }
-        let hot = self.topics[index].heat();
-        self.deadlines.replace(&mut hot.deadline, next, Owner::Topic(index));
-        self.cool(index);
+        let active = self.topics[index].activate();
+        self.deadlines.replace(&mut active.deadline, next, Owner::Topic(index));
+        self.release_buffers(index);
         looked_at
     }
 

@@ -59,21 +59,23 @@ impl Shard {
     ) -> Result<(), TopicRefusal> {
         let index = self.open(topic, now)?;
         self.order += 1;
+        let expires_at = self.moment(saved.expires_at);
         let topic = &mut self.topics[index];
-        if topic.hot().is_none_or(|hot| hot.ring.is_empty()) {
+        if topic.active().is_none_or(|active| active.ring.is_empty()) {
             // What is before it is gone; a later number that is not kept was never published.
             topic.evicted_to = saved.sequence.previous();
         }
         topic.sequence = topic.sequence.max(saved.sequence);
         let retain = saved.retain;
         let mut message: Message = saved.restore(&Arc::clone(&topic.name));
+        message.expires_at = expires_at;
         message.order = self.order;
         let message = Arc::new(message);
         self.keep(index, &message);
         if retain {
             self.restore_retained(index, &message, now);
         }
-        self.topics[index].cool();
+        self.topics[index].release_buffers();
         Ok(())
     }
 
@@ -96,7 +98,7 @@ impl Shard {
     }
 
     fn restore_retained(&mut self, index: TopicIndex, message: &Arc<Message>, now: Timestamp) {
-        let known = self.topics[index].hot().and_then(|hot| hot.retained.as_ref());
+        let known = self.topics[index].active().and_then(|active| active.retained.as_ref());
         if known.is_some_and(|known| known.sequence > message.sequence) {
             return;
         }
@@ -119,8 +121,11 @@ impl Shard {
             Stop::Unclean => topic.sequence,
         };
         let name = Arc::clone(&topic.name);
-        if let Some(retained) = saved.retained.filter(|retained| retained.expires_at > now) {
-            let message = Arc::new(retained.restore(&name));
+        let expires_at = saved.retained.as_ref().map(|retained| self.moment(retained.expires_at));
+        if let Some((retained, expires_at)) = saved.retained.zip(expires_at).filter(|(_, at)| *at > now) {
+            let mut message = retained.restore(&name);
+            message.expires_at = expires_at;
+            let message = Arc::new(message);
             self.clear_retained(index);
             self.set_retained(index, &message);
             self.expect_expiry(index, &message);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Shard, Stop};
 use crate::filter::TopicFilter;
-use crate::message::Sequence;
+use crate::message::{Message, Sequence};
 use crate::refusal::TopicRefusal;
 use crate::saved::{Changes, SavedFloor, SavedMessage, SavedSubscription, SavedTopic, Snapshot};
 use crate::subscription::{Paused, Subscription};
@@ -24,8 +24,10 @@ impl Shard {
             topics: topics
                 .filter(|topic| topic.sequence > Sequence::ZERO)
                 .map(|topic| match stop {
-                    Stop::Clean => save_topic(topic, topic.sequence, now),
-                    Stop::Unclean => save_topic(topic, topic.sequence.max(topic.reserved_to), now),
+                    Stop::Clean => save_topic(topic, topic.sequence, now, self.wall_ahead),
+                    Stop::Unclean => {
+                        save_topic(topic, topic.sequence.max(topic.reserved_to), now, self.wall_ahead)
+                    }
                 })
                 .collect(),
             subscriptions: self.subscriptions.iter().map(|one| self.save_subscription(one, stop)).collect(),
@@ -71,7 +73,7 @@ impl Shard {
             // The index may have been reused by another topic, which then is in the list itself.
             if std::mem::take(&mut topic.dirty) {
                 let reserved = topic.reserve(self.settings.sequence_block, seconds(now));
-                changes.saved.topics.push(save_topic(topic, reserved, now));
+                changes.saved.topics.push(save_topic(topic, reserved, now, self.wall_ahead));
             }
         }
         let rest = max.saturating_sub(changes.saved.topics.len());
@@ -148,11 +150,16 @@ impl Shard {
     }
 }
 
-fn save_topic(topic: &Topic, sequence: Sequence, now: Timestamp) -> SavedTopic {
+fn save_topic(topic: &Topic, sequence: Sequence, now: Timestamp, wall_ahead: i64) -> SavedTopic {
+    let saved = |message: &Arc<Message>| SavedMessage {
+        // What is saved is the time of day.
+        expires_at: message.expires_at.shifted(wall_ahead),
+        ..SavedMessage::of(message)
+    };
     SavedTopic {
         name: topic.name.as_ref().to_owned(),
         sequence,
-        retained: topic.retained(now).map(|message| SavedMessage::of(message)),
+        retained: topic.retained(now).map(saved),
         skipped_to: topic.skipped_to,
     }
 }

@@ -119,11 +119,11 @@ impl Shard {
                 continue;
             }
             let topic = self.topics.find(filter.as_str()).expect("a topic with subscribers is known");
-            let hot = self.topics[topic].heat();
-            if let Some(position) = hot.subscribers.iter().position(|&other| other == index) {
-                hot.subscribers.swap_remove(position);
+            let active = self.topics[topic].activate();
+            if let Some(position) = active.subscribers.iter().position(|&other| other == index) {
+                active.subscribers.swap_remove(position);
             }
-            self.cool(topic);
+            self.release_buffers(topic);
         }
     }
 
@@ -181,7 +181,7 @@ impl Shard {
             self.patterns.insert(filter, index);
         } else {
             let topic = self.open(filter.as_str(), now)?;
-            self.topics[topic].heat().subscribers.push(index);
+            self.topics[topic].activate().subscribers.push(index);
         }
         self.filters += 1;
         Ok(())

@@ -36,13 +36,14 @@ impl Shard {
         out: &mut Vec<Delivery>,
     ) -> Result<Taken, TopicRefusal> {
         let index = self.subscriptions.resolve(key)?;
+        let wall = self.wall(now);
         let subscription = &mut self.subscriptions[index];
         if subscription.paused.is_some() {
             return Err(TopicRefusal::SubscriptionPaused);
         }
         let start = out.len();
         let end = start.saturating_add(max);
-        out.extend(subscription.warning(now).map(|warning| Delivery::Warning(Box::new(warning))));
+        out.extend(subscription.warning(now, wall).map(|warning| Delivery::Warning(Box::new(warning))));
         if let Some(mut catch_up) = subscription.catch_up.take() {
             let before = out.len();
             self.serve(&self.subscriptions[index], &mut catch_up, end, now, out);
@@ -142,7 +143,7 @@ impl Shard {
         let Some(replay) = catch_up.replays.get(&message.topic) else { return false };
         let in_ring = || {
             let topic = self.topics.find(&message.topic).map(|index| &self.topics[index]);
-            topic.and_then(|topic| topic.hot()).is_some_and(|hot| hot.ring.holds(message.order))
+            topic.and_then(|topic| topic.active()).is_some_and(|active| active.ring.holds(message.order))
         };
         (replay.next..=replay.until).contains(&message.sequence) && in_ring()
     }
@@ -160,7 +161,7 @@ impl Shard {
     ) -> bool {
         let topic = self.topics.find(name).map(|index| &self.topics[index]);
         let evicted_to = topic.map_or(replay.until, |topic| topic.evicted_to).min(replay.until);
-        let ring = topic.and_then(|topic| topic.hot()).map(|hot| &hot.ring);
+        let ring = topic.and_then(|topic| topic.active()).map(|active| &active.ring);
         if replay.next <= evicted_to {
             let mut later = ring.into_iter().flat_map(|ring| ring.from(evicted_to.next()));
             let kept = later.find(|message| !message.is_expired(now)).map(|message| message.sequence);

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_libc_is_told_by_number_and_not_by_letter() {
+    fn libc_versions_are_compared_by_number_and_not_by_letter() {
         let symbols = "write (GLIBC_2.2.5) x\nmemcpy (GLIBC_2.14)\nstat (GLIBC_2.9) y GLIBC_PRIVATE";
         assert_eq!(newest(symbols).as_deref(), Some("2.14"));
         assert_eq!(newest("nothing"), None);

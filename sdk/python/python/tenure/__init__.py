@@ -9,7 +9,9 @@
 
 from ._native import __version__
 from ._verbs import NewMessage
-from .app import App, AsyncBatch, Batch, Task
+from .app import App, Task
+from .arrays import ArrayAccepted, ArrayHandle, ArraySubmission, SyncArrayHandle
+from .batch import AsyncBatch, Batch
 from .client import Client
 from .context import Context, Fail, GiveBack, Interrupt, TaskEnd, TaskInterrupted, current_context
 from .errors import (
@@ -40,23 +42,32 @@ from .errors import (
     WrongVersion,
 )
 from .handle import SyncTaskHandle, TaskHandle
+from .reconciliation import Declared
 from .records import (
     Accepted,
+    ArrayInfo,
     Broadcast,
     Counts,
+    Dependency,
     Ended,
     Event,
     EventGap,
     Gap,
+    HookInfo,
     LimitInfo,
+    LogChunk,
     Message,
     Missed,
     Published,
     QueueInfo,
+    ReconciledTask,
     Response,
+    ScheduleInfo,
     ShareInfo,
+    StateCounts,
     TaskInfo,
     TopicInfo,
+    UndeliveredEvent,
     Why,
     WorkerInfo,
 )
@@ -70,7 +81,7 @@ from .streams import (
     SyncWatch,
     Watch,
 )
-from .submission import Submission
+from .submission import After, Submission
 from .subscription import ConnectionState, GapRecoveryMode, ReconnectionPolicy, Subscription, SyncSubscription
 from .sync_client import SyncClient
 from .talk import Call, CallCancelled, CallFailed, SyncCall
@@ -78,7 +89,12 @@ from .worker import Worker
 
 __all__ = [
     "Accepted",
+    "After",
     "App",
+    "ArrayAccepted",
+    "ArrayHandle",
+    "ArrayInfo",
+    "ArraySubmission",
     "AsyncBatch",
     "BadSetting",
     "Batch",
@@ -97,6 +113,8 @@ __all__ = [
     "ConnectionState",
     "Context",
     "Counts",
+    "Declared",
+    "Dependency",
     "Ended",
     "Event",
     "EventGap",
@@ -105,9 +123,11 @@ __all__ = [
     "Gap",
     "GapRecoveryMode",
     "GiveBack",
+    "HookInfo",
     "Interrupt",
     "LimitInfo",
     "Listener",
+    "LogChunk",
     "Message",
     "Missed",
     "NameTaken",
@@ -115,16 +135,20 @@ __all__ = [
     "NoListener",
     "Published",
     "QueueInfo",
+    "ReconciledTask",
     "ReconnectionPolicy",
     "Refused",
     "Response",
     "ResultNotEncodable",
     "ResultTimeout",
+    "ScheduleInfo",
     "ShareInfo",
     "StaleAttempt",
+    "StateCounts",
     "Stream",
     "Submission",
     "Subscription",
+    "SyncArrayHandle",
     "SyncBroadcastReceiver",
     "SyncCall",
     "SyncClient",
@@ -143,6 +167,7 @@ __all__ = [
     "TenureError",
     "TooLate",
     "TopicInfo",
+    "UndeliveredEvent",
     "UnknownOutcome",
     "UnknownTask",
     "Unreachable",

@@ -14,7 +14,7 @@ from ._load import load_app
 from ._pool_asyncio import AsyncioPool
 from ._pool_processes import ProcessPool
 from ._pool_threads import ThreadPool
-from .errors import TenureError
+from .errors import BadSetting, TenureError
 from .worker import Pool, tasks_max
 
 
@@ -25,6 +25,11 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("app", help="where the app is: module:name, or module if its name is app")
     made.add_argument("--slots", type=int, default=os.cpu_count() or 1, help="how many tasks to take at once")
+    made.add_argument(
+        "--light-slots",
+        type=int,
+        help="how many tasks that weigh no slot to take besides; as many as slots if they run in processes, else 1000",
+    )
     made.add_argument(
         "--pool",
         choices=["threads", "processes", "asyncio"],
@@ -37,6 +42,11 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--queues", help="which queues to serve, with commas between; those of the tasks if not given")
     made.add_argument("--capabilities", default="", help="what the worker offers, with commas between")
+    made.add_argument(
+        "--resources",
+        default="",
+        help="what it has for tasks that need quantities: gpus=2,mem=32GB, with commas between",
+    )
     made.add_argument("--broker", help="the broker's address [env: TENURE_BROKER]")
     made.add_argument("--namespace", help="the namespace [env: TENURE_NAMESPACE]")
     made.add_argument("--id", help="the worker's name; made of host and process if not given")
@@ -56,18 +66,22 @@ def work(arguments: Sequence[str]) -> int:
         settings: dict[str, Any] = {"slots": said.slots, "id": said.id, "lease": said.lease}
         settings["queues"] = said.queues.split(",") if said.queues else app.queues
         settings["capabilities"] = [name for name in said.capabilities.split(",") if name]
-        for name, value in (("address", said.broker), ("namespace", said.namespace)):
-            if value:
-                settings[name] = value
+        settings["resources"] = _resources(said.resources)
+        settings["light_slots"] = said.light_slots
+        # What a task submits goes to the same broker.
+        elsewhere = {"address": said.broker, "namespace": said.namespace}
+        elsewhere = {name: value for name, value in elsewhere.items() if value}
+        app.configure(**elsewhere)
         pool: Pool
         if said.pool == "processes":
-            pool = ProcessPool(said.app, said.slots, said.processes, said.kill_after)
             # Each task needs a process, whatever it weighs.
-            settings["light_slots"] = 0
+            light = said.slots if said.light_slots is None else said.light_slots
+            pool = ProcessPool(said.app, said.slots, said.processes, said.kill_after, elsewhere, light)
+            settings["light_slots"] = light
         elif said.pool == "asyncio":
             pool = AsyncioPool(app.handle_async)
         else:
-            pool = ThreadPool(app.handle, tasks_max(said.slots, None))
+            pool = ThreadPool(app.handle, tasks_max(said.slots, said.light_slots))
         worker = app.worker(pool=pool, **settings)
         worker.start()
         logging.getLogger("tenure.worker").info(
@@ -82,6 +96,14 @@ def work(arguments: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _resources(said: str) -> dict[str, str]:
+    pairs = [pair.partition("=") for pair in said.split(",") if pair]
+    for name, equals, quantity in pairs:
+        if not (name and equals and quantity):
+            raise BadSetting(f"--resources is {said!r}: write NAME=QUANTITY, such as gpus=2,mem=32GB")
+    return {name: quantity for name, _, quantity in pairs}
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:

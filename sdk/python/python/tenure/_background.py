@@ -37,7 +37,7 @@ def _run(made: asyncio.AbstractEventLoop) -> None:
 
 
 def future(request: Callable[[Any], Any], read: Callable[[Any], T]) -> concurrent.futures.Future[T]:
-    """A future of the answer to a request. To cancel it gives the request up."""
+    """A future of the answer to a request. Cancelling it gives the request up."""
 
     async def ask() -> T:
         return read(await _loop.ask(request))

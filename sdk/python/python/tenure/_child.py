@@ -1,10 +1,11 @@
 """A process of a worker: runs one task after another, and can be killed with the one it runs.
 
-Started by ``_pool_processes`` as ``python -m tenure._child FD module:app``.
+Started by ``_pool_processes`` as ``python -m tenure._child FD module:app SETTINGS``.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import signal
@@ -13,10 +14,11 @@ import sys
 import threading
 from typing import Any, Optional
 
+from . import errors
 from ._frames import Frames
 from ._load import load_app
 from ._pool_threads import ThreadPool
-from .context import Fail
+from .app import App
 from .errors import StaleAttempt
 
 
@@ -27,7 +29,9 @@ class RemoteTask:
         self._frames = frames
         self._interrupt: Optional[tuple[str, Optional[str]]] = None
         self._interrupted = threading.Event()
-        self._answers: queue.SimpleQueue[Optional[str]] = queue.SimpleQueue()
+        if told["interrupt"] is not None:
+            self.told_interrupt(*told["interrupt"])
+        self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.ended = False
         self.id: str = told["id"]
         self.attempt: int = told["attempt"]
@@ -35,6 +39,12 @@ class RemoteTask:
         self.queue: str = told["queue"]
         self.name: Optional[str] = told["name"]
         self.parent: Optional[str] = told["parent"]
+        self.array: Optional[str] = told["array"]
+        self.index: Optional[int] = told["index"]
+        self.traceparent: Optional[str] = told["traceparent"]
+        self.tracestate: Optional[str] = told["tracestate"]
+        self.cpus: list[int] = told["cpus"]
+        self.gpus: list[int] = told["gpus"]
         self.priority: int = told["priority"]
         self.submitter: Optional[str] = told["submitter"]
         self.submitted_at: int = told["submitted_at"]
@@ -50,24 +60,34 @@ class RemoteTask:
             self._terms = self._answers.get() or "{}"
         return self._terms
 
+    def after(self) -> str:
+        self._frames.send("after", self.id, self.attempt)
+        return str(self._answers.get() or "[]")
+
+    def append_log(self, stream: str, offset: int, piece: bytes) -> None:
+        self._frames.send("log", self.id, self.attempt, stream, offset, piece)
+
     def progress(self, percent: Optional[int], note: str) -> None:
         self._frames.send("progress", self.id, self.attempt, percent, note)
 
     def save_checkpoint(self, checkpoint: bytes, via: Any = None) -> None:
         self._frames.send("checkpoint", self.id, self.attempt, checkpoint)
         refused = self._answers.get()
-        if via is not None:
-            raise Fail(
-                "a task in a process pool saves checkpoints with save_checkpoint, not with save_checkpoint_async"
-            )
         if refused is not None:
             raise StaleAttempt(refused)
 
-    def wait_for(self, tasks: Optional[list[str]], via: Any = None) -> None:
-        # It would keep its process, so that the tasks it waits for could not run there.
-        raise Fail("a task in a process pool cannot wait for other tasks: use a pool of threads or asyncio", final=True)
+    def wait_for(self, tasks: Optional[list[str]], via: Any = None) -> Optional[list[tuple[str, str]]]:
+        # Meanwhile the parent has another process for the tasks that run in the free slot.
+        self._frames.send("wait", self.id, self.attempt, tasks)
+        ends, interrupt, refused = self._answers.get()
+        if refused is not None:
+            kind, message = refused
+            raise getattr(errors, kind, errors.TenureError)(message)
+        if interrupt is not None:
+            self.told_interrupt(*interrupt)
+        return None if ends is None else [(task, state) for task, state in ends]
 
-    def answered(self, answer: Optional[str]) -> None:
+    def answered(self, answer: Any) -> None:
         self._answers.put(answer)
 
     def told_interrupt(self, kind: str, reason: Optional[str]) -> None:
@@ -107,9 +127,9 @@ class RemoteTask:
 class Child:
     """The process: a thread hears what the parent says, the main thread runs tasks."""
 
-    def __init__(self, frames: Frames, target: str) -> None:
+    def __init__(self, frames: Frames, app: App) -> None:
         self._frames = frames
-        self._runner = ThreadPool(load_app(target).handle, 1)
+        self._runner = ThreadPool(app.handle, 1)
         self._waiting: queue.SimpleQueue[RemoteTask] = queue.SimpleQueue()
         self._held: dict[tuple[str, int], RemoteTask] = {}
 
@@ -119,8 +139,10 @@ class Child:
         self._frames.send("ready")
         while True:
             task = self._waiting.get()
-            self._runner.handle(task)  # type: ignore[arg-type]
-            self._held.pop((task.id, task.attempt), None)
+            # The parent may have taken it back.
+            if (task.id, task.attempt) in self._held:
+                self._runner.handle(task)  # type: ignore[arg-type]
+                self._held.pop((task.id, task.attempt), None)
 
     def _hear(self) -> None:
         try:
@@ -135,8 +157,12 @@ class Child:
                 held = self._held.get((told[0], told[1]))
                 if held is None:
                     continue
-                if kind in ("checkpoint", "terms"):
+                if kind == "forget":
+                    self._held.pop((told[0], told[1]), None)
+                elif kind in ("checkpoint", "terms", "after"):
                     held.answered(told[2])
+                elif kind == "waited":
+                    held.answered(told[2:5])
                 elif kind == "interrupt":
                     held.told_interrupt(told[2], told[3])
         except EOFError:
@@ -150,7 +176,9 @@ def main() -> None:
     sys.path.insert(0, os.getcwd())
     frames = Frames(socket.socket(fileno=int(sys.argv[1])))
     try:
-        child = Child(frames, sys.argv[2])
+        app = load_app(sys.argv[2])
+        app.configure(**json.loads(sys.argv[3]))
+        child = Child(frames, app)
     except Exception as error:
         frames.send("broken", f"{type(error).__name__}: {error}")
         raise

@@ -24,16 +24,16 @@ class Frames:
         self._received = bytearray()
 
     def send(self, *frame: Any) -> None:
-        """Sends a frame. Raises ``OSError`` if the other side is gone."""
+        """Sends a frame. Raises ``OSError`` if the peer has closed the connection."""
         data = msgpack.packb(frame)
         with self._sending:
             self._end.sendall(_LENGTH.pack(len(data)) + data)
 
     def receive(self) -> list[Any]:
-        """The next frame. Raises ``EOFError`` if the other side is gone."""
+        """The next frame. Raises ``EOFError`` if the peer has closed the connection."""
         length = _LENGTH.unpack(self._read(_LENGTH.size))[0]
         if length > FRAME_BYTES_MAX:
-            raise EOFError("the other side sends what is no frame")
+            raise EOFError("the peer sent an invalid frame")
         frame: list[Any] = msgpack.unpackb(self._read(length))
         return frame
 
@@ -50,7 +50,7 @@ class Frames:
             except OSError:
                 more = b""
             if not more:
-                raise EOFError("the other side is gone")
+                raise EOFError("the peer has closed the connection")
             self._received += more
         data = bytes(self._received[:length])
         del self._received[:length]

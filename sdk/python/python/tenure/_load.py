@@ -14,7 +14,9 @@ def load_app(target: str) -> App:
     try:
         found = importlib.import_module(module)
     except ImportError as error:
-        raise BadSetting(f"cannot import {module!r} ({error}): is the folder it lies in the current one?") from error
+        raise BadSetting(
+            f"cannot import {module!r} ({error}): run this in the folder of the module, or set PYTHONPATH"
+        ) from error
     app = getattr(found, name or "app", None)
     if not isinstance(app, App):
         raise BadSetting(f"{module} has no tenure.App called {name or 'app'!r}: write module:name")

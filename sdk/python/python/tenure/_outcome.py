@@ -44,7 +44,7 @@ def raised(task: _native.Task, error: BaseException, final: bool = False) -> Non
 
 
 def interrupted(task: _native.Task) -> bool:
-    """The handler wound down because it was told to. Returns whether it was."""
+    """The handler wound down. Returns whether it was asked to."""
     told = task.interrupt()
     if told is None:
         return False

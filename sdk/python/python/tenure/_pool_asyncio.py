@@ -57,9 +57,12 @@ class AsyncioPool(Pool):
         try:
             # An interrupt that came before this asyncio task was listed had nothing to cancel.
             context.check()
-            result = self._handler(context)
-            if asyncio.iscoroutine(result) or isinstance(result, asyncio.Future):
-                result = await result
+            try:
+                result = self._handler(context)
+                if asyncio.iscoroutine(result) or isinstance(result, asyncio.Future):
+                    result = await result
+            finally:
+                context._flush()
         except asyncio.CancelledError as error:
             if not _outcome.interrupted(task):
                 # The program ends its event loop under the task, which is no fault of the task.

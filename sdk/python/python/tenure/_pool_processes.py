@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import signal
@@ -34,23 +35,38 @@ Key = tuple[str, int]
 
 class ProcessPool(Pool):
     """Processes that import ``module:app`` themselves. Each runs one task at a time; more wait in it if there are more
-    slots than processes, which saves a round trip for short tasks.
+    slots than processes, which saves a round trip for short tasks. For tasks that weigh no slot further processes start
+    when they are needed, so that such a task does not wait behind another.
     """
 
-    def __init__(self, target: str, slots: int, processes: Optional[int] = None, kill_after: float = 5.0) -> None:
+    def __init__(
+        self,
+        target: str,
+        slots: int,
+        processes: Optional[int] = None,
+        kill_after: float = 5.0,
+        settings: Optional[dict[str, str]] = None,
+        light_slots: int = 0,
+    ) -> None:
+        """``settings`` are those of the app that differ from what its module says."""
         self._target = target
+        self._settings = settings or {}
         self._children_max = min(processes or slots, slots)
         if self._children_max < 1:
             raise BadSetting(f"processes is {processes}: at least one is needed")
+        # Fewer processes than slots are the wish of the user: then tasks without weight wait in them, too.
+        self._light_max = light_slots if self._children_max == slots else 0
         self._kill_after = kill_after
         self._lock = threading.Lock()
         self._children: list[ChildProcess] = []
+        # Their tasks wait for others, or have waited. Others have their places; they end with their tasks.
+        self._waiting: list[ChildProcess] = []
         self._ending = False
         self._broken_starts = 0
 
     def prepare(self) -> None:
         load_app(self._target)
-        self._children = [ChildProcess(self._target, self._died) for _ in range(self._children_max)]
+        self._children = [self._start_child() for _ in range(self._children_max)]
         for child in self._children:
             child.wait_ready()
 
@@ -62,9 +78,12 @@ class ProcessPool(Pool):
     def end(self) -> None:
         with self._lock:
             self._ending = True
-            children, self._children = self._children, []
+            children, self._children, self._waiting = [*self._children, *self._waiting], [], []
         for child in children:
             child.close()
+
+    def _start_child(self) -> ChildProcess:
+        return ChildProcess([self._target, json.dumps(self._settings)], self._died, self._waits)
 
     def _dispatch(self) -> None:
         try:
@@ -85,31 +104,54 @@ class ProcessPool(Pool):
             given: list[list[_native.Task]] = [[] for _ in children]
             loads = [len(child.held) for child in children]
             for task in tasks:
+                if min(loads) > 0 and (child := self._start_light()) is not None:
+                    children.append(child)
+                    given.append([])
+                    loads.append(0)
                 idlest = loads.index(min(loads))
                 loads[idlest] += 1
                 given[idlest].append(task)
             # What a process that has just died does not take goes to the others.
             tasks = [task for child, its in zip(children, given) if its and not child.give(its) for task in its]
 
+    def _start_light(self) -> Optional[ChildProcess]:
+        """A further process, when there are more tasks than slots."""
+        with self._lock:
+            if self._ending or len(self._children) >= self._children_max + self._light_max:
+                return None
+            child = self._start_child()
+            self._children.append(child)
+            return child
+
     def _interrupt(self) -> None:
         try:
             while (told := self._worker.next_interrupt(None)) is not None:
                 task, attempt, kind, reason = told
                 with self._lock:
-                    children = list(self._children)
+                    children = [*self._children, *self._waiting]
                 for child in children:
                     child.interrupt((task, attempt), kind, reason, self._kill_after)
         except Closed:
             pass
 
+    def _waits(self, child: ChildProcess, behind: list[_native.Task]) -> None:
+        """The task of a process waits for others without its slot: another process takes its place."""
+        with self._lock:
+            if not self._ending and child in self._children:
+                self._children[self._children.index(child)] = self._start_child()
+                self._waiting.append(child)
+        self._give(behind)
+
     def _died(self, child: ChildProcess) -> None:
         """A process is gone: another takes its place."""
         with self._lock:
+            if child in self._waiting:
+                self._waiting.remove(child)
             if self._ending or child not in self._children:
                 return
             self._broken_starts = 0 if child.was_ready else self._broken_starts + 1
             if self._broken_starts < BROKEN_STARTS_MAX:
-                self._children[self._children.index(child)] = ChildProcess(self._target, self._died)
+                self._children[self._children.index(child)] = self._start_child()
                 return
             self._children.remove(child)
             if self._children:
@@ -121,7 +163,12 @@ class ProcessPool(Pool):
 class ChildProcess:
     """One process, and the tasks that were given to it. The first of them runs."""
 
-    def __init__(self, target: str, on_death: Callable[[ChildProcess], None]) -> None:
+    def __init__(
+        self,
+        arguments: list[str],
+        on_death: Callable[[ChildProcess], None],
+        on_wait: Callable[[ChildProcess, list[_native.Task]], None],
+    ) -> None:
         ours, theirs = socket.socketpair()
         self.held: OrderedDict[Key, _native.Task] = OrderedDict()
         self._lock = threading.Lock()
@@ -129,11 +176,13 @@ class ChildProcess:
         self._killed_for: Optional[tuple[Key, str]] = None
         self._timers: dict[Key, threading.Timer] = {}
         self._on_death = on_death
+        self._on_wait = on_wait
+        self._has_waited = False
         self._frames = Frames(ours)
         self._ready = threading.Event()
         self.was_ready = False
         self._broken: Optional[str] = None
-        command = [sys.executable, "-m", "tenure._child", str(theirs.fileno()), target]
+        command = [sys.executable, "-m", "tenure._child", str(theirs.fileno()), *arguments]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
         theirs.close()
@@ -208,7 +257,7 @@ class ChildProcess:
                     self._broken = told[0]
                 else:
                     self._said(kind, (told[0], told[1]), told[2:])
-        except EOFError:
+        except (EOFError, OSError):
             self._gone()
 
     def _said(self, kind: str, key: Key, told: list[Any]) -> None:
@@ -219,10 +268,20 @@ class ChildProcess:
                 timer = self._timers.pop(key, None)
                 if timer is not None:
                     timer.cancel()
+            is_left = self._has_waited and not self.held
         if task is None:
             return
         if kind == "end":
             getattr(task, told[0])(*told[1:])
+            if is_left:
+                # Another process has its place.
+                self._frames.close()
+        elif kind == "wait":
+            self._wait(key, task, told[0])
+        elif kind == "log":
+            task.append_log(*told)
+        elif kind == "after":
+            self._frames.send("after", *key, task.after())
         elif kind == "progress":
             task.progress(*told)
         elif kind == "terms":
@@ -234,6 +293,28 @@ class ChildProcess:
             except TenureError as error:
                 refused = str(error)
             self._frames.send("checkpoint", *key, refused)
+
+    def _wait(self, key: Key, task: _native.Task, tasks: Optional[list[str]]) -> None:
+        with self._lock:
+            self._has_waited = True
+            behind = [(other, self.held.pop(other)) for other in list(self.held) if other != key]
+            for other, _ in behind:
+                timer = self._timers.pop(other, None)
+                if timer is not None:
+                    timer.cancel()
+        for other, _ in behind:
+            self._frames.send("forget", *other)
+        self._on_wait(self, [task for _, task in behind])
+        threading.Thread(target=self._wait_for, args=(key, task, tasks), name="tenure-wait", daemon=True).start()
+
+    def _wait_for(self, key: Key, task: _native.Task, tasks: Optional[list[str]]) -> None:
+        ends, refused = None, None
+        try:
+            ends = task.wait_for(tasks)
+        except TenureError as error:
+            refused = (type(error).__name__, str(error))
+        with contextlib.suppress(OSError):
+            self._frames.send("waited", *key, ends, task.interrupt(), refused)
 
     def _gone(self) -> None:
         status = self._process.wait()
@@ -268,6 +349,13 @@ def _describe(task: _native.Task) -> dict[str, Any]:
         "queue": task.queue,
         "name": task.name,
         "parent": task.parent,
+        "array": task.array,
+        "index": task.index,
+        "traceparent": task.traceparent,
+        "tracestate": task.tracestate,
+        "cpus": task.cpus,
+        "gpus": task.gpus,
+        "interrupt": task.interrupt(),
         "priority": task.priority,
         "submitter": task.submitter,
         "submitted_at": task.submitted_at,

@@ -78,9 +78,12 @@ class ThreadPool(Pool):
         try:
             # It may have been cancelled while it waited for this thread.
             context.check()
-            result = self._handler(context)
-            if inspect.isawaitable(result):
-                result = asyncio.run(_wait(result))
+            try:
+                result = self._handler(context)
+                if inspect.isawaitable(result):
+                    result = asyncio.run(_wait(result))
+            finally:
+                context._flush()
         except BaseException as error:
             _outcome.raised(task, error)
         else:

@@ -1,4 +1,4 @@
-"""Every request once, for the client that awaits and the client that waits."""
+"""Every request once, for the asyncio client and the blocking client."""
 
 from __future__ import annotations
 
@@ -137,6 +137,10 @@ def steer(verb: str, task: str, reason: Optional[str] = None) -> Ask[None]:
     return Ask(lambda client, via: client.steer(verb, task, reason, via), _nothing)
 
 
+def pause(task: str, reason: Optional[str], terminate: bool) -> Ask[None]:
+    return steer("pause-and-terminate" if terminate else "pause", task, reason)
+
+
 def steer_named(verb: str, name: str) -> Ask[None]:
     return Ask(lambda client, via: client.steer_named(verb, name, via), _nothing)
 
@@ -247,7 +251,7 @@ def call(to: str, body: Body, timeout: Optional[Span]) -> Ask[bytes]:
         if outcome == "error":
             raise CallFailed(to, answer)
         if outcome == "cancelled":
-            raise CallCancelled(f"the call to {to!r} was given up by its receiver")
+            raise CallCancelled(f"the receiver of the call to {to!r} gave it up")
         return answer
 
     return Ask(lambda client, via: client.call(to, sent, limit, via), answered)

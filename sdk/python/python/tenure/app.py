@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import functools
 import inspect
 import sys
 import uuid
-from collections.abc import Awaitable, Iterable, Iterator
-from typing import Any, Callable, Generic, Optional, Protocol, TypeVar, Union, cast, overload
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from typing import Any, Callable, Generic, Optional, Protocol, TypeVar, cast, overload
 
-from . import _modules, _process
+from . import _modules, _process, schedules
+from .arrays import ArrayHandle, ArraySubmission, SyncArrayHandle, part_name, part_names, split
+from .batch import AsyncBatch, Batch
 from .client import Client
 from .codec import decode, encode
-from .context import Context, Fail
-from .errors import BadSetting, CannotDecode, ResultTimeout, TenureError, WrongState
+from .context import Context, Fail, current_traceparent
+from .errors import BadSetting, CannotDecode
 from .handle import SyncTaskHandle, TaskHandle, read_bytes
-from .records import Accepted, Ended
-from .submission import Span, Submission, seconds
+from .records import Ended
+from .submission import Body, Span, Submission
 from .sync_client import SyncClient
 
 if sys.version_info >= (3, 10):
@@ -121,11 +122,11 @@ class App:
 
     def _make(self, function: Any, name: Optional[str], options: dict[str, Any]) -> Task[..., Any]:
         if not callable(function):
-            raise BadSetting(f"{function!r} is no function: write @app.task() or @app.task(queue=…)")
+            raise BadSetting(f"{function!r} is not a function: write @app.task() or @app.task(queue=…)")
         made: Task[..., Any] = Task(self, function, name or default_name(function), {"queue": self._queue, **options})
-        made.submission(b"").said()  # What cannot be right is told where it is written.
+        made.submission(b"").said()  # Invalid options raise here, where they are written.
         if made.name in self.tasks:
-            raise BadSetting(f"there are two tasks called {made.name!r}: give one another name=")
+            raise BadSetting(f"there are two tasks called {made.name!r}: set another name= for one of them")
         self.tasks[made.name] = made
         return made
 
@@ -170,7 +171,7 @@ class App:
         except (TypeError, ValueError) as error:
             raise Fail("the body was not submitted by this package", final=True) from error
         if task is None:
-            raise Fail(f"this worker knows no task {name!r}: import the module that has it", final=True)
+            raise Fail(f"this worker has no task {name!r}: import the module that has it", final=True)
         return task.function, args, kwargs
 
 
@@ -224,11 +225,11 @@ class Task(Generic[P, R]):
         return self.app.client.submit_one(self.submission(self.body(args, kwargs)), read_result)
 
     async def submit_async(self, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[R]:
-        """The same for programs that await."""
+        """The same for asyncio programs."""
         return await self.app.async_client.submit_one(self.submission(self.body(args, kwargs)), read_result)
 
-    def map(self, values: Iterable[Any]) -> Batch[R]:
-        """Submits a call for each value, thousands in one frame.
+    def map(self, values: Iterable[Any], *, limit: Optional[int] = None) -> Batch[R]:
+        """Submits a call for each value as one array, in one frame. Workers hold at most ``limit`` of them at once.
 
         >>> app = App(broker.address)
         >>> @app.task(queue="squares")
@@ -238,29 +239,91 @@ class Task(Generic[P, R]):
         ...     square.map(range(5)).results(timeout=30)
         [0, 1, 4, 9, 16]
         """
-        return self.starmap((value,) for value in values)
+        return self.starmap(((value,) for value in values), limit=limit)
 
-    def starmap(self, calls: Iterable[Iterable[Any]]) -> Batch[R]:
-        """Submits a call for each tuple of arguments."""
-        bodies, names = self._bodies(calls)
+    def starmap(self, calls: Iterable[Iterable[Any]], *, limit: Optional[int] = None) -> Batch[R]:
+        """Submits a call for each tuple of arguments, like :meth:`map`."""
         client = self.app.client
-        return Batch(client, _accepted(client.submit_same(self.submission(b""), bodies, names) if bodies else []))
+        arrays = [client.submit_one_array(array, read_result) for array in self._arrays(calls, limit)]
+        return Batch(client, arrays, read_result)
 
-    async def map_async(self, values: Iterable[Any]) -> AsyncBatch[R]:
-        """Submits a call for each value, for programs that await."""
-        return await self.starmap_async((value,) for value in values)
+    async def map_async(self, values: Iterable[Any], *, limit: Optional[int] = None) -> AsyncBatch[R]:
+        """Like :meth:`map`, for asyncio programs."""
+        return await self.starmap_async(((value,) for value in values), limit=limit)
 
-    async def starmap_async(self, calls: Iterable[Iterable[Any]]) -> AsyncBatch[R]:
-        """Submits a call for each tuple of arguments, for programs that await."""
-        bodies, names = self._bodies(calls)
+    async def starmap_async(self, calls: Iterable[Iterable[Any]], *, limit: Optional[int] = None) -> AsyncBatch[R]:
+        """Like :meth:`starmap`, for asyncio programs."""
         client = self.app.async_client
-        verdicts = await client.submit_same(self.submission(b""), bodies, names) if bodies else []
-        return AsyncBatch(client, _accepted(verdicts))
+        arrays = [await client.submit_one_array(array, read_result) for array in self._arrays(calls, limit)]
+        return AsyncBatch(client, arrays, read_result)
 
-    def _bodies(self, calls: Iterable[Iterable[Any]]) -> tuple[list[bytes], list[str]]:
-        bodies = [self.body(tuple(args), {}) for args in calls]
-        prefix = self.options.get("name") or uuid.uuid4().hex
-        return bodies, [f"{prefix}-{number}" for number in range(len(bodies))]
+    def _arrays(self, calls: Iterable[Iterable[Any]], limit: Optional[int]) -> Iterator[ArraySubmission]:
+        parts = list(split([self.body(tuple(args), {}) for args in calls]))
+        if limit is not None and len(parts) > 1:
+            raise BadSetting("the arguments have more than 16 MB and take several arrays: limit them by a tag instead")
+        submission = self.submission(b"")
+        first = 0
+        for number, bodies in enumerate(parts, 1):
+            # Each part has a name, so that a broken connection never submits it twice, and the others find it.
+            name = submission.name if len(parts) == 1 else part_name(str(submission.name), number, len(parts))
+            items: list[Body] = list(bodies)
+            yield ArraySubmission(dataclasses.replace(submission, name=name), bodies=items, first=first, limit=limit)
+            first += len(bodies)
+
+    def handle(self, task: str) -> SyncTaskHandle[R]:
+        """The handle of a call that was submitted before, by its id."""
+        return SyncTaskHandle(self.app.client, task, None, read_result)
+
+    def handle_async(self, task: str) -> TaskHandle[R]:
+        """Like :meth:`handle`, for asyncio programs."""
+        return TaskHandle(self.app.async_client, task, None, read_result)
+
+    def batch(self, array: str) -> Batch[R]:
+        """The calls of an earlier :meth:`map`, by the id of its array. If the map took several arrays, the id of any of
+        them stands for all; :class:`UnknownTask` is raised if the broker no longer keeps one.
+        """
+        client = self.app.client
+        infos = [client.show_array(array)]
+        if (names := part_names(infos[0].name)) is not None:
+            infos = [infos[0] if name == infos[0].name else client.find_array(name) for name in names]
+        handles = [SyncArrayHandle(client, info.id, info.size, (info.first, info.step), read_result) for info in infos]
+        return Batch(client, handles, read_result)
+
+    async def batch_async(self, array: str) -> AsyncBatch[R]:
+        """Like :meth:`batch`, for asyncio programs."""
+        client = self.app.async_client
+        infos = [await client.show_array(array)]
+        if (names := part_names(infos[0].name)) is not None:
+            infos = [infos[0] if name == infos[0].name else await client.find_array(name) for name in names]
+        handles = [ArrayHandle(client, info.id, info.size, (info.first, info.step), read_result) for info in infos]
+        return AsyncBatch(client, handles, read_result)
+
+    def schedule(
+        self,
+        name: str,
+        when: str,
+        args: Sequence[Any] = (),
+        kwargs: Optional[dict[str, Any]] = None,
+        **settings: Any,
+    ) -> None:
+        """Creates a schedule that submits a call again and again, or changes the one of this name. ``when`` is a cron
+        expression or ``every 15m``; the settings are those of :meth:`SyncClient.set_schedule`: ``zone``, ``catch_up``,
+        ``overlap``, ``jitter``, ``expires_after``, ``paused``.
+
+        >>> app = App(broker.address)
+        >>> @app.task(queue="reports")
+        ... def report(day: str) -> None: ...
+        >>> report.schedule("daily report", "0 6 * * 1-5", ["yesterday"], zone="Europe/Zurich")
+        >>> app.client.schedule("daily report").terms.queue
+        'reports'
+        """
+        options = {key: value for key, value in self.options.items() if key != "name"}
+        submission = self._submission(self.body(tuple(args), kwargs or {}), options)
+        try:
+            ask = schedules.set_one(name, when, submission, **settings)
+        except TypeError as error:
+            raise BadSetting(f"{error}: see SyncClient.set_schedule for the settings of a schedule") from None
+        self.app.client._do(ask)
 
     def body(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """The bytes of a call. Arguments that the function does not take are refused here, not in the worker."""
@@ -271,98 +334,16 @@ class Task(Generic[P, R]):
         return encode([self.name, list(args), kwargs])
 
     def submission(self, body: bytes) -> Submission:
-        """What is submitted for a call."""
+        """What is submitted for a call. Inside of another task it belongs to the trace of that one."""
         options = dict(self.options)
         options.setdefault("name", uuid.uuid4().hex)
+        if "traceparent" not in options and (inherited := current_traceparent()) is not None:
+            options["traceparent"], options["tracestate"] = inherited
+        return self._submission(body, options)
+
+    def _submission(self, body: bytes, options: dict[str, Any]) -> Submission:
         try:
             return Submission(body=body, **options)
         except TypeError as error:
             known = ", ".join(field.name for field in dataclasses.fields(Submission))
             raise BadSetting(f"{error}: the options of a task are {known}") from None
-
-
-def _accepted(verdicts: list[Union[Accepted, Exception]]) -> list[str]:
-    ids: list[str] = []
-    for verdict in verdicts:
-        if isinstance(verdict, Exception):
-            raise verdict
-        ids.append(verdict.id)
-    return ids
-
-
-class _Batch(Generic[R]):
-    def __init__(self, ids: list[str]) -> None:
-        #: The ids of the tasks, in the order of their values.
-        self.ids = ids
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def _read(
-        self, waited: tuple[dict[str, Ended], list[str]], timeout: Optional[Span], return_exceptions: bool
-    ) -> list[Any]:
-        ended, pending = waited
-        if pending:
-            limit = seconds(timeout) if timeout is not None else 0
-            raise ResultTimeout(f"{len(pending)} of {len(self)} tasks have not ended within {limit} s; they go on")
-        results: list[Any] = []
-        for task in self.ids:
-            try:
-                results.append(read_result(task, ended[task]))
-            except TenureError as error:
-                if not return_exceptions:
-                    raise
-                results.append(error)
-        return results
-
-
-class Batch(_Batch[R]):
-    """The tasks of a :meth:`Task.map`, in the order of their values."""
-
-    def __init__(self, client: SyncClient, ids: list[str]) -> None:
-        super().__init__(ids)
-        self._client = client
-
-    def __iter__(self) -> Iterator[SyncTaskHandle[R]]:
-        return (SyncTaskHandle(self._client, task, None, read_result) for task in self.ids)
-
-    def __getitem__(self, place: int) -> SyncTaskHandle[R]:
-        return SyncTaskHandle(self._client, self.ids[place], None, read_result)
-
-    def results(self, timeout: Optional[Span] = None, *, return_exceptions: bool = False) -> list[R]:
-        """Waits for all results, in order. The first task that did not complete raises, unless its exception is wanted
-        in its place.
-        """
-        return self._read(self._client.wait_all(self.ids, timeout), timeout, return_exceptions)
-
-    def cancel(self, reason: Optional[str] = None) -> None:
-        """Cancels those that have not ended."""
-        for task in self.ids:
-            with contextlib.suppress(WrongState):
-                self._client.cancel(task, reason)
-
-
-class AsyncBatch(_Batch[R]):
-    """The tasks of a :meth:`Task.map_async`, in the order of their values."""
-
-    def __init__(self, client: Client, ids: list[str]) -> None:
-        super().__init__(ids)
-        self._client = client
-
-    def __iter__(self) -> Iterator[TaskHandle[R]]:
-        return (TaskHandle(self._client, task, None, read_result) for task in self.ids)
-
-    def __getitem__(self, place: int) -> TaskHandle[R]:
-        return TaskHandle(self._client, self.ids[place], None, read_result)
-
-    async def results(self, timeout: Optional[Span] = None, *, return_exceptions: bool = False) -> list[R]:
-        """Waits for all results, in order. The first task that did not complete raises, unless its exception is wanted
-        in its place.
-        """
-        return self._read(await self._client.wait_all(self.ids, timeout), timeout, return_exceptions)
-
-    async def cancel(self, reason: Optional[str] = None) -> None:
-        """Cancels those that have not ended."""
-        for task in self.ids:
-            with contextlib.suppress(WrongState):
-                await self._client.cancel(task, reason)

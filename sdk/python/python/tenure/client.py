@@ -1,4 +1,4 @@
-"""The client for programs that await."""
+"""The client for asyncio programs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from typing import Any, Callable, Optional, TypeVar, Union
 
 from . import _loop, _native, _verbs
 from ._base import ClientBase
-from ._verbs import Ask, NewMessage
+from ._verbs import NewMessage
+from .arrays import ArrayVerbs
 from .errors import BadSetting, Closed
 from .handle import Reader, TaskHandle, read_bytes
+from .hooks import HookVerbs
+from .logs import LogVerbs
+from .reconciliation import ReconcileVerbs
 from .records import (
     Accepted,
     Counts,
@@ -27,6 +31,7 @@ from .records import (
     read_list,
     to_millis,
 )
+from .schedules import ScheduleVerbs
 from .streams import BroadcastReceiver, Listener, Stream, Watch, heard, watched
 from .submission import Body, Span, Submission, When
 from .subscription import (
@@ -40,7 +45,7 @@ from .talk import Call
 T = TypeVar("T")
 
 
-class Client(ClientBase):
+class Client(ClientBase, ArrayVerbs, ScheduleVerbs, ReconcileVerbs, LogVerbs, HookVerbs):
     """A client of the broker, for asyncio (and uvloop).
 
     It connects when it is first used, and comes back by itself when the connection is lost: requests wait meanwhile, as
@@ -60,7 +65,7 @@ class Client(ClientBase):
         self._connecting: Optional[asyncio.Lock] = None
 
     async def connect(self) -> _native.Client:
-        """Connects if that was not done before. Every request does this by itself."""
+        """Connects, if not connected yet. Every request does this by itself."""
         native = self._here()
         if native is not None:
             return native
@@ -76,7 +81,7 @@ class Client(ClientBase):
         return self._native
 
     async def close(self) -> None:
-        """Ends the connection. What is under way fails with :class:`Closed`."""
+        """Closes the connection. Requests in flight fail with :class:`Closed`."""
         self._close()
 
     async def __aenter__(self) -> Client:
@@ -87,18 +92,15 @@ class Client(ClientBase):
         await self.close()
 
     async def identity(self) -> str:
-        """The name under which this client's submissions can be watched."""
+        """The identity of this client. Its submissions can be watched by this name."""
         return (await self.connect()).identity()
 
     async def _ask(self, request: Callable[[_native.Client, _native.Via], Any]) -> Any:
         client = await self.connect()
         return await _loop.ask(lambda via: request(client, via))
 
-    async def _do(self, ask: Ask[T]) -> T:
-        return ask.read(await self._ask(ask.request))
-
     async def ping(self) -> int:
-        """Asks whether the broker is there. Its clock comes back, in milliseconds since 1970."""
+        """Checks that the broker answers. Returns its clock, in milliseconds since 1970."""
         return await self._do(_verbs.ping())
 
     async def submit(self, queue: str, body: Body = b"", **options: Any) -> TaskHandle[bytes]:
@@ -113,8 +115,8 @@ class Client(ClientBase):
         return TaskHandle(self, accepted.id, accepted, reader)
 
     async def submit_many(self, submissions: Iterable[Submission]) -> list[Union[TaskHandle[bytes], Exception]]:
-        """Submits many in as few frames as the limits allow. Each has a verdict: its handle, or the exception that
-        says why it was refused.
+        """Submits many tasks in as few frames as the limits allow. Returns a handle for each, or the exception that
+        says why the broker refused it.
         """
         verdicts = await self._do(_verbs.submit_many(submissions))
         return [one if isinstance(one, Exception) else TaskHandle(self, one.id, one, read_bytes) for one in verdicts]
@@ -122,11 +124,11 @@ class Client(ClientBase):
     async def submit_same(
         self, submission: Submission, bodies: list[bytes], names: Optional[list[str]] = None
     ) -> list[Union[Accepted, Exception]]:
-        """Submits many that differ in their bodies alone, and in their names if these are given."""
+        """Submits many tasks that differ only in their bodies, and in their names if given."""
         return await self._do(_verbs.submit_same(submission, bodies, names))
 
     def handle(self, task: str) -> TaskHandle[bytes]:
-        """The handle of a task that is there already."""
+        """Returns the handle of an existing task."""
         return TaskHandle(self, task, None, read_bytes)
 
     async def wait(self, task: str, timeout: Optional[Span] = None) -> Optional[Ended]:
@@ -140,23 +142,23 @@ class Client(ClientBase):
         return await self._do(_verbs.wait_all(list(tasks), timeout))
 
     async def show(self, task: str) -> TaskInfo:
-        """A task, in any state."""
+        """Returns a task, in any state."""
         return await self._do(_verbs.show(task))
 
     async def find(self, name: str) -> TaskInfo:
-        """The task that was submitted under this name."""
+        """Returns the task that was submitted under this name."""
         return await self._do(_verbs.find(name))
 
     async def explain(self, task: str) -> Why:
-        """The exact reason why a task is not running."""
+        """Returns the exact reason why a task is not running."""
         return await self._do(_verbs.explain(task))
 
     async def body(self, task: str) -> bytes:
-        """A task's body."""
+        """Returns the body of a task."""
         return await self._do(_verbs.fetch(task, "body"))
 
     async def result(self, task: str) -> bytes:
-        """An ended task's result."""
+        """Returns the result of an ended task."""
         return await self._do(_verbs.fetch(task, "result"))
 
     async def checkpoint(self, task: str) -> bytes:
@@ -164,40 +166,42 @@ class Client(ClientBase):
         return await self._do(_verbs.fetch(task, "checkpoint"))
 
     async def queues(self) -> list[QueueInfo]:
-        """All queues."""
+        """Returns all queues."""
         return await self._do(_verbs.queues())
 
     async def workers(self) -> list[WorkerInfo]:
-        """All workers."""
+        """Returns all workers."""
         return await self._do(_verbs.workers())
 
     async def limits(self) -> list[LimitInfo]:
-        """The limits of tags, and how much of each is in use."""
+        """Returns the limits of tags, and how much of each is in use."""
         return await self._do(_verbs.limits())
 
     async def shares(self) -> list[ShareInfo]:
-        """The share keys that have tasks or a weight."""
+        """Returns the share keys that have tasks or a weight."""
         return await self._do(_verbs.shares())
 
     async def counts(self) -> Counts:
-        """The numbers at a glance."""
+        """Returns summary counts of tasks, queues and workers."""
         return await self._do(_verbs.counts())
 
     async def stats(self) -> list[dict[str, Any]]:
-        """Every counter and measure of the broker."""
+        """Returns all counters and gauges of the broker."""
         return await self._do(_verbs.stats())
 
     async def release(self, task: str) -> None:
-        """Lets a task that was held back run."""
+        """Releases a task that was submitted with ``hold``."""
         await self._do(_verbs.steer("release", task))
 
     async def cancel(self, task: str, reason: Optional[str] = None) -> None:
         """Cancels a task in any state."""
         await self._do(_verbs.steer("cancel", task, reason))
 
-    async def pause(self, task: str, reason: Optional[str] = None) -> None:
-        """Pauses a task until it is resumed."""
-        await self._do(_verbs.steer("pause", task, reason))
+    async def pause(self, task: str, reason: Optional[str] = None, *, terminate: bool = False) -> None:
+        """Pauses a task until it is resumed. A worker that can stops it in place, and it goes on in the same attempt;
+        with ``terminate`` the attempt ends.
+        """
+        await self._do(_verbs.pause(task, reason, terminate))
 
     async def resume(self, task: str) -> None:
         """Lets a paused task run again."""
@@ -218,11 +222,14 @@ class Client(ClientBase):
         await self._do(_verbs.move(task, queue, priority, tags))
 
     async def set_tag_rate(self, tag: str, rate: Optional[str], burst: Optional[int] = None) -> None:
-        """Sets how often a task with this tag is handed out: ``10/m``, ``100/s``, ``5/30s``. None removes the rate."""
+        """Sets how many tasks with this tag the broker assigns per period: ``10/m``, ``100/s``, ``5/30s``.
+
+        None removes the rate.
+        """
         await self._do(_verbs.set_tag_rate(tag, rate, burst))
 
     async def set_queue_rate(self, queue: str, rate: Optional[str], burst: Optional[int] = None) -> None:
-        """Sets how often a task of this queue is handed out. None removes the rate."""
+        """Sets how many tasks of this queue the broker assigns per period. None removes the rate."""
         await self._do(_verbs.set_queue_rate(queue, rate, burst))
 
     async def set_share(self, share: str, weight: Optional[int]) -> None:
@@ -234,11 +241,11 @@ class Client(ClientBase):
         await self._do(_verbs.set_limit(tag, limit))
 
     async def pause_queue(self, queue: str) -> None:
-        """Hands nothing more out from this queue."""
+        """Pauses this queue: the broker assigns none of its tasks."""
         await self._do(_verbs.steer_named("pause-queue", queue))
 
     async def resume_queue(self, queue: str) -> None:
-        """Hands tasks out from this queue again."""
+        """Resumes this queue: the broker assigns its tasks again."""
         await self._do(_verbs.steer_named("resume-queue", queue))
 
     async def set_thresholds(self, queue: str, depth: Optional[int] = None, age: Optional[Span] = None) -> None:
@@ -248,7 +255,7 @@ class Client(ClientBase):
         await self._do(_verbs.set_thresholds(queue, depth, age))
 
     async def drain_worker(self, worker: str) -> None:
-        """Lets a worker finish what it runs and leave."""
+        """Drains a worker: it finishes its tasks and disconnects."""
         await self._do(_verbs.steer_named("drain-worker", worker))
 
     async def clear_worker(self, worker: str) -> None:
@@ -265,7 +272,7 @@ class Client(ClientBase):
         worker: Optional[str] = None,
         kinds: Iterable[str] = (),
     ) -> Watch:
-        """Watches events, from a number on or from now on. When this returns the watch stands. It survives restarts of
+        """Watches events, from a number on or from now on. The watch is open when this returns. It survives restarts of
         the broker; events that are no longer kept come as an :class:`EventGap`.
         """
         wanted = list(kinds)
@@ -279,7 +286,7 @@ class Client(ClientBase):
         return await self._do(_verbs.call(to, body, timeout))
 
     async def listen(self, addresses: Iterable[str]) -> Listener:
-        """Answers calls to these addresses from now on, through reconnects, until it is closed."""
+        """Receives calls to these addresses from now on, across reconnects, until it is closed."""
         wanted = _names(addresses)
         native = await self._ask(lambda client, via: client.listen(wanted, via))
         return Stream(native, Call)
@@ -292,13 +299,13 @@ class Client(ClientBase):
         sender: Optional[str] = None,
         correlation: Optional[str] = None,
     ) -> int:
-        """Tells everybody in the namespace who hears this subject. Answers how many that were."""
+        """Sends a broadcast to all receivers of this subject in the namespace. Returns how many there were."""
         return await self._do(_verbs.broadcast(body, subject, sender, correlation))
 
     async def receive_broadcasts(
         self, subject: Optional[str] = None, sender: Optional[str] = None
     ) -> BroadcastReceiver:
-        """Hears broadcasts from now on, through reconnects, until it is closed."""
+        """Receives broadcasts from now on, across reconnects, until it is closed."""
         native = await self._ask(lambda client, via: client.receive_broadcasts(subject, sender, via))
         return Stream(native, heard)
 
@@ -313,7 +320,7 @@ class Client(ClientBase):
         correlation: Optional[str] = None,
         source: Optional[str] = None,
     ) -> Published:
-        """Publishes a message. Answers with its number, and how many subscribers get it."""
+        """Publishes a message. Returns its sequence number and the number of subscribers that get it."""
         message = NewMessage(topic, payload, retain, ttl_ms, content_type, correlation, source)
         return await self._do(_verbs.publish(message))
 
@@ -367,7 +374,7 @@ class Client(ClientBase):
         await self._do(_verbs.unsubscribe(id))
 
     async def pause_subscription(self, id: str) -> float:
-        """Pauses a subscription by its id. Answers for how many seconds it is kept."""
+        """Pauses a subscription by its id. Returns for how many seconds the broker keeps it."""
         return await self._do(_verbs.pause_subscription(id))
 
     async def list(
@@ -378,17 +385,23 @@ class Client(ClientBase):
         tag: Optional[str] = None,
         worker: Optional[str] = None,
         parent: Optional[str] = None,
+        array: Optional[str] = None,
+        without_elements: bool = False,
         submitter: Optional[str] = None,
         submitted_after: Optional[When] = None,
         submitted_before: Optional[When] = None,
         page: int = 100,
     ) -> AsyncIterator[TaskInfo]:
-        """Lists tasks; pages are fetched as they are needed. What is not said matches everything."""
+        """Lists tasks; pages are fetched as they are needed. An omitted filter matches everything. ``array`` lists the
+        elements of an array, ``without_elements`` leaves out those of all arrays.
+        """
         wanted = _names(states)
         after = None if submitted_after is None else to_millis(submitted_after)
         before = None if submitted_before is None else to_millis(submitted_before)
         client = await self.connect()
-        listing = client.list_tasks(wanted, queue, tag, worker, parent, submitter, after, before, page)
+        listing = client.list_tasks(
+            wanted, queue, tag, worker, parent, array, without_elements, submitter, after, before, page
+        )
         while True:
             told = await _loop.ask(listing.next_page)
             if told is None:
@@ -399,5 +412,5 @@ class Client(ClientBase):
 
 def _names(names: Iterable[str]) -> list[str]:
     if isinstance(names, str):
-        raise BadSetting(f"{names!r} is a text: give a list of names")
+        raise BadSetting(f"{names!r} is a text: pass a list of names")
     return list(names)

@@ -48,7 +48,7 @@ def encode(value: Any) -> bytes:
     except CannotEncode:
         raise
     except RecursionError:
-        raise CannotEncode("the value lies too deep in itself, or contains itself") from None
+        raise CannotEncode("the value is nested too deeply, or contains itself") from None
     except (TypeError, ValueError, OverflowError) as error:
         raise CannotEncode(f"cannot encode this value: {error}") from error
 
@@ -60,7 +60,7 @@ def decode(data: bytes) -> Any:
     except CannotDecode:
         raise
     except Exception as error:
-        raise CannotDecode(f"these bytes are no value of this package: {error}") from error
+        raise CannotDecode(f"these bytes were not encoded by this package: {error}") from error
 
 
 def _ext(code: int, value: Any) -> msgpack.ExtType:
@@ -117,7 +117,7 @@ def _extend(value: Any) -> Any:
 
 def _place(kind: type) -> list[str]:
     if "<locals>" in kind.__qualname__:
-        raise CannotEncode(f"{kind.__qualname__} is defined inside a function: the other side cannot find it")
+        raise CannotEncode(f"{kind.__qualname__} is defined inside a function: the receiver cannot import it")
     return [module_name(kind.__module__), kind.__qualname__]
 
 
@@ -127,7 +127,7 @@ def _array(value: Any) -> Optional[list[Any]]:
     if numpy is None or not isinstance(value, (numpy.ndarray, numpy.generic)):
         return None
     if value.dtype.hasobject:
-        raise CannotEncode("a numpy array of Python objects cannot be encoded: give it a type of numbers")
+        raise CannotEncode("a numpy array of Python objects cannot be encoded: convert it to a numeric type")
     scalar = isinstance(value, numpy.generic)
     described = value.dtype.descr if value.dtype.names else value.dtype.str
     return [described, list(value.shape), value.tobytes(), scalar]
@@ -137,7 +137,7 @@ def _restore(code: int, data: bytes) -> Any:
     if code == _UUID:
         return uuid.UUID(bytes=bytes(data))
     if not _TUPLE <= code <= _ARRAY:
-        raise CannotDecode(f"extension type {code} is not known: is this side older than the other?")
+        raise CannotDecode(f"unknown extension type {code}: update this package to the version of the sender")
     value = decode(data)
     if code == _TUPLE:
         return tuple(value)
@@ -167,10 +167,10 @@ def _restore(code: int, data: bytes) -> Any:
     kind = _find(module, name)
     if code == _ENUM:
         if not issubclass(kind, enum.Enum):
-            raise CannotDecode(f"{module}.{name} is no enum here")
+            raise CannotDecode(f"{module}.{name} is not an enum here")
         return kind(content)
     if not dataclasses.is_dataclass(kind):
-        raise CannotDecode(f"{module}.{name} is no dataclass here")
+        raise CannotDecode(f"{module}.{name} is not a dataclass here")
     return kind(**content)
 
 

@@ -1,23 +1,29 @@
-"""What a handler knows of its task, and what it can say while it works."""
+"""The task of a handler: its data, and how to report progress, checkpoints and output."""
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
+import io
 import json
 import logging
+import threading
 import time
 from collections.abc import MutableMapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, TextIO, cast
 
 from . import _loop, _native
-from .errors import TenureError
-from .records import Terms, read, when
+from .errors import BadSetting, TenureError
+from .records import Dependency, Terms, read, when
 from .submission import Body, Span, span_millis, to_bytes
 
 log = logging.getLogger("tenure.task")
+
+#: The most bytes of one piece of output.
+LOG_PIECE_BYTES_MAX = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -62,13 +68,42 @@ class Fail(TenureError):
 
 
 class GiveBack(TenureError):
-    """Raised by a handler that does not want to finish its task: another worker gets it."""
+    """Raised by a handler that does not want to finish its task now. The task is ready again for any worker of its
+    queue, this one included. A task with ``on_lost="pause"`` is paused instead, because part of its work may be done.
+    """
 
 
 class _TaskLogger(logging.LoggerAdapter):  # type: ignore[type-arg]
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
         return msg, kwargs
+
+
+class _LogFile(io.TextIOBase):
+    """Sends whole lines, because ``print`` writes a line in pieces."""
+
+    def __init__(self, context: Context, stream: str) -> None:
+        self._context = context
+        self._stream = stream
+        self._line = ""
+        self._lock = threading.Lock()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str, /) -> int:
+        with self._lock:
+            self._line += text
+            lines, newline, self._line = self._line.rpartition("\n")
+        if newline:
+            self._context.append_log(lines + newline, self._stream)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._lock:
+            rest, self._line = self._line, ""
+        if rest:
+            self._context.append_log(rest, self._stream)
 
 
 class Context:
@@ -82,6 +117,9 @@ class Context:
         self._native = native
         # Lets other tasks run while this one waits in its thread.
         self._without_slot = without_slot
+        self._written = {"stdout": 0, "stderr": 0}
+        self._files: dict[str, _LogFile] = {}
+        self._write_lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"<Context {self.id} attempt {self.attempt}>"
@@ -92,8 +130,8 @@ class Context:
 
     @property
     def attempt(self) -> int:
-        """The number of this try, from 1. Give it along with side effects of your own, to tell this try from a later
-        one.
+        """The number of this attempt, from 1. Pass it along with side effects, so that other systems can tell this
+        attempt from a later one.
         """
         return self._native.attempt
 
@@ -114,6 +152,21 @@ class Context:
         return self._native.parent
 
     @property
+    def array(self) -> Optional[str]:
+        """The array of which this task is an element."""
+        return self._native.array
+
+    @property
+    def index(self) -> Optional[int]:
+        """The index of this element in its array."""
+        return self._native.index
+
+    @property
+    def after(self) -> list[Dependency]:
+        """The tasks that this one waited for. A client fetches their results: ``client.result(dependency.task)``."""
+        return [read(Dependency, told) for told in json.loads(self._native.after())]
+
+    @property
     def traceparent(self) -> Optional[str]:
         """The trace the task belongs to: the parent of the handler's own spans."""
         return self._native.traceparent
@@ -129,7 +182,7 @@ class Context:
 
     @property
     def submitter(self) -> Optional[str]:
-        """The identity of who submitted it."""
+        """The identity of the client that submitted the task."""
         return self._native.submitter
 
     @property
@@ -158,7 +211,7 @@ class Context:
 
     @property
     def terms(self) -> Terms:
-        """Everything that was said about it at its submission."""
+        """The options of the task at its submission."""
         return read(Terms, json.loads(self._native.terms()))
 
     @property
@@ -176,9 +229,9 @@ class Context:
         self._native.save_checkpoint(to_bytes(checkpoint))
 
     async def save_checkpoint_async(self, checkpoint: Body) -> None:
-        """Like :meth:`save_checkpoint`, for handlers that await."""
+        """Like :meth:`save_checkpoint`, for async handlers."""
         said = to_bytes(checkpoint)
-        await _loop.ask(lambda via: self._native.save_checkpoint(said, via))
+        await self._ask(lambda via: self._native.save_checkpoint(said, via))
 
     def wait_for(self, *tasks: str) -> list[TaskEnd]:
         """Waits until these tasks have ended, in any way, and returns how each of them did. Meanwhile the attempt is
@@ -189,8 +242,8 @@ class Context:
             return self._ends(self._native.wait_for(list(tasks)))
 
     async def wait_for_async(self, *tasks: str) -> list[TaskEnd]:
-        """Like :meth:`wait_for`, for handlers that await."""
-        return self._ends(await _loop.ask(lambda via: self._native.wait_for(list(tasks), via)))
+        """Like :meth:`wait_for`, for async handlers."""
+        return self._ends(await self._ask(lambda via: self._native.wait_for(list(tasks), via)))
 
     def wait_for_children(self) -> list[TaskEnd]:
         """Waits until the children of this task have ended, like :meth:`wait_for`. Of more than 1,000 children it waits
@@ -200,8 +253,8 @@ class Context:
             return self._ends(self._native.wait_for(None))
 
     async def wait_for_children_async(self) -> list[TaskEnd]:
-        """Like :meth:`wait_for_children`, for handlers that await."""
-        return self._ends(await _loop.ask(lambda via: self._native.wait_for(None, via)))
+        """Like :meth:`wait_for_children`, for async handlers."""
+        return self._ends(await self._ask(lambda via: self._native.wait_for(None, via)))
 
     def _ends(self, told: Optional[list[tuple[str, str]]]) -> list[TaskEnd]:
         if told is None:
@@ -212,6 +265,38 @@ class Context:
     def progress(self, percent: Optional[float] = None, note: str = "") -> None:
         """Reports progress. Never waits: reports that come faster than they can be sent are dropped."""
         self._native.progress(None if percent is None else max(0, min(100, int(percent))), note)
+
+    def append_log(self, text: Body, stream: str = "stdout") -> None:
+        """Sends output of the task to its readers: ``tenure logs -f``, :meth:`SyncClient.logs`. Never waits:
+        what comes faster than it can be sent is dropped, and readers see the hole.
+        """
+        data = to_bytes(text)
+        if stream not in self._written:
+            raise BadSetting(f"stream is {stream!r}: use stdout or stderr")
+        with self._write_lock:
+            for start in range(0, len(data), LOG_PIECE_BYTES_MAX):
+                piece = data[start : start + LOG_PIECE_BYTES_MAX]
+                self._native.append_log(stream, self._written[stream], piece)
+                self._written[stream] += len(piece)
+
+    @property
+    def stdout(self) -> TextIO:
+        """The output of the task as a file: ``print("half way", file=context.stdout)``. Sends whole lines; the rest at
+        the end, or when it is flushed.
+        """
+        return self._file("stdout")
+
+    @property
+    def stderr(self) -> TextIO:
+        """Like :attr:`stdout`, for errors."""
+        return self._file("stderr")
+
+    def _file(self, stream: str) -> TextIO:
+        return cast(TextIO, self._files.setdefault(stream, _LogFile(self, stream)))
+
+    def _flush(self) -> None:
+        for file in self._files.values():
+            file.flush()
 
     @property
     def interrupt(self) -> Optional[Interrupt]:
@@ -226,8 +311,8 @@ class Context:
         return interrupt is not None and interrupt.kind in ("cancel", "stop")
 
     def check(self) -> None:
-        """Raises :class:`TaskInterrupted` if the task should wind down. Call it now and then. If it is because the
-        worker leaves, the task is given back and goes on elsewhere, from its checkpoint.
+        """Raises :class:`TaskInterrupted` if the task should wind down. Call it regularly. If the worker
+        leaves, the task is given back, and another worker resumes it from its checkpoint.
         """
         interrupt = self.interrupt
         if interrupt is not None:
@@ -242,7 +327,13 @@ class Context:
 
     async def interrupted(self) -> Interrupt:
         """Waits until the task should wind down."""
-        return Interrupt(*await _loop.ask(lambda via: self._native.wait_interrupt(None, via)))
+        return Interrupt(*await self._ask(lambda via: self._native.wait_interrupt(None, via)))
+
+    async def _ask(self, request: Callable[[_native.Via], Any]) -> Any:
+        if isinstance(self._native, _native.Task):
+            return await _loop.ask(request)
+        # In a process of a pool, whose parent answers.
+        return await asyncio.to_thread(request, None)
 
 
 #: The task that runs in this thread or asyncio task.
@@ -252,3 +343,11 @@ _current: contextvars.ContextVar[Context] = contextvars.ContextVar("tenure_conte
 def current_context() -> Context:
     """The task that this code runs for. Raises ``LookupError`` outside of one."""
     return _current.get()
+
+
+def current_traceparent() -> Optional[tuple[str, Optional[str]]]:
+    """The trace of the task that this code runs for, if there is one."""
+    context = _current.get(None)
+    if context is None or context.traceparent is None:
+        return None
+    return context.traceparent, context.tracestate

@@ -1,4 +1,4 @@
-"""What can go wrong. Each class says what to do about it.
+"""The exceptions of this package. Each class says what to do about it.
 
 >>> import tenure
 >>> issubclass(tenure.WrongKey, tenure.TenureError)
@@ -12,7 +12,7 @@ from typing import Any, Optional
 
 
 class TenureError(Exception):
-    """The root of everything that this package raises on purpose.
+    """The base class of all exceptions of this package.
 
     ``transient`` says whether the same request may succeed later without a change.
     """
@@ -42,9 +42,9 @@ class ConnectionLost(TenureError, ConnectionError):
 
 
 class UnknownOutcome(TenureError):
-    """The connection broke after the request was sent: it may have been done or not. Look before you repeat it.
+    """The connection broke after the request was sent: it may or may not have been done. Check before you repeat it.
 
-    Submissions that carry a name are repeated by the client and never end like this.
+    The client itself repeats submissions that have a name, so they never raise this.
     """
 
 
@@ -53,7 +53,7 @@ class WrongAddress(TenureError, ValueError):
 
 
 class WrongVersion(TenureError):
-    """The other side is no broker, or one of another version. Check the address, and upgrade the older side."""
+    """The peer is not a broker, or has another version. Check the address, and upgrade the older side."""
 
 
 class WrongKey(TenureError, PermissionError):
@@ -65,11 +65,11 @@ class BodyTooLarge(TenureError, ValueError):
 
 
 class BadSetting(TenureError, ValueError):
-    """A value that cannot be right. Nothing was sent."""
+    """An invalid setting or argument. Nothing was sent."""
 
 
 class Refused(TenureError):
-    """The broker said no, and nothing was changed. ``code`` says which no it is."""
+    """The broker refused the request and changed nothing. ``code`` is the error code."""
 
 
 class UnknownTask(Refused, LookupError):
@@ -81,7 +81,7 @@ class NoListener(Refused, LookupError):
 
 
 class TooLate(Refused, TimeoutError):
-    """A call or request was not answered in its time."""
+    """A call or request timed out without an answer."""
 
     transient = True
 
@@ -95,7 +95,7 @@ class StaleAttempt(Refused):
 
 
 class WrongState(Refused):
-    """The task is in a state in which this cannot be done."""
+    """The state of the task does not allow this."""
 
 
 class Busy(Refused):
@@ -117,7 +117,7 @@ class CannotEncode(TenureError, TypeError):
 
 
 class CannotDecode(TenureError, ValueError):
-    """Bytes that are not what this side expects. Do both sides run the same code?"""
+    """The bytes cannot be decoded. Check that both programs run the same code."""
 
 
 class TaskFailed(TenureError):
@@ -153,7 +153,7 @@ class TaskFailed(TenureError):
 
 
 class ResultNotEncodable(TaskFailed):
-    """The task ran to its end, but what it returned cannot be encoded. See :mod:`tenure.codec` for what can."""
+    """The task completed, but its return value cannot be encoded. See :mod:`tenure.codec` for what can."""
 
 
 class TaskCancelled(TenureError):
@@ -165,7 +165,7 @@ class TaskCancelled(TenureError):
 
 
 class ResultTimeout(TenureError, TimeoutError):
-    """The task has not ended in the time that was given. It goes on; ask again."""
+    """Timed out waiting for the task. The task keeps running; ask again."""
 
     transient = True
 
@@ -182,6 +182,9 @@ _KINDS: dict[str, type[TenureError]] = {
     "forked": Forked,
 }
 
+#: What to do, where the native client's message does not say it.
+_ADVICE = {"too-large": ": put the data elsewhere and submit a reference to it"}
+
 _CODES: dict[str, type[TenureError]] = {
     "unknown-task": UnknownTask,
     "unknown-name": UnknownTask,
@@ -193,6 +196,9 @@ _CODES: dict[str, type[TenureError]] = {
     "full": Busy,
     "disk-full": Busy,
     "draining": Busy,
+    "journal-away": Busy,
+    "deposed": Busy,
+    "elsewhere": Busy,
     "too-slow": Busy,
     "not-allowed": WrongKey,
     "nobody-there": NoListener,
@@ -208,4 +214,4 @@ def make(kind: str, message: str, code: Optional[str], facts: Optional[str]) -> 
     if kind == "refused":
         made = _CODES.get(code or "", Refused)
         return made(message, code, json.loads(facts) if facts else None)
-    return _KINDS.get(kind, TenureError)(message)
+    return _KINDS.get(kind, TenureError)(message + _ADVICE.get(kind, ""))

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, TypeVar, Union
 
 from .errors import ResultTimeout, TaskCancelled
-from .records import Accepted, Ended, Event, EventGap, TaskInfo
+from .records import Accepted, Ended, Event, EventGap, LogChunk, TaskInfo
 from .submission import Span
 
 if TYPE_CHECKING:
@@ -57,11 +57,11 @@ class _Handle(Generic[T]):
         return f"<{type(self).__name__} {self.id}>"
 
     def _timed_out(self, timeout: Optional[Span]) -> ResultTimeout:
-        return ResultTimeout(f"task {self.id} has not ended within {timeout} s; it goes on, ask again")
+        return ResultTimeout(f"timed out after {timeout} s waiting for task {self.id}; the task keeps running")
 
 
 class TaskHandle(_Handle[T]):
-    """A task, for programs that await."""
+    """A task, for asyncio programs."""
 
     def __init__(self, client: Client, task: str, accepted: Optional[Accepted], reader: Reader[T]) -> None:
         super().__init__(task, accepted, reader)
@@ -89,13 +89,17 @@ class TaskHandle(_Handle[T]):
         """Cancels the task."""
         await self._client.cancel(self.id, reason)
 
-    async def pause(self, reason: Optional[str] = None) -> None:
-        """Pauses the task until it is resumed."""
-        await self._client.pause(self.id, reason)
+    async def pause(self, reason: Optional[str] = None, *, terminate: bool = False) -> None:
+        """Pauses the task until it is resumed. With ``terminate`` attempts end that could stop in place."""
+        await self._client.pause(self.id, reason, terminate=terminate)
 
     async def resume(self) -> None:
         """Lets a paused task run again."""
         await self._client.resume(self.id)
+
+    def logs(self, *, follow: bool = False) -> AsyncIterator[LogChunk]:
+        """What the task has printed; with ``follow``, until it has ended."""
+        return self._client.logs(self.id, follow=follow)
 
     async def events(self, from_: Optional[int] = 1) -> AsyncIterator[Union[Event, EventGap]]:
         """Everything that happens to the task, from its submission on, until it has ended."""
@@ -107,7 +111,7 @@ class TaskHandle(_Handle[T]):
 
 
 class SyncTaskHandle(_Handle[T]):
-    """A task, for programs that wait."""
+    """A task, for blocking programs."""
 
     def __init__(self, client: SyncClient, task: str, accepted: Optional[Accepted], reader: Reader[T]) -> None:
         super().__init__(task, accepted, reader)
@@ -125,7 +129,7 @@ class SyncTaskHandle(_Handle[T]):
         return self._reader(self.id, self.wait(timeout))
 
     def future(self) -> concurrent.futures.Future[T]:
-        """A future of the result, for ``concurrent.futures.wait``. To cancel it does not cancel the task."""
+        """A future of the result, for ``concurrent.futures.wait``. Cancelling it does not cancel the task."""
         return self._client.future_of(self)
 
     def status(self) -> TaskInfo:
@@ -136,13 +140,17 @@ class SyncTaskHandle(_Handle[T]):
         """Cancels the task."""
         self._client.cancel(self.id, reason)
 
-    def pause(self, reason: Optional[str] = None) -> None:
-        """Pauses the task until it is resumed."""
-        self._client.pause(self.id, reason)
+    def pause(self, reason: Optional[str] = None, *, terminate: bool = False) -> None:
+        """Pauses the task until it is resumed. With ``terminate`` attempts end that could stop in place."""
+        self._client.pause(self.id, reason, terminate=terminate)
 
     def resume(self) -> None:
         """Lets a paused task run again."""
         self._client.resume(self.id)
+
+    def logs(self, *, follow: bool = False) -> Iterator[LogChunk]:
+        """What the task has printed; with ``follow``, until it has ended."""
+        return self._client.logs(self.id, follow=follow)
 
     def events(self, from_: Optional[int] = 1) -> Iterator[Union[Event, EventGap]]:
         """Everything that happens to the task, from its submission on, until it has ended."""

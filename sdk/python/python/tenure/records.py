@@ -1,4 +1,4 @@
-"""What the broker tells: tasks, workers, queues, events, messages. Plain frozen dataclasses."""
+"""Records of the broker: tasks, workers, queues, events, messages. Plain frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -55,6 +55,14 @@ def _record(kind: Any, default: Any = None) -> Any:
     return field(default=default, metadata={"as": lambda told: read(kind, told)})
 
 
+def _records(kind: Any) -> Any:
+    return field(default_factory=list, metadata={"as": lambda told: [read(kind, one) for one in told]})
+
+
+def _times() -> Any:
+    return field(default_factory=list, metadata={"as": lambda told: [when(one) for one in told]})
+
+
 @dataclass(frozen=True)
 class Why:
     """The exact reason why a task is not running. ``str()`` is a sentence for people."""
@@ -72,6 +80,7 @@ class Why:
     slots: Optional[int] = None
     limit: Optional[int] = None
     in_use: Optional[int] = None
+    array: Optional[str] = None
 
     def __str__(self) -> str:
         return self.message
@@ -79,7 +88,7 @@ class Why:
 
 @dataclass(frozen=True)
 class Accepted:
-    """What the broker says to a submission."""
+    """The broker's answer to a submission."""
 
     id: str
     state: str
@@ -117,7 +126,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Terms:
-    """What was said about a task at its submission."""
+    """The options of a task at its submission."""
 
     queue: str
     needs: list[str] = field(default_factory=list)
@@ -135,6 +144,7 @@ class Terms:
     resources: list[Any] = field(default_factory=list)
     share: Optional[str] = None
     submitter: Optional[str] = None
+    on_broken: str = "cancel"
 
 
 @dataclass(frozen=True)
@@ -148,7 +158,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Holding:
-    """Who holds a task, and what it knows."""
+    """The worker that holds a task, and the attempt."""
 
     worker: str
     since: Optional[datetime] = _time()
@@ -172,6 +182,21 @@ class End:
 
 
 @dataclass(frozen=True)
+class Dependency:
+    """A task or an array that another task waits or waited for."""
+
+    task: str
+    #: How it has to end: ``completed``, ``ended`` or ``failed``.
+    condition: str = "completed"
+    #: ``open``, ``met`` or ``broken``.
+    progress: str = "open"
+    #: What the broker still knows of it.
+    state: Optional[str] = None
+    name: Optional[str] = None
+    result_bytes: int = 0
+
+
+@dataclass(frozen=True)
 class TaskInfo:
     """A task as the broker knows it."""
 
@@ -181,6 +206,11 @@ class TaskInfo:
     name: Optional[str] = None
     parent: Optional[str] = None
     children: int = 0
+    #: The array of which it is an element, and its index there.
+    array: Optional[str] = None
+    index: Optional[int] = None
+    #: The tasks that it waits or waited for.
+    after: list[Dependency] = _records(Dependency)
     priority: int = 0
     attempt: int = 0
     crashes: int = 0
@@ -300,8 +330,138 @@ class ShareInfo:
 
 
 @dataclass(frozen=True)
+class ArrayInfo:
+    """An array as the broker knows it."""
+
+    id: str
+    #: How it ended, else the state of its most advanced element.
+    state: str
+    queue: str
+    size: int
+    name: Optional[str] = None
+    submitter: Optional[str] = None
+    #: The index of the first element, and the distance to the next one.
+    first: int = 0
+    step: int = 1
+    #: How many elements workers may hold at once.
+    limit: Optional[int] = None
+    submitted_at: Optional[datetime] = _time()
+    ended_at: Optional[datetime] = _time()
+    #: All elements, those that are no longer kept included.
+    counts: StateCounts = _record(StateCounts, StateCounts())
+
+    @property
+    def ended(self) -> bool:
+        return self.ended_at is not None
+
+
+@dataclass(frozen=True)
+class ScheduleInfo:
+    """A schedule as the broker knows it."""
+
+    schedule: str
+    #: ``active`` or ``paused``.
+    state: str
+    #: A cron expression, or ``every`` and a span.
+    when: str
+    zone: Optional[str] = None
+    catch_up: str = "none"
+    overlap: str = "queue"
+    jitter_ms: int = 0
+    created_at: Optional[datetime] = _time()
+    #: The next due times, without jitter.
+    next: list[datetime] = _times()
+    last_due: Optional[datetime] = _time()
+    last_task: Optional[str] = None
+    fired: int = 0
+    skipped: int = 0
+    terms: Terms = _record(Terms)
+    priority: Optional[int] = None
+    expires_after_ms: Optional[int] = None
+    body_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class ReconciledTask:
+    """A task that differs between the broker and another store."""
+
+    name: str
+    #: ``missing`` (here), ``ended-here``, ``ended-there`` or ``unknown-there``.
+    difference: str
+    #: The difference is mended.
+    applied: bool = False
+    task: Optional[str] = None
+    state: Optional[str] = None
+    #: Why it could not be mended: ``code``, ``message`` and more.
+    refusal: Optional[dict[str, Any]] = None
+
+
+@dataclass(frozen=True)
+class HookInfo:
+    """A hook, and its deliveries since the start of the broker."""
+
+    hook: str
+    #: ``webhook`` or ``command``.
+    kind: str
+    target: str
+    events: list[str] = field(default_factory=list)
+    queues: list[str] = field(default_factory=list)
+    next_event: int = 0
+    delivered: int = 0
+    failed_attempts: int = 0
+    given_up: int = 0
+    missed: int = 0
+    discarded: int = 0
+    in_flight: int = 0
+    undelivered: int = 0
+    last_delivered_at: Optional[datetime] = _time()
+    last_error: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class UndeliveredEvent:
+    """An event that a hook has given up."""
+
+    seq: int
+    kind: str
+    given_up_at: datetime
+    attempts: int
+    error: str
+    #: What would be sent.
+    body: bytes
+
+    @classmethod
+    def of(cls, told: tuple[int, str, int, int, str, bytes]) -> UndeliveredEvent:
+        seq, kind, given_up_at, attempts, error, body = told
+        return cls(seq, kind, when(given_up_at), attempts, error, body)
+
+
+@dataclass(frozen=True)
+class LogChunk:
+    """A piece of what an attempt printed."""
+
+    attempt: int
+    #: ``stdout`` or ``stderr``.
+    stream: str
+    #: Where it begins in its stream. A later one than the end of the piece before means that bytes are missing.
+    offset: int
+    at: datetime
+    data: bytes
+
+    @classmethod
+    def of(cls, told: tuple[int, str, int, int, bytes]) -> LogChunk:
+        attempt, stream, offset, at, data = told
+        return cls(attempt, stream, offset, when(at), data)
+
+    @property
+    def text(self) -> str:
+        """The piece as UTF-8 text."""
+        return self.data.decode(errors="replace")
+
+
+@dataclass(frozen=True)
 class Counts:
-    """The numbers at a glance."""
+    """Returns summary counts of tasks, queues and workers."""
 
     by_state: StateCounts = _record(StateCounts, StateCounts())
     live_workers: int = 0
@@ -335,7 +495,7 @@ class EventGap:
 
 @dataclass(frozen=True)
 class Published:
-    """What became of a message: its number, and how many subscribers get it."""
+    """The sequence number of a published message, and how many subscribers get it."""
 
     sequence: int = 0
     receivers: int = 0
@@ -408,7 +568,7 @@ class Response:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """Something that was said to everybody in the namespace."""
+    """A broadcast to the receivers in the namespace."""
 
     body: bytes
     subject: Optional[str] = None
@@ -418,6 +578,6 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Missed:
-    """``count`` broadcasts came faster than the program took them, and are gone."""
+    """``count`` broadcasts arrived faster than the program took them, and were dropped."""
 
     count: int

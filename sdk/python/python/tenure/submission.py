@@ -1,12 +1,13 @@
-"""A task to submit, and everything that can be said about it."""
+"""A task to submit, with its options."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Optional, Union
+from typing import Any, Optional, Protocol, Union
 
 from .errors import BadSetting
 from .records import to_millis
@@ -21,9 +22,42 @@ Quantity = Union[int, float, str]
 Body = Union[bytes, bytearray, memoryview, str]
 
 
+class HasId(Protocol):
+    """A handle of a task or of an array."""
+
+    id: str
+
+
+class HasArrays(Protocol):
+    """Tasks that were mapped."""
+
+    arrays: Any
+
+
+@dataclass(frozen=True)
+class After:
+    """A task or an array that has to end before another task may run, by one of its id, its name, and its place in the
+    same ``submit_many``. It has to be ``completed``, unless the condition is ``ended`` (in any way) or ``failed``.
+
+    >>> After(name="clean-up", condition="ended").name
+    'clean-up'
+    """
+
+    task: Optional[str] = None
+    name: Optional[str] = None
+    index: Optional[int] = None
+    condition: str = "completed"
+
+
+#: A task to wait for: its handle, its id, its name, what was mapped, or an :class:`After` that says more.
+Awaited = Union[str, After, HasId, HasArrays]
+
+_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
 @dataclass(frozen=True)
 class Submission:
-    """A task to submit. Only its queue must be said.
+    """A task to submit. Only the queue is required.
 
     >>> Submission("images", b"scan 7", name="scan-7", retries=3).queue
     'images'
@@ -50,6 +84,10 @@ class Submission:
     share: Optional[str] = None
     #: The task is cancelled with its parent.
     parent: Optional[str] = None
+    #: The tasks that have to end before it may run: handles, ids, names, or :class:`After`.
+    after: Union[Awaited, Iterable[Awaited]] = ()
+    #: What happens if one of them ends otherwise than it should: ``cancel`` (the default), ``run`` or ``hold``.
+    on_broken: Optional[str] = None
     #: The trace it belongs to, as ``traceparent`` of the W3C recommendation; the worker gets it with the task.
     traceparent: Optional[str] = None
     #: What tracing systems add to the trace.
@@ -81,17 +119,20 @@ class Submission:
         """What goes to the native client: an entry for everything that is said."""
         said: dict[str, Any] = {"queue": self.queue, "body": to_bytes(self.body)}
         plain = ("name", "id", "priority", "share", "slots", "parent", "on_lost", "crash_budget", "retries")
-        for key in (*plain, "traceparent", "tracestate"):
+        for key in (*plain, "on_broken", "traceparent", "tracestate"):
             value = getattr(self, key)
             if value is not None:
                 said[key] = value
         for key in ("needs", "tags"):
             names = getattr(self, key)
             if isinstance(names, str):
-                raise BadSetting(f"{key} is the text {names!r}: give a list of names")
+                raise BadSetting(f"{key} is the text {names!r}: pass a list of names")
             names = list(names)
             if names:
                 said[key] = names
+        after = _after(self.after)
+        if after:
+            said["after"] = after
         if self.resources:
             said["resources"] = quantities(self.resources)
         if self.hold:
@@ -111,6 +152,28 @@ class Submission:
         return said
 
 
+_After = tuple[Optional[str], Optional[str], Optional[int], str]
+
+
+def _after(awaited: Union[Awaited, Iterable[Awaited]]) -> list[_After]:
+    # What was mapped is iterable too, but it is one thing to wait for.
+    if isinstance(awaited, (str, After)) or hasattr(awaited, "id") or hasattr(awaited, "arrays"):
+        awaited = [awaited]  # type: ignore[list-item]
+    said: list[_After] = []
+    for one in awaited:
+        if isinstance(one, After):
+            said.append((one.task, one.name, one.index, one.condition))
+        elif isinstance(one, str):
+            said.append((one, None, None, "completed") if _ID.fullmatch(one) else (None, one, None, "completed"))
+        elif hasattr(one, "arrays"):
+            said += [(array.id, None, None, "completed") for array in one.arrays]
+        elif hasattr(one, "id"):
+            said.append((one.id, None, None, "completed"))
+        else:
+            raise BadSetting(f"after has {one!r}: pass a handle, an id, a name or tenure.After(…)")
+    return said
+
+
 def to_bytes(body: Body) -> bytes:
     """The bytes of a body."""
     if isinstance(body, bytes):
@@ -125,13 +188,13 @@ def to_bytes(body: Body) -> bytes:
 def quantities(resources: Mapping[str, Quantity]) -> dict[str, str]:
     """Quantities as the native client reads them."""
     if not isinstance(resources, Mapping):
-        raise BadSetting(f"resources is {resources!r}: give a dict such as {{'gpus': 0.5}}")
+        raise BadSetting(f"resources is {resources!r}: pass a dict such as {{'gpus': 0.5}}")
     return {name: _quantity(name, value) for name, value in resources.items()}
 
 
 def _quantity(name: str, value: Quantity) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise BadSetting(f"{name} is {value!r}: give a number, or a text such as '8GB'")
+        raise BadSetting(f"{name} is {value!r}: pass a number, or a text such as '8GB'")
     if isinstance(value, float):
         # Not in powers of ten, which the broker's client does not read.
         return f"{value:.3f}" if round(value, 3) == value else repr(value)
@@ -147,7 +210,7 @@ def span_millis(span: Span) -> int:
     """A span in milliseconds."""
     millis = int(seconds(span) * 1000)
     if millis < 0:
-        raise BadSetting(f"a span of {span} is below zero")
+        raise BadSetting(f"the duration {span} is negative")
     return millis
 
 

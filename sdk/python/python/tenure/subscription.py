@@ -46,7 +46,7 @@ class ReconnectionPolicy:
     def said(self) -> tuple[int, int, int, bool, float]:
         """What goes to the native client."""
         if self.max_retries < 0 or self.initial_delay_ms < 0 or self.max_delay_ms < 0:
-            raise BadSetting("a reconnection policy has no numbers below zero")
+            raise BadSetting("a reconnection policy must not have negative numbers")
         return (
             self.max_retries,
             self.initial_delay_ms,
@@ -252,5 +252,5 @@ class SyncSubscription(_Follower, Iterator[Message]):
 def recovery_word(mode: GapRecoveryMode) -> str:
     """The word of the wire for a recovery mode."""
     if not isinstance(mode, GapRecoveryMode):
-        raise TenureError(f"gap_recovery_mode is {mode!r}: give a GapRecoveryMode")
+        raise TenureError(f"gap_recovery_mode is {mode!r}: pass a GapRecoveryMode")
     return mode.value

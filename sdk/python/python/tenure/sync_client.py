@@ -1,4 +1,4 @@
-"""The client for programs that wait."""
+"""The client for blocking programs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from typing import Any, Callable, Optional, TypeVar, Union
 
 from . import _background, _native, _verbs
 from ._base import ClientBase
-from ._verbs import Ask, NewMessage
+from ._verbs import NewMessage
+from .arrays import SyncArrayVerbs
 from .errors import BadSetting, Closed
 from .handle import Reader, SyncTaskHandle, read_bytes
+from .hooks import SyncHookVerbs
+from .logs import SyncLogVerbs
+from .reconciliation import SyncReconcileVerbs
 from .records import (
     Accepted,
     Counts,
@@ -28,6 +32,7 @@ from .records import (
     read_list,
     to_millis,
 )
+from .schedules import SyncScheduleVerbs
 from .streams import SyncBroadcastReceiver, SyncListener, SyncStream, SyncWatch, heard, watched
 from .submission import Body, Span, Submission, When
 from .subscription import (
@@ -41,7 +46,7 @@ from .talk import SyncCall
 T = TypeVar("T")
 
 
-class SyncClient(ClientBase):
+class SyncClient(ClientBase, SyncArrayVerbs, SyncScheduleVerbs, SyncReconcileVerbs, SyncLogVerbs, SyncHookVerbs):
     """A client of the broker, for programs without an event loop. Threads may share one.
 
     It connects when it is first used, and comes back by itself when the connection is lost: requests wait meanwhile, as
@@ -60,7 +65,7 @@ class SyncClient(ClientBase):
         self._connecting = threading.Lock()
 
     def connect(self) -> _native.Client:
-        """Connects if that was not done before. Every request does this by itself."""
+        """Connects, if not connected yet. Every request does this by itself."""
         native = self._here()
         if native is not None:
             return native
@@ -73,7 +78,7 @@ class SyncClient(ClientBase):
             return self._native  # type: ignore[return-value]
 
     def close(self) -> None:
-        """Ends the connection. What is under way fails with :class:`Closed`."""
+        """Closes the connection. Requests in flight fail with :class:`Closed`."""
         self._close()
 
     def __enter__(self) -> SyncClient:
@@ -84,14 +89,11 @@ class SyncClient(ClientBase):
         self.close()
 
     def identity(self) -> str:
-        """The name under which this client's submissions can be watched."""
+        """The identity of this client. Its submissions can be watched by this name."""
         return self.connect().identity()
 
     def _ask(self, request: Callable[[_native.Client, _native.Via], Any]) -> Any:
         return request(self.connect(), None)
-
-    def _do(self, ask: Ask[T]) -> T:
-        return ask.read(self._ask(ask.request))
 
     def future_of(self, handle: SyncTaskHandle[T]) -> concurrent.futures.Future[T]:
         """A future of a task's result."""
@@ -102,7 +104,7 @@ class SyncClient(ClientBase):
         )
 
     def ping(self) -> int:
-        """Asks whether the broker is there. Its clock comes back, in milliseconds since 1970."""
+        """Checks that the broker answers. Returns its clock, in milliseconds since 1970."""
         return self._do(_verbs.ping())
 
     def submit(self, queue: str, body: Body = b"", **options: Any) -> SyncTaskHandle[bytes]:
@@ -117,8 +119,8 @@ class SyncClient(ClientBase):
         return SyncTaskHandle(self, accepted.id, accepted, reader)
 
     def submit_many(self, submissions: Iterable[Submission]) -> list[Union[SyncTaskHandle[bytes], Exception]]:
-        """Submits many in as few frames as the limits allow. Each has a verdict: its handle, or the exception that
-        says why it was refused.
+        """Submits many tasks in as few frames as the limits allow. Returns a handle for each, or the exception that
+        says why the broker refused it.
         """
         verdicts = self._do(_verbs.submit_many(submissions))
         return [
@@ -128,11 +130,11 @@ class SyncClient(ClientBase):
     def submit_same(
         self, submission: Submission, bodies: list[bytes], names: Optional[list[str]] = None
     ) -> list[Union[Accepted, Exception]]:
-        """Submits many that differ in their bodies alone, and in their names if these are given."""
+        """Submits many tasks that differ only in their bodies, and in their names if given."""
         return self._do(_verbs.submit_same(submission, bodies, names))
 
     def handle(self, task: str) -> SyncTaskHandle[bytes]:
-        """The handle of a task that is there already."""
+        """Returns the handle of an existing task."""
         return SyncTaskHandle(self, task, None, read_bytes)
 
     def wait(self, task: str, timeout: Optional[Span] = None) -> Optional[Ended]:
@@ -144,23 +146,23 @@ class SyncClient(ClientBase):
         return self._do(_verbs.wait_all(list(tasks), timeout))
 
     def show(self, task: str) -> TaskInfo:
-        """A task, in any state."""
+        """Returns a task, in any state."""
         return self._do(_verbs.show(task))
 
     def find(self, name: str) -> TaskInfo:
-        """The task that was submitted under this name."""
+        """Returns the task that was submitted under this name."""
         return self._do(_verbs.find(name))
 
     def explain(self, task: str) -> Why:
-        """The exact reason why a task is not running."""
+        """Returns the exact reason why a task is not running."""
         return self._do(_verbs.explain(task))
 
     def body(self, task: str) -> bytes:
-        """A task's body."""
+        """Returns the body of a task."""
         return self._do(_verbs.fetch(task, "body"))
 
     def result(self, task: str) -> bytes:
-        """An ended task's result."""
+        """Returns the result of an ended task."""
         return self._do(_verbs.fetch(task, "result"))
 
     def checkpoint(self, task: str) -> bytes:
@@ -168,40 +170,42 @@ class SyncClient(ClientBase):
         return self._do(_verbs.fetch(task, "checkpoint"))
 
     def queues(self) -> list[QueueInfo]:
-        """All queues."""
+        """Returns all queues."""
         return self._do(_verbs.queues())
 
     def workers(self) -> list[WorkerInfo]:
-        """All workers."""
+        """Returns all workers."""
         return self._do(_verbs.workers())
 
     def limits(self) -> list[LimitInfo]:
-        """The limits of tags, and how much of each is in use."""
+        """Returns the limits of tags, and how much of each is in use."""
         return self._do(_verbs.limits())
 
     def shares(self) -> list[ShareInfo]:
-        """The share keys that have tasks or a weight."""
+        """Returns the share keys that have tasks or a weight."""
         return self._do(_verbs.shares())
 
     def counts(self) -> Counts:
-        """The numbers at a glance."""
+        """Returns summary counts of tasks, queues and workers."""
         return self._do(_verbs.counts())
 
     def stats(self) -> list[dict[str, Any]]:
-        """Every counter and measure of the broker."""
+        """Returns all counters and gauges of the broker."""
         return self._do(_verbs.stats())
 
     def release(self, task: str) -> None:
-        """Lets a task that was held back run."""
+        """Releases a task that was submitted with ``hold``."""
         self._do(_verbs.steer("release", task))
 
     def cancel(self, task: str, reason: Optional[str] = None) -> None:
         """Cancels a task in any state."""
         self._do(_verbs.steer("cancel", task, reason))
 
-    def pause(self, task: str, reason: Optional[str] = None) -> None:
-        """Pauses a task until it is resumed."""
-        self._do(_verbs.steer("pause", task, reason))
+    def pause(self, task: str, reason: Optional[str] = None, *, terminate: bool = False) -> None:
+        """Pauses a task until it is resumed. A worker that can stops it in place, and it goes on in the same attempt;
+        with ``terminate`` the attempt ends.
+        """
+        self._do(_verbs.pause(task, reason, terminate))
 
     def resume(self, task: str) -> None:
         """Lets a paused task run again."""
@@ -222,11 +226,14 @@ class SyncClient(ClientBase):
         self._do(_verbs.move(task, queue, priority, tags))
 
     def set_tag_rate(self, tag: str, rate: Optional[str], burst: Optional[int] = None) -> None:
-        """Sets how often a task with this tag is handed out: ``10/m``, ``100/s``, ``5/30s``. None removes the rate."""
+        """Sets how many tasks with this tag the broker assigns per period: ``10/m``, ``100/s``, ``5/30s``.
+
+        None removes the rate.
+        """
         self._do(_verbs.set_tag_rate(tag, rate, burst))
 
     def set_queue_rate(self, queue: str, rate: Optional[str], burst: Optional[int] = None) -> None:
-        """Sets how often a task of this queue is handed out. None removes the rate."""
+        """Sets how many tasks of this queue the broker assigns per period. None removes the rate."""
         self._do(_verbs.set_queue_rate(queue, rate, burst))
 
     def set_share(self, share: str, weight: Optional[int]) -> None:
@@ -238,11 +245,11 @@ class SyncClient(ClientBase):
         self._do(_verbs.set_limit(tag, limit))
 
     def pause_queue(self, queue: str) -> None:
-        """Hands nothing more out from this queue."""
+        """Pauses this queue: the broker assigns none of its tasks."""
         self._do(_verbs.steer_named("pause-queue", queue))
 
     def resume_queue(self, queue: str) -> None:
-        """Hands tasks out from this queue again."""
+        """Resumes this queue: the broker assigns its tasks again."""
         self._do(_verbs.steer_named("resume-queue", queue))
 
     def set_thresholds(self, queue: str, depth: Optional[int] = None, age: Optional[Span] = None) -> None:
@@ -252,7 +259,7 @@ class SyncClient(ClientBase):
         self._do(_verbs.set_thresholds(queue, depth, age))
 
     def drain_worker(self, worker: str) -> None:
-        """Lets a worker finish what it runs and leave."""
+        """Drains a worker: it finishes its tasks and disconnects."""
         self._do(_verbs.steer_named("drain-worker", worker))
 
     def clear_worker(self, worker: str) -> None:
@@ -269,7 +276,7 @@ class SyncClient(ClientBase):
         worker: Optional[str] = None,
         kinds: Iterable[str] = (),
     ) -> SyncWatch:
-        """Watches events, from a number on or from now on. When this returns the watch stands. It survives restarts of
+        """Watches events, from a number on or from now on. The watch is open when this returns. It survives restarts of
         the broker; events that are no longer kept come as an :class:`EventGap`.
         """
         wanted = list(kinds)
@@ -283,7 +290,7 @@ class SyncClient(ClientBase):
         return self._do(_verbs.call(to, body, timeout))
 
     def listen(self, addresses: Iterable[str]) -> SyncListener:
-        """Answers calls to these addresses from now on, through reconnects, until it is closed."""
+        """Receives calls to these addresses from now on, across reconnects, until it is closed."""
         wanted = _names(addresses)
         native = self._ask(lambda client, via: client.listen(wanted, via))
         return SyncStream(native, SyncCall)
@@ -296,11 +303,11 @@ class SyncClient(ClientBase):
         sender: Optional[str] = None,
         correlation: Optional[str] = None,
     ) -> int:
-        """Tells everybody in the namespace who hears this subject. Answers how many that were."""
+        """Sends a broadcast to all receivers of this subject in the namespace. Returns how many there were."""
         return self._do(_verbs.broadcast(body, subject, sender, correlation))
 
     def receive_broadcasts(self, subject: Optional[str] = None, sender: Optional[str] = None) -> SyncBroadcastReceiver:
-        """Hears broadcasts from now on, through reconnects, until it is closed."""
+        """Receives broadcasts from now on, across reconnects, until it is closed."""
         native = self._ask(lambda client, via: client.receive_broadcasts(subject, sender, via))
         return SyncStream(native, heard)
 
@@ -315,7 +322,7 @@ class SyncClient(ClientBase):
         correlation: Optional[str] = None,
         source: Optional[str] = None,
     ) -> Published:
-        """Publishes a message. Answers with its number, and how many subscribers get it."""
+        """Publishes a message. Returns its sequence number and the number of subscribers that get it."""
         message = NewMessage(topic, payload, retain, ttl_ms, content_type, correlation, source)
         return self._do(_verbs.publish(message))
 
@@ -369,7 +376,7 @@ class SyncClient(ClientBase):
         self._do(_verbs.unsubscribe(id))
 
     def pause_subscription(self, id: str) -> float:
-        """Pauses a subscription by its id. Answers for how many seconds it is kept."""
+        """Pauses a subscription by its id. Returns for how many seconds the broker keeps it."""
         return self._do(_verbs.pause_subscription(id))
 
     def list(
@@ -380,17 +387,23 @@ class SyncClient(ClientBase):
         tag: Optional[str] = None,
         worker: Optional[str] = None,
         parent: Optional[str] = None,
+        array: Optional[str] = None,
+        without_elements: bool = False,
         submitter: Optional[str] = None,
         submitted_after: Optional[When] = None,
         submitted_before: Optional[When] = None,
         page: int = 100,
     ) -> Iterator[TaskInfo]:
-        """Lists tasks; pages are fetched as they are needed. What is not said matches everything."""
+        """Lists tasks; pages are fetched as they are needed. An omitted filter matches everything. ``array`` lists the
+        elements of an array, ``without_elements`` leaves out those of all arrays.
+        """
         wanted = _names(states)
         after = None if submitted_after is None else to_millis(submitted_after)
         before = None if submitted_before is None else to_millis(submitted_before)
         client = self.connect()
-        listing = client.list_tasks(wanted, queue, tag, worker, parent, submitter, after, before, page)
+        listing = client.list_tasks(
+            wanted, queue, tag, worker, parent, array, without_elements, submitter, after, before, page
+        )
         while True:
             told = listing.next_page()
             if told is None:
@@ -400,5 +413,5 @@ class SyncClient(ClientBase):
 
 def _names(names: Iterable[str]) -> list[str]:
     if isinstance(names, str):
-        raise BadSetting(f"{names!r} is a text: give a list of names")
+        raise BadSetting(f"{names!r} is a text: pass a list of names")
     return list(names)

@@ -1,4 +1,4 @@
-"""Calls between programs by address, and broadcasts to everybody."""
+"""Calls between programs by address, and broadcasts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .submission import Body, to_bytes
 
 
 class CallFailed(TenureError):
-    """The receiver of a call answered that it could not be done. ``body`` is what it said."""
+    """The receiver of a call answered with an error. ``body`` is the error."""
 
     def __init__(self, to: str, body: bytes):
         super().__init__(f"the call to {to!r} failed: {body.decode(errors='replace')}")
@@ -45,14 +45,14 @@ class _Call:
 
 
 class Call(_Call):
-    """A call to answer, once. If it is forgotten unanswered, the caller hears that it was given up."""
+    """A call to answer, once. If it is dropped without an answer, the caller gets an error."""
 
     async def answer(self, body: Body = b"") -> None:
         """Answers."""
         await self._say("result", body)
 
     async def error(self, body: Body = b"") -> None:
-        """Answers that it could not be done, and why."""
+        """Answers with an error."""
         await self._say("error", body)
 
     async def cancel(self) -> None:
@@ -69,14 +69,14 @@ class Call(_Call):
 
 
 class SyncCall(_Call):
-    """A call to answer, once. If it is forgotten unanswered, the caller hears that it was given up."""
+    """A call to answer, once. If it is dropped without an answer, the caller gets an error."""
 
     def answer(self, body: Body = b"") -> None:
         """Answers."""
         self._native.answer("result", to_bytes(body))
 
     def error(self, body: Body = b"") -> None:
-        """Answers that it could not be done, and why."""
+        """Answers with an error."""
         self._native.answer("error", to_bytes(body))
 
     def cancel(self) -> None:

@@ -37,7 +37,7 @@ _CLOSED = {"xmessage": "off", "resp": "off", "mdp": "off", "pingpong": "off", "g
 
 
 class Broker:
-    """A broker of its own, with data that go when it is closed.
+    """A private broker, whose data are removed when it is closed.
 
     >>> with Broker() as private:
     ...     with private.client() as client:

@@ -35,7 +35,7 @@ class Worker:
     restarted, and keeps its tasks.
 
     A handler returns the result as bytes or text. What it raises fails the task, with the traceback as text;
-    :class:`Fail` says more, :class:`GiveBack` gives the task to another worker.
+    :class:`Fail` says more, :class:`GiveBack` gives the task back to its queue.
 
     >>> def shout(context):
     ...     return context.body.upper()
@@ -78,7 +78,7 @@ class Worker:
         in this process; the lease should not be longer than the broker's ``restart_grace`` (60 s).
         """
         if isinstance(queues, str):
-            raise BadSetting(f"queues is the text {queues!r}: give a list of names")
+            raise BadSetting(f"queues is the text {queues!r}: pass a list of names")
         if slots < 1:
             raise BadSetting(f"slots is {slots}: a worker takes at least one task at a time")
         peer = settings(address, namespace, key, None, connect_timeout)
@@ -115,27 +115,27 @@ class Worker:
         return self
 
     def drain(self) -> None:
-        """Takes nothing new, finishes what runs, leaves."""
+        """Drains: takes no new tasks, finishes the running ones, then disconnects."""
         self._started().drain()
 
     def stop(self) -> None:
-        """The same, but tasks are told to hurry, and those that do not end in time count as crashed."""
+        """Like :meth:`drain`, but asks running tasks to stop. Tasks that do not end in time count as crashed."""
         self._started().stop()
 
     def leave_now(self) -> None:
-        """Leaves at once, whatever runs."""
+        """Disconnects at once, even while tasks run."""
         self._started().leave_now()
 
     def wait(self, timeout: Optional[Span] = None) -> bool:
-        """Waits until the worker has left. Raises what made it give up, if it did."""
+        """Waits until the worker has disconnected. Raises the error if the worker gave up."""
         left: bool = self._started().ended(maybe_millis(timeout))
         if left:
             self._pool.end()
         return left
 
     def run(self) -> None:
-        """Works until the worker is drained: by SIGTERM or SIGINT, by the broker's people, or by :meth:`drain`. The
-        second signal tells tasks to hurry, the third leaves at once.
+        """Works until the worker is drained: by SIGTERM or SIGINT, by a client (``tenure drain``), or by :meth:`drain`.
+        The second signal interrupts the running tasks, the third ends the worker at once.
         """
         if self._native is None:
             self.start()
@@ -149,7 +149,7 @@ class Worker:
 
     @property
     def stats(self) -> dict[str, int]:
-        """How the worker is doing, since its start."""
+        """Counts of the worker since its start."""
         return self._started().stats()
 
     def __enter__(self) -> Worker:
@@ -160,14 +160,14 @@ class Worker:
         self.wait()
 
     async def run_async(self) -> None:
-        """The same for programs with an event loop. Handlers that await run on the running loop. To cancel this stops
-        the worker.
+        """The same for programs with an event loop. Handlers that await run on the running loop. Cancelling this
+        stops the worker.
         """
         async with self:
             await self.wait_async()
 
     async def wait_async(self) -> None:
-        """Waits until the worker has left. Raises what made it give up, if it did."""
+        """Waits until the worker has disconnected. Raises the error if the worker gave up."""
         native = self._started()
         await _loop.ask(lambda via: native.ended(None, via))
         self._pool.end()

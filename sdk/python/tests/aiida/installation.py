@@ -13,7 +13,7 @@ from typing import Any, Callable
 HERE = Path(__file__).parent
 BIN = Path(sys.executable).parent
 #: What a process may take on a busy machine.
-LONG = float(os.environ.get("TENURE_TEST_SECONDS", "120"))
+LONG = float(os.environ.get("TENURE_TEST_SECONDS", "300"))
 
 
 def until(what: str, so: Callable[[], Any], seconds: float = LONG) -> Any:
@@ -111,6 +111,13 @@ class Installation:
         """Stops the daemon."""
         self.verdi("daemon", "stop")
 
+    def daemon_log(self) -> str:
+        """What the daemon and its workers have logged."""
+        from aiida.engine.daemon.client import get_daemon_client
+
+        path = Path(get_daemon_client("test").daemon_log_file)
+        return path.read_text() if path.exists() else ""
+
     @property
     def broker(self) -> Any:
         """The broker plugin of the profile in this process."""
@@ -123,6 +130,15 @@ class Installation:
         with self.broker.client() as client:
             live = [one.worker for one in client.workers() if one.presence == "live"]
         return {int(name.rsplit("-", 2)[1]) for name in live}
+
+    def task(self, node: Any) -> Any:
+        """Waits until a process has a task; returns what the broker tells of it."""
+
+        def found() -> Any:
+            tasks = self.broker.iterate_tasks()
+            return next((task.info for task in tasks if task.body["args"]["pid"] == node.pk), None)
+
+        return until(f"process {node.pk} has a task", found)
 
     def holder(self, node: Any) -> int:
         """Waits until a worker holds the task of a process; returns the worker's process."""
@@ -140,7 +156,8 @@ class Installation:
         """Kills the broker as a power failure would; returns its process."""
         pid: int = self.broker.service.pid()
         os.kill(pid, signal.SIGKILL)
-        until("the broker is dead", lambda: not self.broker.service.is_running())
+        # A worker may have started the next one already.
+        until("the broker is dead", lambda: self.broker.service.pid() != pid)
         return pid
 
     def close(self) -> None:

@@ -6,8 +6,11 @@ import os
 import signal
 from typing import Any
 
+import pytest
 from installation import Installation, until
 from tenure.aiida._config import BrokerConfig
+
+pytestmark = pytest.mark.timeout(900)
 
 LEASE = BrokerConfig().lease
 
@@ -21,7 +24,7 @@ def sleeper(aiida: Installation, seconds: int, depth: int = 1) -> Any:
 
 
 def test_f1_a_killed_worker_loses_nothing(daemon: Installation) -> None:
-    node = sleeper(daemon, 3)
+    node = sleeper(daemon, 15)
     (child,) = daemon.children(node)
     daemon.submitted_job(child)
     job = child.get_job_id()
@@ -29,7 +32,7 @@ def test_f1_a_killed_worker_loses_nothing(daemon: Installation) -> None:
     task = next(task.info.id for task in daemon.broker.iterate_tasks() if task.body["args"]["pid"] == node.pk)
     with daemon.broker.client() as client, client.watch(task=task) as events:
         os.kill(pid, signal.SIGKILL)
-        # The submitter is told at once, not when the lease ends.
+        # The submitter learns it at once, not when the lease ends.
         told = events.next(LEASE / 2)
         assert told.kind == "holder-lost", told
     assert daemon.ends(node).is_finished_ok

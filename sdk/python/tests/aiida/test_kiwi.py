@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import os
+import select
 import threading
 import time
 import uuid
@@ -12,7 +15,8 @@ from typing import Any, Callable
 
 import kiwipy
 import pytest
-from tenure.kiwi import Communicator
+from conftest import LONG
+from tenure.kiwi import Communicator, _broadcast
 from tenure.testing import Broker
 
 SOON = 30.0
@@ -112,15 +116,15 @@ def test_a_subscriber_without_an_identifier_gets_one(here: Communicator, there: 
 
 def test_a_call_without_a_subscriber_raises_at_once(here: Communicator, there: Communicator) -> None:
     with pytest.raises(kiwipy.UnroutableError):
-        here.rpc_send("nobody", None)
-    here.add_rpc_subscriber(echo, "somebody")
-    here.remove_rpc_subscriber("somebody")
+        here.rpc_send("absent", None)
+    here.add_rpc_subscriber(echo, "someone")
+    here.remove_rpc_subscriber("someone")
     with pytest.raises(kiwipy.UnroutableError):
-        here.rpc_send("somebody", None)
+        here.rpc_send("someone", None)
     with pytest.raises(kiwipy.UnroutableError):
-        there.rpc_send("somebody", None)
-    here.add_rpc_subscriber(echo, "somebody")
-    assert there.rpc_send("somebody", "again").result(SOON) == "again"
+        there.rpc_send("someone", None)
+    here.add_rpc_subscriber(echo, "someone")
+    assert there.rpc_send("someone", "again").result(SOON) == "again"
 
 
 def test_an_rpc_identifier_is_taken_once(here: Communicator) -> None:
@@ -298,7 +302,7 @@ def test_subscribers_are_tried_in_their_order(here: Communicator, there: Communi
     assert order == ["first", "second", "third"]
 
 
-def test_a_task_that_everybody_rejects_goes_to_another_worker(here: Communicator, there: Communicator) -> None:
+def test_a_task_that_every_subscriber_rejects_goes_to_another_worker(here: Communicator, there: Communicator) -> None:
     rejected = threading.Event()
 
     def reject(_: Any, body: Any) -> None:
@@ -456,7 +460,25 @@ def test_broadcasts_are_heard_by_all_in_order(here: Communicator, there: Communi
     assert heard == {"here": expected, "there": expected}
 
 
-def test_nobody_has_to_listen_to_a_broadcast(here: Communicator) -> None:
+def test_a_slow_subscriber_misses_nothing_of_a_burst(here: Communicator, there: Communicator) -> None:
+    heard: list[int] = []
+    go, done = threading.Event(), threading.Event()
+
+    def slow(_: Any, body: int, *__: Any) -> None:
+        go.wait(LONG)
+        heard.append(body)
+        if body == 4_999:
+            done.set()
+
+    there.add_broadcast_subscriber(slow)
+    for number in range(5_000):
+        here.broadcast_send(number)
+    go.set()
+    assert done.wait(LONG)
+    assert heard == list(range(5_000))
+
+
+def test_a_broadcast_needs_no_subscriber(here: Communicator) -> None:
     assert here.broadcast_send("into the ether") is True
 
 
@@ -473,7 +495,7 @@ def test_filters_pass_what_they_should(here: Communicator, there: Communicator) 
     assert heard == ["yes"]
 
 
-def test_a_subscriber_that_fails_hurts_nobody(here: Communicator, there: Communicator) -> None:
+def test_a_subscriber_that_fails_does_not_disturb_others(here: Communicator, there: Communicator) -> None:
     heard = []
 
     def fail(*_: Any) -> None:
@@ -484,6 +506,63 @@ def test_a_subscriber_that_fails_hurts_nobody(here: Communicator, there: Communi
     there.broadcast_send(1)
     there.broadcast_send(2)
     until("both are heard", lambda: heard == [1, 2])
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_nothing_that_a_subscriber_raises_ends_the_reader(
+    here: Communicator, there: Communicator, error: type[BaseException]
+) -> None:
+    heard = []
+
+    def leave(*_: Any) -> None:
+        raise error("I leave")
+
+    def listen(_: Any, body: Any, *told: Any) -> None:
+        heard.append(body)
+
+    here.add_rpc_subscriber(leave, "leave")
+    here.add_task_subscriber(leave)
+    for subscriber in (leave, listen):
+        here.add_broadcast_subscriber(subscriber)
+    for _ in range(2):
+        with pytest.raises(kiwipy.RemoteException, match="I leave"):
+            there.rpc_send("leave", None).result(SOON)
+        with pytest.raises(kiwipy.RemoteException, match="I leave"):
+            there.task_send("bad").result(SOON)
+        there.broadcast_send("still here")
+    until("both are heard", lambda: heard == ["still here"] * 2)
+
+    # A callback of a future runs on the same thread, unless the future is done: then it runs here, at once.
+    has_callback = threading.Event()
+
+    def answer_late(_: Any, body: Any) -> Any:
+        assert has_callback.wait(SOON)
+        return body
+
+    here.add_rpc_subscriber(answer_late, "late")
+    answer = here.rpc_send("late", 1)
+    answer.add_done_callback(leave)
+    has_callback.set()
+    assert answer.result(SOON) == 1
+    assert here.rpc_send("late", 2).result(SOON) == 2
+
+
+def test_work_that_an_event_loop_cancels_is_done_again(here: Communicator, there: Communicator) -> None:
+    """The ``CancelledError`` of asyncio is not the one of ``concurrent.futures``, and no ``Exception``."""
+    attempts: list[Any] = []
+
+    def take(_: Any, body: Any) -> Any:
+        attempts.append(body)
+        if len(attempts) == 1:
+            raise asyncio.CancelledError()
+        if len(attempts) == 2:
+            cancelled: Future[Any] = Future()
+            cancelled.set_exception(asyncio.CancelledError())
+            return cancelled
+        return "third"
+
+    here.add_task_subscriber(take)
+    assert there.task_send("again").result(SOON) == "third"
 
 
 def test_a_broadcast_identifier_is_taken_once(here: Communicator, there: Communicator) -> None:
@@ -567,3 +646,75 @@ def test_subscribing_and_broadcasting_never_fail_while_the_broker_is_away(tenure
         assert future.result(SOON) == "task"
         until("calls arrive", lambda: echoes(there))
         until("what was kept is sent", lambda: not here._broadcasts._unsent)
+
+
+@pytest.mark.parametrize("bound", ["UNSENT_MAX", "UNSENT_BYTES_MAX"])
+def test_broadcasts_that_wait_for_the_broker_are_bounded(
+    tenure_broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, bound: str
+) -> None:
+    body = b"x" * 1_000
+    monkeypatch.setattr(_broadcast, bound, 5 if bound == "UNSENT_MAX" else 5 * 1_100)
+    with Communicator(tenure_broker.address) as here, Communicator(tenure_broker.address) as there:
+        heard = []
+        there.add_broadcast_subscriber(lambda _, body, sender, *told: heard.append(sender))
+        tenure_broker.kill()
+        until("the loss is noticed", lambda: not here.is_connected() and not there.is_connected())
+        assert here.broadcast_send(body, sender=0) is True
+        until("the first is in flight", lambda: here._broadcasts._in_flight is not None)
+        for number in range(1, 20):
+            assert here.broadcast_send(body, sender=number) is True
+            assert len(here._broadcasts._unsent) <= 5
+        assert here._broadcasts._dropped == 15
+        assert [record.message for record in caplog.records if "dropped" in record.message] == [
+            "the broker is away and the buffer is full: the oldest broadcasts are dropped"
+        ]
+        tenure_broker.start()
+        until("what was kept is sent", lambda: not here._broadcasts._unsent)
+        assert here._broadcasts._unsent_bytes == 0
+
+        def hears() -> bool:
+            here.broadcast_send(b"", sender="now")
+            return "now" in heard
+
+        until("broadcasts are heard again", hears)
+        # The one in flight and the last four, as far as the other side was there again. What was dropped never comes.
+        kept = [one for one in heard if one != "now"]
+        assert kept == [0, 16, 17, 18, 19][5 - len(kept) :]
+
+
+def test_a_closed_communicator_writes_into_no_file_of_the_program(make: Callable[..., Communicator]) -> None:
+    """A future that a subscriber returned may be resolved after the end. By then the numbers of the communicator's
+    pipe may belong to other files.
+    """
+    here = make()
+    dispatcher = here._link.dispatcher
+    here.close()
+    until("the threads have ended", lambda: not any(thread.is_alive() for thread in dispatcher._threads))
+    pipes = [os.pipe() for _ in range(16)]
+    try:
+        for _ in range(3):
+            dispatcher.later(0.0, lambda: None)
+        readers = [reader for reader, _ in pipes]
+        assert select.select(readers, [], [], 0.2)[0] == []
+    finally:
+        for reader, writer in pipes:
+            os.close(reader)
+            os.close(writer)
+
+
+def test_an_exclusive_name_has_one_active_task(make: Callable[..., Communicator]) -> None:
+    here = make(task_terms=lambda body: {"name": f"work {body['on']}", "exclusive": True})
+    first = here.task_send({"on": 7, "by": "one"})
+    assert first is not None
+    assert here.task_send({"on": 7, "by": "two"}, no_reply=True) is None
+    second, other = here.task_send({"on": 7, "by": "three"}), here.task_send({"on": 8, "by": "four"})
+    assert second is not None and other is not None
+    assert second.result(SOON) is False
+    done = []
+    here.add_task_subscriber(lambda _, body: done.append(body["by"]) or body["by"])
+    assert (first.result(SOON), other.result(SOON)) == ("one", "four")
+    # The task has ended: the next one is work of its own, twice.
+    for by in ("five", "six"):
+        again = here.task_send({"on": 7, "by": by})
+        assert again is not None and again.result(SOON) == by
+    assert sorted(done) == ["five", "four", "one", "six"]

@@ -47,6 +47,6 @@ def test_processes_run_through_a_broker_with_tls_and_a_key(aiida: Installation, 
     pk = aiida.verdi("-p", PROFILE, "run", script).split()[-1]
     until("the process has ended", lambda: "Finished [0]" in aiida.verdi("-p", PROFILE, "process", "show", pk))
     assert [line.split()[0] for line in steps.read_text().splitlines()] == ["0", "1", "2"]
-    # The worker that did it shows the key to nobody.
+    # The worker that did it shows the key to no process.
     worker = Path(f"/proc/{steps.read_text().split()[1]}/cmdline").read_bytes()
     assert b"daemon" in worker and KEY.encode() not in worker

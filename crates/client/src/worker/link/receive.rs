@@ -10,14 +10,15 @@ use tenure_wire::task::Held;
 use tenure_wire::words::{StopWhy, Wanted};
 use tenure_wire::{Code, FromBroker, Notice, Refusal, Reply};
 
-use super::{Link, Sent, Standing};
+use super::{Link, LinkState, Sent};
 use crate::error::Error;
-use crate::worker::attempt_table::Answered;
+use crate::worker::attempt_table::ReportOutcome;
 use crate::worker::context::Context;
 use crate::worker::handle::Tally;
 use crate::worker::outbox::Leaving;
 use crate::worker::report::AttemptReport;
 use crate::worker::signal::Interrupt;
+use crate::worker::waiting::PendingWait;
 
 impl Link {
     pub(super) fn handle_message(&mut self, now: Instant, message: FromBroker) -> Result<(), Error> {
@@ -45,6 +46,10 @@ impl Link {
             Notice::Wanted(wanted) => {
                 let held = Held { task: wanted.task, attempt: wanted.attempt };
                 let reason = wanted.reason;
+                if wanted.wanted == Wanted::Pause && wanted.in_place {
+                    self.attempts.stop_wanted(held, Interrupt::Pause { reason });
+                    return Ok(());
+                }
                 let interrupt = match &wanted.wanted {
                     Wanted::Cancel => Interrupt::Cancel { reason },
                     Wanted::Pause => Interrupt::Pause { reason },
@@ -55,9 +60,15 @@ impl Link {
             }
             Notice::Continue(continued) => {
                 let held = Held { task: continued.task, attempt: continued.attempt };
-                let is_answer = self.waits.get(&held).is_none_or(|wait| wait.is_answered_by(&continued.ends));
+                let wait = self.waits.get(&held);
+                let is_answer = wait.is_none_or(|wait| wait.is_answered_by(&continued.ends));
+                // A wait for other tasks says nothing of a pause that a client wants meanwhile.
+                let is_resumed = wait.is_none_or(PendingWait::is_for_resume);
                 if is_answer {
                     self.attempts.continued(held);
+                    if is_resumed {
+                        self.attempts.resumed(held);
+                    }
                     self.end_wait(held, Ok(continued.ends));
                 }
             }
@@ -101,23 +112,7 @@ impl Link {
                     return Err(refusal.clone().into());
                 }
                 self.confirm_lease(sent);
-                let late = self.attempts.registered(now, &presented, &positions(refused));
-                Tally::add(&self.tally.stale, late.len());
-                for held in late {
-                    let refusal =
-                        Refusal::new(Code::StaleAttempt, "the attempt was over before its end was reported");
-                    self.answer(held, Err(&refusal));
-                }
-                Tally::add(&self.tally.connections, 1);
-                self.tally.connected.store(true, Ordering::Relaxed);
-                self.standing = Standing::Registered;
-                self.heartbeat_at = now + Duration::from_millis(self.settings.spec.heartbeat_ms);
-                if let Some(first) = self.first.take()
-                    && first.send(Ok(())).is_err()
-                {
-                    // The program dropped the future that started the worker.
-                    self.outbox.leave(Leaving::Stop);
-                }
+                self.registered(now, &presented, refused);
             }
             Sent::Start(started) => match refused_all {
                 Some(refusal) => self.stop_each(now, &started, &refusal.code),
@@ -160,11 +155,22 @@ impl Link {
                     self.stop_each(now, &[held], &refusal.code);
                 }
             }
-            Sent::Suspend(held) => {
+            Sent::Suspend { held, is_for_resume } => {
+                // A pause may have replaced the wait that this answers.
+                let is_current =
+                    self.waits.get(&held).is_none_or(|wait| wait.is_for_resume() == is_for_resume);
+                if let Some(wait) = self.waits.get_mut(&held).filter(|_| is_current) {
+                    wait.is_second = false;
+                }
                 if let Some(refusal) = refused_all {
                     // The broker has not taken the slot away.
-                    self.attempts.continued(held);
-                    self.end_wait(held, Err(refusal.clone().into()));
+                    if is_current {
+                        if self.waits.get(&held).is_none_or(PendingWait::is_for_resume) {
+                            self.attempts.resumed(held);
+                        }
+                        self.attempts.continued(held);
+                        self.end_wait(held, Err(refusal.clone().into()));
+                    }
                     if refusal.code == Code::StaleAttempt {
                         self.stop_each(now, &[held], &refusal.code);
                     }
@@ -178,9 +184,29 @@ impl Link {
                 }
             }
             Sent::Drain => {}
-            Sent::Leave => self.standing = Standing::Left,
+            Sent::Leave => self.state = LinkState::Left,
         }
         Ok(())
+    }
+
+    /// The broker knows the worker again, with the attempts that it presented but for the refused ones.
+    fn registered(&mut self, now: Instant, presented: &[Held], refused: &[RefusedEntry]) {
+        let late = self.attempts.registered(now, presented, &positions(refused));
+        Tally::add(&self.tally.stale, late.len());
+        for held in late {
+            let why = "the attempt was over before its end was reported";
+            self.answer(held, Err(&Refusal::new(Code::StaleAttempt, why)));
+        }
+        Tally::add(&self.tally.connections, 1);
+        self.tally.connected.store(true, Ordering::Relaxed);
+        self.state = LinkState::Registered;
+        self.heartbeat_at = now + Duration::from_millis(self.settings.spec.heartbeat_ms);
+        if let Some(first) = self.first.take()
+            && first.send(Ok(())).is_err()
+        {
+            // The program dropped the future that started the worker.
+            self.outbox.leave(Leaving::Stop);
+        }
     }
 
     /// An attempt that the broker does not count as held is over; any other refusal changes nothing.
@@ -195,25 +221,27 @@ impl Link {
     fn reported(&mut self, now: Instant, held: Held, refusal: Option<&Refusal>) {
         let answered = self.attempts.answered(now, held, refusal);
         match (&answered, refusal) {
-            (Answered::Taken(_), _) => self.answer(held, Ok(())),
-            (Answered::Stale | Answered::Given(_), Some(refusal)) => self.answer(held, Err(refusal)),
+            (ReportOutcome::Taken(_), _) => self.answer(held, Ok(())),
+            (ReportOutcome::Stale | ReportOutcome::Given(_), Some(refusal)) => {
+                self.answer(held, Err(refusal));
+            }
             _ => {}
         }
         let tally = &self.tally;
         let counter = match answered {
-            Answered::Taken(report) => match report {
+            ReportOutcome::Taken(report) => match report {
                 AttemptReport::Complete(_) => &tally.completed,
                 AttemptReport::Fail(_) => &tally.failed,
                 AttemptReport::Confirm { wanted: Wanted::Pause, .. } => &tally.paused,
                 AttemptReport::Confirm { .. } => &tally.cancelled,
                 AttemptReport::GiveBack { .. } => &tally.given_back,
             },
-            Answered::Stale => &tally.stale,
-            Answered::Given(refusal) => {
+            ReportOutcome::Stale => &tally.stale,
+            ReportOutcome::Given(refusal) => {
                 tracing::error!(task = %held.task, attempt = held.attempt, %refusal, "the broker refused the report of an attempt's end");
                 &tally.stale
             }
-            Answered::Again | Answered::Unknown => return,
+            ReportOutcome::Again | ReportOutcome::Unknown => return,
         };
         Tally::add(counter, 1);
     }

@@ -7,7 +7,7 @@ use tenure_wire::limits::ENTRIES_MAX;
 use tenure_wire::request::{Heartbeat, OneTask, ReportProgress, SaveCheckpoint, Start};
 use tenure_wire::task::{Completion, Held, WaitEnd};
 
-use super::{Link, Sent, Standing};
+use super::{Link, LinkState, Sent};
 use crate::connection::Connection;
 use crate::error::Error;
 use crate::worker::outbox::Leaving;
@@ -26,18 +26,18 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 impl Link {
     /// Sends everything that is due, and starts the handlers that may start.
     pub(super) fn send_due(&mut self, now: Instant, connection: &mut Connection) -> Result<(), Error> {
-        match self.standing {
-            Standing::Registering(until) if now >= until => {
+        match self.state {
+            LinkState::Registering(until) if now >= until => {
                 return Err(Error::lost("the broker did not answer the registration in time"));
             }
-            Standing::Leaving(until) if now >= until => {
-                self.standing = Standing::Left;
+            LinkState::Leaving(until) if now >= until => {
+                self.state = LinkState::Left;
                 return Ok(());
             }
-            Standing::Away | Standing::Registering(_) | Standing::Leaving(_) | Standing::Left => {
+            LinkState::Away | LinkState::Registering(_) | LinkState::Leaving(_) | LinkState::Left => {
                 return Ok(());
             }
-            Standing::Registered => {}
+            LinkState::Registered => {}
         }
         self.leave(now, connection);
         self.attempts.due(now);
@@ -62,10 +62,10 @@ impl Link {
         self.count();
         if self.told != Leaving::No && self.attempts.is_empty() {
             self.ask(connection, Sent::Leave, &Request::Leave);
-            self.standing = Standing::Leaving(now + LEAVE_TIMEOUT);
+            self.state = LinkState::Leaving(now + LEAVE_TIMEOUT);
         } else if self.leave_by.is_some_and(|by| by <= now) {
             // The broker does not even accept the last reports: it will notice the end of the connection.
-            self.standing = Standing::Left;
+            self.state = LinkState::Left;
         }
         Ok(())
     }
@@ -117,14 +117,16 @@ impl Link {
     }
 
     /// A handler waits. If its last wait is not answered, that one is given up first, so that the notice of one is not
-    /// taken for that of the other.
-    pub(super) fn take_wait(&mut self, held: Held, wait: PendingWait) {
+    /// taken for that of the other. A pause does not wait for the answer: the broker replaces the last wait by it.
+    pub(super) fn take_wait(&mut self, held: Held, mut wait: PendingWait) {
         match self.waits.get(&held) {
-            Some(last) if last.sent && wait.is_heard() => {
+            Some(last) if last.is_for_resume() && !wait.is_heard() => {}
+            Some(last) if last.sent && wait.is_heard() && !wait.is_for_resume() => {
                 self.waits.insert(held, PendingWait::given_up(held));
                 self.next_waits.insert(held, wait);
             }
-            _ => {
+            last => {
+                wait.is_second = wait.is_for_resume() && last.is_some_and(|last| last.sent);
                 self.next_waits.remove(&held);
                 self.waits.insert(held, wait);
             }
@@ -153,8 +155,9 @@ impl Link {
             };
             wait.sent = true;
             let request = Request::Suspend(wait.suspend.clone());
+            let is_for_resume = wait.is_for_resume();
             self.attempts.suspended(held);
-            self.ask(connection, Sent::Suspend(held), &request);
+            self.ask(connection, Sent::Suspend { held, is_for_resume }, &request);
         }
     }
 

@@ -8,7 +8,7 @@ use tenure_hub::words::{Name, check_name};
 
 use super::super::codec::{XMessage, XMessageIntroduction, encode};
 use super::super::translate;
-use super::{Session, Who, reject_peer};
+use super::{PeerRole, Session, reject_peer};
 use crate::session::{ConnectionAccess, Turn};
 
 /// The reply to a peer without a required key.
@@ -60,11 +60,11 @@ impl Session {
         }
         encode(&mut turn.out, &XMessage::HandShake("Go".into()));
         if role == "actioner" {
-            self.who = Who::Actioner;
+            self.role = PeerRole::Actioner;
             return;
         }
         let spec = translate::worker_spec(identity, introduction, &self.settings.xmessage);
-        self.who = Who::Worker {
+        self.role = PeerRole::Worker {
             spec: Box::new(spec),
             held: HashMap::default(),
             next_beat: now.steady + translate::BEAT,

@@ -14,6 +14,7 @@ const POP_COUNT_MAX: usize = 1_000_000;
 /// How many keys one command may wait for.
 const WAIT_KEYS_MAX: usize = 256;
 const USE_RPOP: &str = "the oldest job of a queue is at the right end: use RPOP";
+const USE_BRPOP: &str = "the oldest job of a queue is at the right end: use BRPOP";
 const USE_LPUSH: &str = "jobs enter a queue at the left end: use LPUSH";
 
 pub(in super::super) fn lpush(arguments: &mut Arguments<'_>) -> Parsed {
@@ -141,7 +142,7 @@ pub(in super::super) fn lmove(arguments: &mut Arguments<'_>) -> Parsed {
 }
 
 pub(in super::super) fn blpop(arguments: &mut Arguments<'_>) -> Parsed {
-    no_view(arguments, USE_RPOP)?;
+    no_view(arguments, USE_BRPOP)?;
     wait_for(arguments, ListEnd::Left)
 }
 

@@ -1,7 +1,7 @@
 //! Sorted sets on stored keys.
 
 use tenure_hub::keyspace::{
-    AddCondition, Bound, Command as KeyCommand, Limit, ListEnd, Only, RangeBy, SortedCommand, Weighing,
+    AddCondition, Bound, Command as KeyCommand, Limit, ListEnd, Only, RangeBy, ScoreCondition, SortedCommand,
 };
 
 use super::super::arguments::parse_text;
@@ -20,9 +20,9 @@ pub(in super::super) fn zadd(arguments: &mut Arguments<'_>) -> Parsed {
         } else if arguments.keyword("XX") {
             condition.only = Some(Only::Existing);
         } else if arguments.keyword("GT") {
-            condition.weighing = Weighing::Greater;
+            condition.score_condition = ScoreCondition::Greater;
         } else if arguments.keyword("LT") {
-            condition.weighing = Weighing::Less;
+            condition.score_condition = ScoreCondition::Less;
         } else if arguments.keyword("CH") {
             count_changed = true;
         } else if arguments.keyword("INCR") {

@@ -16,6 +16,9 @@ pub(in super::super) fn xadd(arguments: &mut Arguments<'_>) -> Parsed {
     if !next_is_stored(arguments) {
         return Err(CommandError::Instead("the broker alone writes events: use PUBLISH for messages"));
     }
+    if arguments.peek().is_some_and(|key| events::logged_job(key).is_some()) {
+        return Err(CommandError::Instead("streams logs:<job> are what jobs print: choose another key"));
+    }
     let key = key(arguments)?;
     let only_existing = arguments.keyword("NOMKSTREAM");
     let trim = trim(arguments)?;
@@ -31,12 +34,18 @@ pub(in super::super) fn xadd(arguments: &mut Arguments<'_>) -> Parsed {
 }
 
 pub(in super::super) fn xlen(arguments: &mut Arguments<'_>) -> Parsed {
+    if arguments.peek().is_some_and(|key| events::logged_job(key).is_some()) {
+        return events::count_logs(arguments);
+    }
     stream(StreamCommand::Length { key: key(arguments)? })
 }
 
 pub(in super::super) fn xrange(arguments: &mut Arguments<'_>) -> Parsed {
     if !next_is_stored(arguments) {
         return events::xrange(arguments);
+    }
+    if arguments.peek().is_some_and(|key| events::logged_job(key).is_some()) {
+        return events::range_logs(arguments);
     }
     let key = key(arguments)?;
     let (from, to) = (from(arguments)?, to(arguments)?);
@@ -67,6 +76,9 @@ pub(in super::super) fn xread(arguments: &mut Arguments<'_>) -> Parsed {
     let first = arguments.after_keyword("STREAMS");
     if !first.is_some_and(is_stored) {
         return events::xread(arguments);
+    }
+    if first.is_some_and(|key| events::logged_job(key).is_some()) {
+        return events::read_logs(arguments);
     }
     let (mut count, mut block) = (usize::MAX, None);
     loop {

@@ -32,7 +32,7 @@ impl WorkerSession {
             WorkerSession::Unknown
             | WorkerSession::Arriving(_)
             | WorkerSession::Returned { .. }
-            | WorkerSession::Asked { .. } => {}
+            | WorkerSession::RequestsInFlight { .. } => {}
             WorkerSession::Simple(simple) => {
                 let address = translate::address_of(held, &turn.me.name).to_frame();
                 let request = ToWorker::Request { address, body: body::unpack(&task_body) };
@@ -62,7 +62,7 @@ impl WorkerSession {
             WorkerSession::Unknown
             | WorkerSession::Arriving(_)
             | WorkerSession::Returned { .. }
-            | WorkerSession::Asked { .. }
+            | WorkerSession::RequestsInFlight { .. }
             | WorkerSession::Simple(_) => {}
         }
     }
@@ -75,7 +75,7 @@ impl WorkerSession {
             WorkerSession::Simple(simple) => (simple.job.as_ref().is_some_and(|job| job.held == held), false),
             WorkerSession::Returned { jobs, .. } => (jobs.iter().any(|known| known.job.held == held), false),
             WorkerSession::Plugin(plugin) => (plugin.threads.held().contains(&held), true),
-            WorkerSession::Unknown | WorkerSession::Arriving(_) | WorkerSession::Asked { .. } => {
+            WorkerSession::Unknown | WorkerSession::Arriving(_) | WorkerSession::RequestsInFlight { .. } => {
                 (false, false)
             }
         };
@@ -109,7 +109,7 @@ impl WorkerSession {
             WorkerSession::Returned { jobs, .. } => jobs.retain(|known| known.job.held != held),
             WorkerSession::Simple(_)
             | WorkerSession::Arriving(_)
-            | WorkerSession::Asked { .. }
+            | WorkerSession::RequestsInFlight { .. }
             | WorkerSession::Unknown => {}
         }
     }

@@ -23,7 +23,7 @@ pub(in crate::session) struct Plugin {
     pub(super) threads: Threads,
     /// Jobs that arrived while no thread was free, because one still runs an attempt that is over. The broker takes
     /// them back in time if another worker can have them.
-    unplaced: VecDeque<Unplaced>,
+    unplaced: VecDeque<JobWithoutThread>,
     /// The last reply for each client whose job is not finished yet.
     replies: Replies,
     pub(super) beat_at: Timestamp,
@@ -34,26 +34,26 @@ pub(in crate::session) struct Plugin {
 pub(super) struct Threads {
     /// By thread.
     pub(super) jobs: Vec<Option<Running>>,
-    pub(super) strays: Strays,
+    pub(super) earlier: EarlierThreads,
 }
 
 /// Threads that compute jobs from an earlier connection of the worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Strays {
+pub(super) enum EarlierThreads {
     /// The worker has reported that there are none.
     None,
     /// It has registered and sent no heartbeat yet. It may be new, or have opened a new socket while it computes.
     #[default]
-    Unheard,
+    NoHeartbeatYet,
     /// This many, in unknown threads.
     Some(u32),
     /// It continued as if it was known, so it is not new, and has not reported yet how many of its threads are free.
-    Untold,
+    NotReported,
 }
 
 /// A job without a thread.
 #[derive(Debug)]
-struct Unplaced {
+struct JobWithoutThread {
     job: Running,
     service: Name,
     body: Body,
@@ -70,38 +70,38 @@ enum Body {
 impl Threads {
     /// A worker that is new, or computed nothing when it was last seen.
     pub(super) fn idle() -> Threads {
-        Threads { jobs: Vec::new(), strays: Strays::None }
+        Threads { jobs: Vec::new(), earlier: EarlierThreads::None }
     }
 
     /// Whether any thread may compute something.
     pub(super) fn may_compute(&self) -> bool {
-        self.strays != Strays::None || self.jobs.iter().flatten().any(|job| job.unsent.is_none())
+        self.earlier != EarlierThreads::None || self.jobs.iter().flatten().any(|job| job.unsent.is_none())
     }
 
     /// The jobs of a worker that had to register again. `free` comes from its last heartbeat.
     pub(super) fn returned(jobs: Vec<Option<Running>>, free: Option<u32>, count: u32) -> Threads {
-        let mut threads = Threads { jobs, strays: Strays::Untold };
+        let mut threads = Threads { jobs, earlier: EarlierThreads::NotReported };
         if let Some(free) = free {
-            threads.count_strays(free, count);
+            threads.count_earlier(free, count);
         }
         threads
     }
 
     /// The worker has reported how many of its threads are free.
-    pub(super) fn count_strays(&mut self, free: u32, count: u32) {
+    pub(super) fn count_earlier(&mut self, free: u32, count: u32) {
         let known = self.jobs.iter().flatten().count() as u32;
-        self.strays = match count.saturating_sub(free).saturating_sub(known) {
-            0 => Strays::None,
-            more => Strays::Some(more),
+        self.earlier = match count.saturating_sub(free).saturating_sub(known) {
+            0 => EarlierThreads::None,
+            more => EarlierThreads::Some(more),
         };
     }
 
     /// A thread has finished a job of an earlier connection.
-    fn stray_finished(&mut self) {
-        self.strays = match self.strays {
-            Strays::None | Strays::Some(0 | 1) => Strays::None,
-            Strays::Some(more) => Strays::Some(more - 1),
-            Strays::Unheard | Strays::Untold => self.strays,
+    fn earlier_finished(&mut self) {
+        self.earlier = match self.earlier {
+            EarlierThreads::None | EarlierThreads::Some(0 | 1) => EarlierThreads::None,
+            EarlierThreads::Some(more) => EarlierThreads::Some(more - 1),
+            EarlierThreads::NoHeartbeatYet | EarlierThreads::NotReported => self.earlier,
         };
     }
 
@@ -152,7 +152,7 @@ impl Plugin {
         let registration = self.listing.registration();
         let mut spec =
             translate::plugin_worker(self.listing.worker(), registration, self.threads.held(), turn.settings);
-        spec.pulls = self.threads.strays != Strays::None;
+        spec.pulls = self.threads.earlier != EarlierThreads::None;
         turn.command(Command::Register(Box::new(spec)), ReplyPurpose::Known);
     }
 
@@ -165,12 +165,12 @@ impl Plugin {
 
     /// A heartbeat says how many threads are free. Returns false if that was needed and missing.
     pub(super) fn beats(&mut self, free: Option<u32>, turn: &mut SessionTurn<'_>) -> bool {
-        if self.threads.strays == Strays::None {
+        if self.threads.earlier == EarlierThreads::None {
             return true;
         }
-        match (free, self.threads.strays) {
-            (Some(free), _) => self.threads.count_strays(free, self.listing.registration().threads),
-            (None, Strays::Unheard) => self.threads.strays = Strays::None,
+        match (free, self.threads.earlier) {
+            (Some(free), _) => self.threads.count_earlier(free, self.listing.registration().threads),
+            (None, EarlierThreads::NoHeartbeatYet) => self.threads.earlier = EarlierThreads::None,
             (None, _) => return false,
         }
         self.open_if_known(turn);
@@ -182,7 +182,7 @@ impl Plugin {
         let job = Running::new(held, assignment.terms.submitter.clone());
         let body =
             if starts_on_assignment(assignment) { Body::OnDisk(assignment.body) } else { Body::Here(body) };
-        self.unplaced.push_back(Unplaced { job, service: assignment.terms.queue.clone(), body });
+        self.unplaced.push_back(JobWithoutThread { job, service: assignment.terms.queue.clone(), body });
         self.place(turn);
     }
 
@@ -229,7 +229,7 @@ impl Plugin {
     /// to an attempt that is over is dropped. Returns false if the worker has too many unfinished replies.
     pub(super) fn replied(&mut self, client: Bytes, reply: Vec<Bytes>, turn: &mut SessionTurn<'_>) -> bool {
         let mut jobs = self.threads.jobs.iter().flatten().filter(|job| job.client.as_bytes() == client);
-        let is_certain = self.threads.strays == Strays::None && !jobs.clone().any(|job| job.is_over);
+        let is_certain = self.threads.earlier == EarlierThreads::None && !jobs.clone().any(|job| job.is_over);
         if jobs.next().is_some() && is_certain {
             return self.replies.insert(client, reply);
         }
@@ -247,8 +247,8 @@ impl Plugin {
     ) -> Option<(Held, Vec<Bytes>)> {
         let Some(job) = self.threads.finish(client, thread) else {
             turn.drop("stale");
-            if self.threads.strays != Strays::None {
-                self.threads.stray_finished();
+            if self.threads.earlier != EarlierThreads::None {
+                self.threads.earlier_finished();
                 self.open_if_known(turn);
             }
             return None;
@@ -263,7 +263,7 @@ impl Plugin {
     }
 
     fn open_if_known(&self, turn: &mut SessionTurn<'_>) {
-        if self.threads.strays == Strays::None {
+        if self.threads.earlier == EarlierThreads::None {
             self.register(turn);
         }
     }
@@ -273,7 +273,7 @@ impl Plugin {
         while !self.unplaced.is_empty() {
             let Some(thread) = self.threads.free(self.listing.registration().threads) else { return };
             let Some(unplaced) = self.unplaced.pop_front() else { return };
-            let Unplaced { mut job, service, body } = unplaced;
+            let JobWithoutThread { mut job, service, body } = unplaced;
             let held = job.held;
             turn.command(Command::Start(vec![held]), ReplyPurpose::Started(held));
             match body {

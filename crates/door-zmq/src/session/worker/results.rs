@@ -41,7 +41,7 @@ impl WorkerSession {
             WorkerSession::Unknown
             | WorkerSession::Arriving(_)
             | WorkerSession::Returned { .. }
-            | WorkerSession::Asked { .. } => {
+            | WorkerSession::RequestsInFlight { .. } => {
                 self.late_reply(&address, held, result, turn);
                 self.disconnect(dialect, turn);
             }
@@ -141,7 +141,7 @@ impl WorkerSession {
                 send(&ToWorker::TellProcesses, MdpDialect::Pl, turn);
             }
             // The broker does not wait for this job.
-            WorkerSession::Asked { jobs, free } => {
+            WorkerSession::RequestsInFlight { jobs, free } => {
                 *free = free.map(|free| free + 1);
                 let place = jobs.get_mut(thread as usize);
                 place.and_then(|place| place.take_if(|job| job.client.as_bytes() == client));

@@ -169,7 +169,7 @@ impl fmt::Debug for Wish {
 pub(crate) enum Verb {
     Release,
     Cancel,
-    Pause,
+    Pause { terminate: bool },
     Resume,
     Retry,
     Move { queue: Option<usize>, priority: Option<i32>, tags: Option<u8> },
@@ -210,6 +210,8 @@ pub(crate) enum Report {
     Suspend {
         on: Option<(usize, usize)>,
     },
+    /// Stops in place, whether or not a client wants it paused.
+    StopInPlace,
 }
 
 pub(crate) fn acts() -> impl Strategy<Value = Act> {
@@ -304,7 +306,7 @@ fn verb() -> impl Strategy<Value = Verb> {
     prop_oneof![
         1 => Just(Verb::Release),
         2 => Just(Verb::Cancel),
-        2 => Just(Verb::Pause),
+        3 => prop::bool::weighted(0.3).prop_map(|terminate| Verb::Pause { terminate }),
         2 => Just(Verb::Resume),
         1 => Just(Verb::Retry),
         2 => moved,
@@ -347,7 +349,8 @@ fn report() -> impl Strategy<Value = Report> {
         1 => Just(Report::Progress),
         2 => prop::bool::weighted(0.2).prop_map(|empty| Report::Checkpoint { empty }),
         2 => Just(Report::ConfirmCancel),
-        2 => Just(Report::ConfirmPause),
+        1 => Just(Report::ConfirmPause),
+        2 => Just(Report::StopInPlace),
         1 => Just(Report::GiveBack),
         6 => prop::option::weighted(0.6, (0..64usize, 0..64usize)).prop_map(|on| Report::Suspend { on }),
     ]

@@ -1,4 +1,4 @@
-//! A model of the broker made of records alone: what somebody who reads the journal knows.
+//! A model of the broker made of records alone: what a reader of the journal knows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub(crate) struct Mirror {
     /// The queues and tags that have a rate.
     pub(crate) rated_queues: BTreeMap<(Name, Name), bool>,
     pub(crate) rated_tags: BTreeMap<(Name, Name), bool>,
-    /// The own thresholds of queues, and the backlogs of which was told.
+    /// The own thresholds of queues, and the backlogs with an event.
     pub(crate) thresholds: BTreeMap<(Name, Name), Option<Thresholds>>,
     pub(crate) backlogs: BTreeSet<(Name, Name, Threshold)>,
     pub(crate) last_event: u64,
@@ -95,7 +95,7 @@ impl Mirror {
         let array = self.arrays.get_mut(id).expect("an array begins with its submission");
         array.record = record.clone();
         if let EventData::ArrayEnded { completed, failed, cancelled } = event.kind {
-            assert!(!std::mem::replace(&mut array.has_ended, true), "an end is told once");
+            assert!(!std::mem::replace(&mut array.has_ended, true), "an end has one event");
             let counts = array.counts();
             let of = |state: StateName| counts[state as usize];
             let told = [completed, failed, cancelled].map(u64::from);
@@ -165,7 +165,10 @@ impl Mirror {
                             | EventData::IntentDelivered { .. }
                             | EventData::Suspended { .. }
                             | EventData::Continued { .. }
-                    );
+                    )
+                    || next == StateName::Suspended
+                        && state == next
+                        && matches!(event.kind, EventData::Paused { .. } | EventData::Resumed);
                 assert!(stays || state.may_become(next), "{state} became {next} by {:?}", event.kind);
                 let expected = before.attempt + u32::from(matches!(event.kind, EventData::Assigned { .. }));
                 assert_eq!(task.attempt, expected, "the attempt grows by one with each assignment");
@@ -243,12 +246,9 @@ impl Mirror {
     /// Whether a worker that declares this has room for one more task, besides those it holds: slots, light
     /// slots, and every resource; of gpus, every single one.
     pub(crate) fn has_capacity(&self, namespace: &str, spec: &WorkerSpec, demand: &Demand) -> bool {
-        let held = || self.held_by(namespace, &spec.worker);
         let has_slots = self.has_slots(namespace, spec, demand);
         let has = |wanted: &Resource| {
-            let declared = spec.resources.iter().find(|resource| resource.name == wanted.name);
-            let total = declared.map_or(0, |resource| resource.quantity.0);
-            let used: u64 = held().map(|(_, terms)| terms.demand.of(&wanted.name).0).sum();
+            let (used, total) = self.used_of(namespace, spec, &wanted.name);
             if &*wanted.name == "gpus" && used + wanted.quantity.0 <= total {
                 let free =
                     (0..(total / 1000) as u16).map(|gpu| 1000 - self.gpu_use(namespace, &spec.worker, gpu));
@@ -260,12 +260,33 @@ impl Mirror {
         has_slots && demand.resources.iter().all(has)
     }
 
-    /// Whether a worker that declares this has slots for one more task. Suspended tasks take none.
-    pub(crate) fn has_slots(&self, namespace: &str, spec: &WorkerSpec, demand: &Demand) -> bool {
-        let held = || {
-            let held = self.held_by(namespace, &spec.worker);
-            held.filter(|(task, _)| task.state.name() != StateName::Suspended)
+    /// Whether a worker that declares this could continue a suspended attempt: it has room for all that the attempt
+    /// had, the same gpus included, or it does nothing else.
+    pub(crate) fn has_room_again(&self, spec: &WorkerSpec, task: &Task, terms: &Terms) -> bool {
+        let namespace = &terms.namespace;
+        let gpus = task.devices().map_or(&[][..], |devices| &devices.gpus);
+        let of_each = terms.demand.of("gpus").0.min(1000);
+        let is_free = |gpu: &u16| self.gpu_use(namespace, &spec.worker, *gpu) + of_each <= 1000;
+        let has = |wanted: &Resource| {
+            let (used, total) = self.used_of(namespace, spec, &wanted.name);
+            used + wanted.quantity.0 <= total
         };
+        let fits = self.has_slots(namespace, spec, &terms.demand)
+            && terms.demand.resources.iter().all(has)
+            && gpus.iter().all(is_free);
+        fits || self.working_on(namespace, &spec.worker).next().is_none()
+    }
+
+    /// How much of a resource the tasks of a worker use, and how much the worker has.
+    fn used_of(&self, namespace: &str, spec: &WorkerSpec, name: &str) -> (u64, u64) {
+        let declared = spec.resources.iter().find(|resource| &*resource.name == name);
+        let total = declared.map_or(0, |resource| resource.quantity.0);
+        (self.working_on(namespace, &spec.worker).map(|(_, terms)| terms.demand.of(name).0).sum(), total)
+    }
+
+    /// Whether a worker that declares this has slots for one more task.
+    pub(crate) fn has_slots(&self, namespace: &str, spec: &WorkerSpec, demand: &Demand) -> bool {
+        let held = || self.working_on(namespace, &spec.worker);
         match demand.slots {
             0 => held().filter(|(_, terms)| terms.demand.slots == 0).count() < spec.light_slots as usize,
             slots => held().map(|(_, terms)| terms.demand.slots).sum::<u32>() + slots <= spec.slots,
@@ -278,7 +299,17 @@ impl Mirror {
             let has_it = task.devices().is_some_and(|devices| devices.gpus.contains(&gpu));
             if has_it { terms.demand.of("gpus").0.min(1000) } else { 0 }
         };
-        self.held_by(namespace, worker).map(uses).sum()
+        self.working_on(namespace, worker).map(uses).sum()
+    }
+
+    /// What a worker holds, except what is suspended: that takes no room.
+    fn working_on<'a>(
+        &'a self,
+        namespace: &'a str,
+        worker: &'a str,
+    ) -> impl Iterator<Item = &'a (Task, Terms)> {
+        let held = self.held_by(namespace, worker);
+        held.filter(|(task, _)| task.state.name() != StateName::Suspended)
     }
 
     pub(crate) fn held_by<'a>(

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tenure_engine::command::{PresenceName, WorkerInfo};
-use tenure_engine::{Answer, Event, Name, Query, StateName, Task, Terms, Threshold, Why};
+use tenure_engine::{Answer, Event, Name, Query, StateName, Task, TaskState, Terms, Threshold, Why};
 
 use super::world::{WorkerSide, World};
 
@@ -22,7 +22,7 @@ impl World {
         assert!(has_room(terms), "{worker} has no room for {:?}", terms.demand);
         assert!(can_take(side, &info, terms), "{worker} cannot take {terms:?}");
         assert!(self.mirror.is_free_to_go(terms), "held back by its queue or a tag: {terms:?}");
-        // Nothing more urgent that this worker could take is passed over. Whoever asks for queues in order has chosen
+        // Nothing more urgent that this worker could take is passed over. A worker that asks for queues in order has chosen
         // another urgency.
         let order = |terms: &Terms| match (&side.asking, asker) {
             (Some(queues), Some(asker)) if asker == index => {
@@ -62,7 +62,8 @@ impl World {
         let info = self.info(side);
         assert_eq!(info.presence, PresenceName::Live);
         let spec = side.spec.as_ref().expect("it has registered");
-        assert!(self.mirror.has_slots(&terms.namespace, spec, &terms.demand), "{worker} has slots");
+        assert!(!is_paused(task), "no client wants {id} paused");
+        assert!(self.mirror.has_room_again(spec, task, terms), "{worker} has room");
         assert!(self.mirror.limits_allow(terms), "its tags and its array have room");
         let rank = self.mirror.rank(task);
         for (other, its) in self.mirror.of_state(StateName::Ready) {
@@ -81,7 +82,7 @@ impl World {
     }
 
     /// No attempt stays suspended that could continue.
-    fn check_nobody_stays_suspended(&self) {
+    fn check_no_task_stays_suspended(&self) {
         for (task, terms) in self.mirror.of_state(StateName::Suspended) {
             let worker = &task.state.holding().expect("it is held").worker;
             let (_, side) = self.side(&terms.namespace, worker);
@@ -90,27 +91,40 @@ impl World {
             let spec = side.spec.as_ref().expect("it has registered");
             let is_free = info.presence == PresenceName::Live
                 && info.stopping.is_empty()
-                && self.mirror.has_slots(&terms.namespace, spec, &terms.demand)
+                && self.mirror.has_room_again(spec, task, terms)
                 && !self.mirror.of_state(StateName::Suspended).any(|(other, its)| {
                     its.namespace == terms.namespace
                         && other.state.holding().is_some_and(|holding| holding.worker == *worker)
                         && self.mirror.rank(other) < self.mirror.rank(task)
                 });
             let has_room = self.mirror.limits_allow(terms);
-            let could = self.mirror.is_released(task.id) && is_free && has_room;
+            let could = self.mirror.is_released(task.id)
+                && !is_paused(task)
+                && is_free
+                && has_room
+                && self.is_said(task);
             assert!(!could, "{} could continue on {worker}", task.id);
         }
     }
 
+    /// Whether the worker of a suspended attempt has said over its present session that it waits.
+    fn is_said(&self, task: &Task) -> bool {
+        let namespace = &self.mirror.tasks[&task.id].1.namespace;
+        let Ok(Answer::Task(info)) = self.broker.ask_in(namespace, &Query::Show { task: task.id }) else {
+            return false;
+        };
+        matches!(&info.state, TaskState::Suspended(suspension) if suspension.is_said())
+    }
+
     pub(crate) fn check_promises(&mut self) {
         self.check_retention();
-        self.check_nobody_idles();
+        self.check_no_worker_idles();
         self.check_gpus();
-        self.check_nobody_stays_suspended();
+        self.check_no_task_stays_suspended();
         self.check_beliefs();
         self.check_bytes();
         self.check_backlogs();
-        self.check_nobody_is_forgotten();
+        self.check_no_waiting_task_is_forgotten();
         for namespace in ["a", "b"] {
             self.check_counts(namespace);
             self.check_arrays(namespace);
@@ -118,7 +132,7 @@ impl World {
     }
 
     /// No ready task waits while a worker could have it.
-    fn check_nobody_idles(&self) {
+    fn check_no_worker_idles(&self) {
         let infos: Vec<(&WorkerSide, WorkerInfo)> = self
             .workers
             .iter()
@@ -168,13 +182,13 @@ impl World {
     }
 
     /// A task waits if and only if one of the tasks it waits for has not ended.
-    fn check_nobody_is_forgotten(&self) {
+    fn check_no_waiting_task_is_forgotten(&self) {
         for (task, _) in self.mirror.of_state(StateName::Waiting) {
             assert!(!self.mirror.is_released(task.id), "{} waits for nothing", task.id);
         }
     }
 
-    /// Of every backlog was told, and of none that is over.
+    /// Every backlog has an event, and none that is over.
     fn check_backlogs(&self) {
         let queues = self.mirror.tasks.values().map(|(_, terms)| (&terms.namespace, &terms.queue));
         let known = self.mirror.thresholds.keys().map(|(namespace, queue)| (namespace, queue));
@@ -200,13 +214,13 @@ impl World {
         }
     }
 
-    /// Nobody holds a current attempt but the one whom the records name.
+    /// Only the worker that the records name holds a current attempt.
     fn check_beliefs(&self) {
         let mut current = BTreeSet::new();
         for side in &self.workers {
             for (id, attempt) in &side.believes {
                 let Some((task, terms)) = self.mirror.tasks.get(id) else { continue };
-                assert!(*attempt <= task.attempt, "nobody is ahead of the broker");
+                assert!(*attempt <= task.attempt, "no worker is ahead of the broker");
                 let Some(holding) = task.state.holding().filter(|_| task.attempt == *attempt) else {
                     continue;
                 };
@@ -296,7 +310,7 @@ impl World {
             assert_eq!(info.counts.iter().sum::<u64>(), u64::from(info.size));
             assert_eq!(info.limit, array.record.limit);
             let all_ended = array.elements.values().all(|state| state.has_ended());
-            assert_eq!(array.has_ended, all_ended, "the end of {} is told", info.id);
+            assert_eq!(array.has_ended, all_ended, "the end of {} has an event", info.id);
             assert_eq!(info.state.has_ended(), all_ended);
         }
     }
@@ -338,4 +352,9 @@ fn can_take(side: &WorkerSide, info: &WorkerInfo, terms: &Terms) -> bool {
     side.namespace == terms.namespace
         && queues.is_some_and(|queues| queues.contains(&terms.queue))
         && terms.needs.iter().all(|need| spec.capabilities.contains(need))
+}
+
+/// Whether a worker keeps the attempt stopped until a client resumes it.
+pub(crate) fn is_paused(task: &Task) -> bool {
+    matches!(&task.state, TaskState::Suspended(suspension) if suspension.is_paused())
 }

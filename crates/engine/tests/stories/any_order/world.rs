@@ -1,4 +1,4 @@
-//! Everybody who takes part, and what each of them believes. It does what an act says, listens, and has every promise
+//! All peers, and what each of them assumes. It does what an act says, listens, and has every promise
 //! checked.
 
 mod working;
@@ -29,7 +29,7 @@ pub(crate) struct World {
     arrays: Vec<TaskId>,
     next_blob: u64,
     next_instance: u64,
-    /// Bytes that were accepted, and those that nobody needs any more.
+    /// Bytes that were accepted, and those that no task needs any more.
     pub(crate) accepted: BTreeSet<u64>,
     pub(crate) freed: BTreeSet<u64>,
     log: Vec<String>,
@@ -207,7 +207,7 @@ impl World {
             worker.session = None;
             worker.asking = None;
         }
-        // What is beyond retention by now was dropped while nobody listened; the store finds out for itself.
+        // What is beyond retention by now was dropped while no one listened; the store finds out for itself.
         let engine = &self.broker.engine;
         let gone = self.mirror.tasks.values().filter(|(task, _)| engine.find_task(&task.id).is_none());
         for (task, _) in gone {
@@ -217,7 +217,7 @@ impl World {
         let shared = self.mirror.kept_arrays().map(|array| &array.record);
         let gone = shared.filter(|record| !engine.arrays().any(|known| known.id == record.id));
         self.freed.extend(gone.map(|record| record.body).filter(|body| !body.is_empty()).map(Blob::at));
-        // What became due meanwhile is told with the first tick.
+        // The first tick reports what became due meanwhile.
         while self.broker.step(self.broker.now) {
             self.absorb(None);
         }
@@ -316,7 +316,7 @@ impl World {
         let command = match verb {
             Verb::Release => Command::Release { task },
             Verb::Cancel => Command::Cancel { task, reason: Some("enough".into()) },
-            Verb::Pause => Command::Pause { task, reason: None },
+            Verb::Pause { terminate } => Command::Pause { task, reason: None, terminate: *terminate },
             Verb::Resume => Command::Resume { task },
             Verb::Retry => Command::Retry { task },
             Verb::Move { queue, priority, tags } => Command::Move {

@@ -71,6 +71,7 @@ pub(crate) fn keep(change: Change<'_>) -> Kept {
         Change::ScheduleProgress(progress) => Kept::ScheduleProgress(progress.clone()),
         Change::Array(record) => Kept::Array(Box::new(record.clone())),
         Change::Share(setting) => Kept::Share(setting.clone()),
+        Change::NamespaceLeft(_) => unreachable!("no command makes a namespace leave"),
         Change::Nothing => Kept::Nothing,
     }
 }
@@ -93,7 +94,7 @@ pub(crate) fn apply(restore: &mut Restore, kept: Kept) {
 }
 
 /// Everything about an engine that must survive it, as text: one line per task, worker record, queue and limit. Since
-/// when a queue is unserved is presence, and a restart makes it begin anew.
+/// when a queue is unserved is presence, and a restart makes it begin again.
 fn view(engine: &Engine) -> Vec<String> {
     let mut lines = Vec::new();
     engine.scan_tasks(None, usize::MAX, &mut |task, terms, after| {

@@ -170,7 +170,7 @@ impl Broker {
     }
 
     pub(crate) fn pause(&mut self, peer: &Peer, task: TaskId) {
-        self.does(peer, Command::Pause { task, reason: None });
+        self.does(peer, Command::Pause { task, reason: None, terminate: false });
     }
 
     pub(crate) fn heartbeat(&mut self, worker: &Peer) {
@@ -294,7 +294,7 @@ impl Broker {
     }
 
     pub(crate) fn ask_in(&self, namespace: &str, query: &Query) -> Result<Answer, Refusal> {
-        let peer = Peer { session: SessionId(0), namespace: namespace.into(), identity: "somebody".into() };
+        let peer = Peer { session: SessionId(0), namespace: namespace.into(), identity: "someone".into() };
         self.engine.ask(&peer, query)
     }
 

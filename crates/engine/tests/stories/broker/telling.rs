@@ -19,7 +19,7 @@ impl Said {
         match self {
             Said::Event(event) => tell_event(event),
             Said::Notice(session, notice) => {
-                let name = names.get(session).map_or("nobody", String::as_str);
+                let name = names.get(session).map_or("no session", String::as_str);
                 format!("-> {name}: {}", tell_notice(notice))
             }
             Said::Freed(blob) => format!("freed {}+{}", blob.at(), blob.bytes()),
@@ -80,7 +80,7 @@ fn tell_kind(kind: &EventData) -> String {
         EventData::Moved => "moved".into(),
         EventData::Completed { worker, .. } => format!("completed by {worker}"),
         EventData::Failed { worker, exit_code, message, next, .. } => {
-            let worker = worker.as_deref().unwrap_or("nobody");
+            let worker = worker.as_deref().unwrap_or("no worker");
             format!(
                 "failed by {worker} with {exit_code}{}: {}",
                 because(message.as_deref()),
@@ -151,8 +151,10 @@ fn tell_notice(notice: &Notice) -> String {
                 if from.is_empty() { String::new() } else { format!(" from {}+{}", from.at(), from.bytes()) };
             format!("run {}/{}{from}", label(assignment.task), assignment.attempt)
         }
-        Notice::Wanted { task, attempt, wanted, reason } => {
-            format!("{} {}/{attempt}{}", tell_wanted(*wanted), label(*task), because(reason.as_deref()))
+        Notice::Wanted { task, attempt, wanted, in_place, reason } => {
+            let wanted =
+                if *wanted == Wanted::Pause && !in_place { "pause and end" } else { tell_wanted(*wanted) };
+            format!("{wanted} {}/{attempt}{}", label(*task), because(reason.as_deref()))
         }
         Notice::Continue { task, attempt, ends } => {
             let end = |end: &WaitEnd| format!(" {} {}", label(end.task), end.state);

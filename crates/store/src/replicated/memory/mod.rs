@@ -1,6 +1,6 @@
 //! A replicated journal in memory, with the faults of a real one. Calls are cut before they arrive; are done
 //! while the answer is lost; arrive late, after those of other sessions; are committed on the primary alone and
-//! vanish at the next failover. The engine is away for a while, and a failover to a standby that lags loses
+//! vanish at the next failover. The simulated database is away for a while, and a failover to a standby that lags loses
 //! what was acknowledged.
 //!
 //! Everything follows from a seed, so a failing run can be repeated.
@@ -16,7 +16,7 @@ use tenure_engine::Timestamp;
 use self::session::MemorySession;
 use self::state::{JournalState, Statement};
 use super::mutation::mistaken;
-use super::{ReplicatedJournal, ReplicatedSession, ReplicationError, ReplicationMutation};
+use super::{ReplicatedJournal, ReplicatedSession, ReplicationError, ReplicationMutation, Stream};
 use crate::random::Random;
 
 /// The chance of each fault per call, in percent.
@@ -28,7 +28,7 @@ pub struct JournalFaults {
     pub answer_lost: u64,
     /// The connection breaks, and the statement arrives later.
     pub late: u64,
-    /// It is committed on the primary alone, and the session is told so.
+    /// It is committed on the primary alone, and the session learns it.
     pub doubt: u64,
 }
 
@@ -66,6 +66,7 @@ const LAG_MAX: usize = 4;
 const ARRIVES_PERCENT: u64 = 6;
 
 impl MemoryJournal {
+    /// An empty journal; its faults follow from the seed.
     pub fn new(seed: u64) -> MemoryJournal {
         MemoryJournal {
             shared: Arc::new(Mutex::new(Inner {
@@ -91,10 +92,12 @@ impl MemoryJournal {
         self.inner().mutation = mutation;
     }
 
+    /// Sets the clock of the journal.
     pub fn set_now(&self, now: Timestamp) {
         self.inner().now = now;
     }
 
+    /// Sets how often each fault happens.
     pub fn set_faults(&self, faults: JournalFaults) {
         self.inner().faults = faults;
     }
@@ -135,11 +138,12 @@ impl MemoryJournal {
         inner.generation += 1;
     }
 
-    /// Where the journal ends.
-    pub fn end(&self) -> u64 {
-        self.inner().current.end().position
+    /// Where a stream ends.
+    pub fn end(&self, stream: Stream) -> u64 {
+        self.inner().current.end(stream).position
     }
 
+    /// The current epoch.
     pub fn epoch(&self) -> u64 {
         self.inner().current.epoch
     }
@@ -162,6 +166,7 @@ impl MemoryJournal {
         inner.now < inner.away_until
     }
 
+    /// How long the lease of the leader still lasts.
     pub fn lease_left(&self) -> Duration {
         let inner = self.inner();
         inner.current.look(inner.now).lease_left
@@ -194,11 +199,11 @@ impl Inner {
         percent > 0 && self.random.below(100) < percent
     }
 
-    fn is_mistaken(&self, mistake: ReplicationMutation) -> bool {
+    fn has_mutation(&self, mistake: ReplicationMutation) -> bool {
         mistaken(self.mutation, mistake)
     }
 
-    /// Counts a call. Returns whether the engine goes away while the call is on its way.
+    /// Counts a call. Returns whether the database goes away while the call is on its way.
     fn leaves_now(&mut self) -> bool {
         match self.leaves_after.take() {
             Some((0, until)) => {
@@ -235,7 +240,7 @@ impl Inner {
         statement: &Statement,
     ) -> Result<state::StatementAnswer, ReplicationError> {
         self.statements += 1;
-        let keeps_epoch = self.is_mistaken(ReplicationMutation::KeepEpoch);
+        let keeps_epoch = self.has_mutation(ReplicationMutation::KeepEpoch);
         let answer = self.current.execute(statement, self.now, keeps_epoch)?;
         self.is_ahead = true;
         Ok(answer)

@@ -3,8 +3,8 @@
 use super::state::{Statement, StatementAnswer};
 use super::{Inner, MemoryJournal};
 use crate::replicated::{
-    FrameGroup, GroupState, LeaderClaim, Leadership, Member, Place, ReplicatedSession, ReplicationError,
-    ReplicationMutation, StoredGroup,
+    FrameGroup, GroupState, LeaderClaim, Leadership, Member, PerStream, Place, ReplicatedSession,
+    ReplicationError, ReplicationMutation, StoredGroup, Stream,
 };
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl MemorySession {
         inner.let_late_arrive();
         if inner.happens(faults.doubt) {
             let answer = inner.execute_on_primary(&statement)?;
-            if inner.is_mistaken(ReplicationMutation::IgnoreNotice) {
+            if inner.has_mutation(ReplicationMutation::IgnoreNotice) {
                 return Ok(answer);
             }
             self.is_cut = true;
@@ -82,14 +82,14 @@ impl ReplicatedSession for MemorySession {
     }
 
     fn lead(&mut self, member: &Member, claim: LeaderClaim) -> Result<Option<Leadership>, ReplicationError> {
-        let before = self.journal.inner().current.end();
+        let before = self.journal.inner().current.tails();
         let statement = Statement::Lead { member: member.clone(), claim };
         match self.change(statement)? {
             StatementAnswer::Leading(mut leadership) => {
                 let inner = self.journal.inner();
-                if inner.is_mistaken(ReplicationMutation::ReadEndTogether) {
+                if inner.has_mutation(ReplicationMutation::ReadEndTogether) {
                     // The snapshot of a statement is older than the lock that it waits for.
-                    leadership.end = before;
+                    leadership.tails = before;
                 }
                 Ok(Some(leadership))
             }
@@ -97,7 +97,7 @@ impl ReplicatedSession for MemorySession {
         }
     }
 
-    fn renew(&mut self, leadership: &Leadership, settled: u64) -> Result<(), ReplicationError> {
+    fn renew(&mut self, leadership: &Leadership, settled: PerStream<u64>) -> Result<(), ReplicationError> {
         let Leadership { epoch, lease, .. } = *leadership;
         self.change(Statement::Renew { epoch, lease, settled }).map(drop)
     }
@@ -106,20 +106,41 @@ impl ReplicatedSession for MemorySession {
         self.change(Statement::Release { epoch: leadership.epoch }).map(drop)
     }
 
-    fn append(&mut self, leadership: &Leadership, group: &FrameGroup) -> Result<(), ReplicationError> {
-        self.change(Statement::Append { epoch: leadership.epoch, group: group.clone() }).map(drop)
+    fn append(
+        &mut self,
+        leadership: &Leadership,
+        stream: Stream,
+        group: &FrameGroup,
+    ) -> Result<(), ReplicationError> {
+        self.change(Statement::Append { epoch: leadership.epoch, stream, group: group.clone() }).map(drop)
     }
 
-    fn read(&mut self, from: u64, bytes_max: usize) -> Result<Vec<StoredGroup>, ReplicationError> {
-        self.query(|inner| inner.current.read(from, bytes_max))
+    fn read(
+        &mut self,
+        stream: Stream,
+        from: u64,
+        bytes_max: usize,
+    ) -> Result<Vec<StoredGroup>, ReplicationError> {
+        self.query(|inner| inner.current.read(stream, from, bytes_max))
     }
 
-    fn begin_segment(&mut self, leadership: &Leadership, at: Place) -> Result<(), ReplicationError> {
-        self.change(Statement::BeginSegment { epoch: leadership.epoch, at }).map(drop)
+    fn begin_segment(
+        &mut self,
+        leadership: &Leadership,
+        stream: Stream,
+        at: Place,
+    ) -> Result<(), ReplicationError> {
+        self.change(Statement::BeginSegment { epoch: leadership.epoch, stream, at }).map(drop)
     }
 
-    fn drop_segments(&mut self, leadership: &Leadership, starts: &[u64]) -> Result<(), ReplicationError> {
-        self.change(Statement::DropSegments { epoch: leadership.epoch, starts: starts.to_vec() }).map(drop)
+    fn drop_segments(
+        &mut self,
+        leadership: &Leadership,
+        stream: Stream,
+        starts: &[u64],
+    ) -> Result<(), ReplicationError> {
+        self.change(Statement::DropSegments { epoch: leadership.epoch, stream, starts: starts.to_vec() })
+            .map(drop)
     }
 
     fn put_file(

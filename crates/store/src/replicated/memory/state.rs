@@ -1,4 +1,4 @@
-//! What the engine holds, and the statements that change it.
+//! What the simulated database holds, and the statements that change it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use crc32c::crc32c;
 use tenure_engine::Timestamp;
 
 use crate::replicated::{
-    FileEntry, FrameGroup, GroupState, LeaderClaim, Leadership, Member, Place, ReplicationError, StoredGroup,
+    FileEntry, FrameGroup, GroupState, LeaderClaim, Leadership, Member, PerStream, Place, ReplicationError,
+    StoredGroup, Stream, StreamState, Tail,
 };
 
 #[derive(Clone, Debug)]
@@ -18,9 +19,9 @@ pub(super) struct JournalState {
     instance: u64,
     doors: String,
     until: Timestamp,
-    settled: u64,
-    /// Each segment begins with a group without bytes.
-    groups: Vec<Arc<StoredGroup>>,
+    settled: PerStream<u64>,
+    /// Each segment begins with a chunk without bytes.
+    groups: PerStream<Vec<Arc<StoredGroup>>>,
     files: BTreeMap<String, Arc<Vec<u8>>>,
 }
 
@@ -33,8 +34,8 @@ impl Default for JournalState {
             instance: 0,
             doors: String::new(),
             until: Timestamp::ZERO,
-            settled: 0,
-            groups: vec![Arc::new(first)],
+            settled: PerStream::default(),
+            groups: PerStream::new(|_| vec![Arc::new(first.clone())]),
             files: BTreeMap::new(),
         }
     }
@@ -44,11 +45,11 @@ impl Default for JournalState {
 #[derive(Clone, Debug)]
 pub(super) enum Statement {
     Lead { member: Member, claim: LeaderClaim },
-    Renew { epoch: u64, lease: Duration, settled: u64 },
+    Renew { epoch: u64, lease: Duration, settled: PerStream<u64> },
     Release { epoch: u64 },
-    Append { epoch: u64, group: FrameGroup },
-    BeginSegment { epoch: u64, at: Place },
-    DropSegments { epoch: u64, starts: Vec<u64> },
+    Append { epoch: u64, stream: Stream, group: FrameGroup },
+    BeginSegment { epoch: u64, stream: Stream, at: Place },
+    DropSegments { epoch: u64, stream: Stream, starts: Vec<u64> },
     PutFile { epoch: u64, name: String, bytes: Vec<u8> },
     RemoveFile { epoch: u64, name: String },
 }
@@ -62,8 +63,12 @@ pub(super) enum StatementAnswer {
 }
 
 impl JournalState {
-    pub(super) fn end(&self) -> Place {
-        self.groups.last().map_or(Place::default(), |group| group.end)
+    pub(super) fn end(&self, stream: Stream) -> Place {
+        self.groups[stream].last().map_or(Place::default(), |group| group.end)
+    }
+
+    pub(super) fn tails(&self) -> PerStream<Tail> {
+        PerStream::new(|stream| Tail { end: self.end(stream), segment: self.newest_segment(stream) })
     }
 
     /// The state of a standby that lags: its rows and files are older, and its lease lasts as long.
@@ -81,18 +86,22 @@ impl JournalState {
             Statement::Lead { member, claim } => return Ok(self.lead(member, *claim, now, keeps_epoch)),
             Statement::Renew { epoch, lease, settled } => {
                 self.check(*epoch)?;
+                if self.holder.is_none() {
+                    return Err(ReplicationError::Fenced { holder: String::new(), epoch: *epoch });
+                }
                 self.until = now + *lease;
-                self.settled = self.settled.max(*settled);
+                self.settled = PerStream::new(|stream| self.settled[stream].max(settled[stream]));
             }
             Statement::Release { epoch } => {
                 self.check(*epoch)?;
                 self.until = Timestamp::ZERO;
+                self.holder = None;
             }
-            Statement::Append { epoch, group } => {
+            Statement::Append { epoch, stream, group } => {
                 self.check(*epoch)?;
-                self.check_end(group.start)?;
-                let segment = self.newest_segment();
-                self.groups.push(Arc::new(StoredGroup {
+                self.check_end(*stream, group.start)?;
+                let segment = self.newest_segment(*stream);
+                self.groups[*stream].push(Arc::new(StoredGroup {
                     segment,
                     start: group.start.position,
                     end: group.end,
@@ -100,11 +109,11 @@ impl JournalState {
                     bytes: group.bytes.clone(),
                 }));
             }
-            Statement::BeginSegment { epoch, at } => {
+            Statement::BeginSegment { epoch, stream, at } => {
                 self.check(*epoch)?;
-                self.check_end(*at)?;
-                if self.newest_segment() != at.position {
-                    self.groups.push(Arc::new(StoredGroup {
+                self.check_end(*stream, *at)?;
+                if self.newest_segment(*stream) != at.position {
+                    self.groups[*stream].push(Arc::new(StoredGroup {
                         segment: at.position,
                         start: at.position,
                         end: *at,
@@ -113,10 +122,11 @@ impl JournalState {
                     }));
                 }
             }
-            Statement::DropSegments { epoch, starts } => {
+            Statement::DropSegments { epoch, stream, starts } => {
                 self.check(*epoch)?;
-                let newest = self.newest_segment();
-                self.groups.retain(|group| group.segment == newest || !starts.contains(&group.segment));
+                let newest = self.newest_segment(*stream);
+                self.groups[*stream]
+                    .retain(|group| group.segment == newest || !starts.contains(&group.segment));
             }
             Statement::PutFile { epoch, name, bytes } => {
                 self.check(*epoch)?;
@@ -142,7 +152,7 @@ impl JournalState {
         let is_mine = self.holder.as_ref() == Some(&member.name);
         let may_lead = match claim {
             LeaderClaim::LeaseEnded => self.until <= now || is_mine,
-            LeaderClaim::Own { epoch } => self.epoch == epoch && self.instance == member.instance,
+            LeaderClaim::Own { epoch } => self.epoch == epoch && self.instance == member.instance && is_mine,
             LeaderClaim::LeaderGone { epoch } => self.epoch == epoch,
         };
         if !may_lead {
@@ -155,12 +165,7 @@ impl JournalState {
         self.instance = member.instance;
         self.doors.clone_from(&member.doors);
         self.until = now + member.lease;
-        StatementAnswer::Leading(Leadership {
-            epoch: self.epoch,
-            end: self.end(),
-            segment: self.newest_segment(),
-            lease: member.lease,
-        })
+        StatementAnswer::Leading(Leadership { epoch: self.epoch, tails: self.tails(), lease: member.lease })
     }
 
     pub(super) fn look(&self, now: Timestamp) -> GroupState {
@@ -177,25 +182,34 @@ impl JournalState {
             doors: self.doors.clone(),
             lease_left: self.until.since(now),
             is_leader_gone: false,
-            end: self.end(),
-            settled: self.settled,
-            segments: self.groups.iter().filter(begins).map(|group| group.end).collect(),
+            streams: PerStream::new(|stream| StreamState {
+                end: self.end(stream),
+                settled: self.settled[stream],
+                segments: self.groups[stream].iter().filter(begins).map(|group| group.end).collect(),
+            }),
             files: self.files.iter().map(entry).collect(),
         }
     }
 
-    pub(super) fn read(&self, from: u64, bytes_max: usize) -> Result<Vec<StoredGroup>, ReplicationError> {
-        let after = self.groups.partition_point(|group| group.end.position <= from);
+    pub(super) fn read(
+        &self,
+        stream: Stream,
+        from: u64,
+        bytes_max: usize,
+    ) -> Result<Vec<StoredGroup>, ReplicationError> {
+        let groups = &self.groups[stream];
+        let after = groups.partition_point(|group| group.end.position <= from);
         let Some(anchor) = after.checked_sub(1) else {
             return Err(ReplicationError::Gone(format!("position {from}")));
         };
+        // The first chunk shows only where it ends, so its bytes do not count.
         let mut bytes = 0;
-        let groups = self.groups[anchor..].iter().take_while(|group| {
+        let groups = groups[anchor..].iter().enumerate().take_while(|(index, group)| {
             let is_wanted = bytes <= bytes_max;
-            bytes += group.bytes.len();
+            bytes += if *index == 0 { 0 } else { group.bytes.len() };
             is_wanted
         });
-        Ok(groups.map(|group| StoredGroup::clone(group)).collect())
+        Ok(groups.map(|(_, group)| group).map(|group| StoredGroup::clone(group)).collect())
     }
 
     pub(super) fn file(&self, name: &str) -> Result<Vec<u8>, ReplicationError> {
@@ -203,8 +217,8 @@ impl JournalState {
         found.ok_or_else(|| ReplicationError::Gone(name.to_owned()))
     }
 
-    fn newest_segment(&self) -> u64 {
-        self.groups.last().map_or(0, |group| group.segment)
+    fn newest_segment(&self, stream: Stream) -> u64 {
+        self.groups[stream].last().map_or(0, |group| group.segment)
     }
 
     fn check(&self, epoch: u64) -> Result<(), ReplicationError> {
@@ -215,7 +229,8 @@ impl JournalState {
         Err(ReplicationError::Fenced { holder, epoch: self.epoch })
     }
 
-    fn check_end(&self, at: Place) -> Result<(), ReplicationError> {
-        if at == self.end() { Ok(()) } else { Err(ReplicationError::NotAtEnd { end: self.end().position }) }
+    fn check_end(&self, stream: Stream, at: Place) -> Result<(), ReplicationError> {
+        let end = self.end(stream);
+        if at == end { Ok(()) } else { Err(ReplicationError::NotAtEnd { end: end.position }) }
     }
 }

@@ -3,7 +3,7 @@
 use super::{Findings, plot};
 use crate::output::label::short;
 use crate::output::times::date_and_clock;
-use crate::units::show_duration;
+use crate::units::{counted, show_duration};
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:760px;margin:2em auto;padding:0 1em;color:#222}\
     h1{font-size:1.4em}h2{font-size:1.1em;margin-top:2em}table{border-collapse:collapse;width:100%}\
@@ -43,9 +43,9 @@ pub(super) fn page(findings: &Findings) -> String {
     );
     if let Some(durations) = tally.durations() {
         body += &format!(
-            "<h2>Durations of attempts</h2>{}<p>{} attempts, {} together; half of them up to {}, 90 % up to {}, the longest {}.</p>",
+            "<h2>Durations of attempts</h2>{}<p>{}, {} together; half of them up to {}, 90 % up to {}, the longest {}.</p>",
             plot::histogram(&tally.histogram()),
-            durations.count,
+            counted(durations.count as u64, "attempt", "attempts"),
             show_duration(durations.sum),
             show_duration(durations.p50),
             show_duration(durations.p90),

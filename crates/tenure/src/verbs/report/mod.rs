@@ -130,6 +130,8 @@ impl Report {
                 EventKind::Crashed,
                 EventKind::Cancelled,
                 EventKind::Expired,
+                EventKind::Suspended,
+                EventKind::Continued,
                 EventKind::Paused,
                 EventKind::GivenBack,
             ],
@@ -155,7 +157,7 @@ impl Report {
     }
 }
 
-/// Events that begin so much later than the report may have been cut off.
+/// Events that begin this much later than the report may have been cut off.
 const CUT_OFF_MILLIS: u64 = 3_600_000;
 
 trait TransposeFailure<T> {

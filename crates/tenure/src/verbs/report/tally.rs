@@ -29,18 +29,48 @@ pub(crate) struct Tally {
     pub(crate) crashed: u64,
     /// Ends over time: completed, failed, and cancelled or expired.
     pub(crate) over_time: [[u64; 3]; BINS],
-    started: HashMap<(TaskId, u32), u64>,
-    runs: Vec<Run>,
+    /// Attempts that have started and not ended.
+    open: HashMap<(TaskId, u32), OpenRun>,
+    /// Attempts that have ended.
+    ended: Vec<Run>,
     groups: HashMap<String, Group>,
     first: Option<(u64, u64)>,
 }
 
-/// An attempt that has ended.
+/// An attempt that has started. Only the time in which it runs counts.
+#[derive(Clone, Debug)]
+struct OpenRun {
+    worker: String,
+    /// Before it was last suspended or paused.
+    took: Duration,
+    now: Activity,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Activity {
+    RunningSince(u64),
+    /// It waits for other tasks.
+    Suspended,
+    /// It has ended, or is stopped in place: the event says the same of both.
+    Paused,
+}
+
+impl OpenRun {
+    fn stop(&mut self, at: u64, now: Activity) {
+        if let Activity::RunningSince(since) = self.now {
+            self.took += Duration::from_millis(at.saturating_sub(since));
+        }
+        self.now = now;
+    }
+}
+
+/// An attempt that has ended or is paused.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) task: TaskId,
     pub(crate) attempt: u32,
     pub(crate) worker: String,
+    /// How long it ran, without the time in which it was suspended or paused.
     pub(crate) took: Duration,
 }
 
@@ -76,8 +106,8 @@ impl Tally {
             retried: 0,
             crashed: 0,
             over_time: [[0; 3]; BINS],
-            started: HashMap::new(),
-            runs: Vec::new(),
+            open: HashMap::new(),
+            ended: Vec::new(),
             groups: HashMap::new(),
             first: None,
         }
@@ -89,11 +119,16 @@ impl Tally {
         match event.kind {
             EventKind::Submitted => self.submitted += 1,
             EventKind::Started => {
-                if self.started.len() < ATTEMPTS_MAX {
-                    self.started.insert((task, event.attempt), event.at.0);
+                if self.open.len() < ATTEMPTS_MAX {
+                    let worker = event.worker.as_deref().unwrap_or_default().to_owned();
+                    let now = Activity::RunningSince(event.at.0);
+                    self.open.insert((task, event.attempt), OpenRun { worker, took: Duration::ZERO, now });
                 }
                 return;
             }
+            EventKind::Suspended => return self.stop(event, task, Activity::Suspended),
+            EventKind::Paused => return self.stop(event, task, Activity::Paused),
+            EventKind::Continued => return self.stop(event, task, Activity::RunningSince(event.at.0)),
             EventKind::Completed => {
                 self.completed += 1;
                 self.count_end(event, 0);
@@ -123,15 +158,34 @@ impl Tally {
                 self.expired += 1;
                 self.count_end(event, 2);
             }
-            _ => {}
+            EventKind::GivenBack => {}
+            _ => return,
         }
-        if let Some(started) = self.started.remove(&(task, event.attempt))
-            && self.runs.len() < ATTEMPTS_MAX
+        if let Some(mut run) = self.open.remove(&(task, event.attempt))
+            && self.ended.len() < ATTEMPTS_MAX
         {
-            let worker = event.worker.as_deref().unwrap_or_default().to_owned();
-            let took = Duration::from_millis(event.at.0.saturating_sub(started));
-            self.runs.push(Run { task, attempt: event.attempt, worker, took });
+            run.stop(event.at.0, Activity::Paused);
+            let OpenRun { worker, took, .. } = run;
+            self.ended.push(Run { task, attempt: event.attempt, worker, took });
         }
+    }
+
+    fn stop(&mut self, event: &Event, task: TaskId, now: Activity) {
+        if let Some(run) = self.open.get_mut(&(task, event.attempt)) {
+            run.stop(event.at.0, now);
+        }
+    }
+
+    /// The attempts that have ended or are paused.
+    fn runs(&self) -> Vec<Run> {
+        let is_paused = |run: &&OpenRun| run.now == Activity::Paused;
+        let paused = self.open.iter().filter(|(_, run)| is_paused(run)).map(|((task, attempt), run)| Run {
+            task: *task,
+            attempt: *attempt,
+            worker: run.worker.clone(),
+            took: run.took,
+        });
+        self.ended.iter().cloned().chain(paused).collect()
     }
 
     /// The number and the time of the first event.
@@ -140,9 +194,10 @@ impl Tally {
     }
 
     pub(crate) fn slowest(&self) -> Vec<Run> {
-        let mut runs: Vec<&Run> = self.runs.iter().collect();
-        runs.sort_by_key(|run| std::cmp::Reverse(run.took));
-        runs.into_iter().take(SHOWN_MAX).cloned().collect()
+        let mut runs = self.runs();
+        runs.sort_by_key(|run| (std::cmp::Reverse(run.took), run.task, run.attempt));
+        runs.truncate(SHOWN_MAX);
+        runs
     }
 
     /// The groups of failures, the largest first.
@@ -154,22 +209,20 @@ impl Tally {
 
     /// Each worker with its attempts and how long they took, the busiest first.
     pub(crate) fn workers(&self) -> Vec<(String, u64, Duration)> {
-        let mut workers: HashMap<&str, (u64, Duration)> = HashMap::new();
-        for run in self.runs.iter().filter(|run| !run.worker.is_empty()) {
-            let (attempts, busy) = workers.entry(&run.worker).or_default();
+        let mut workers: HashMap<String, (u64, Duration)> = HashMap::new();
+        for run in self.runs().into_iter().filter(|run| !run.worker.is_empty()) {
+            let (attempts, busy) = workers.entry(run.worker).or_default();
             *attempts += 1;
             *busy += run.took;
         }
-        let mut all: Vec<(String, u64, Duration)> = workers
-            .into_iter()
-            .map(|(worker, (attempts, busy))| (worker.to_owned(), attempts, busy))
-            .collect();
+        let mut all: Vec<(String, u64, Duration)> =
+            workers.into_iter().map(|(worker, (attempts, busy))| (worker, attempts, busy)).collect();
         all.sort_by(|one, other| other.2.cmp(&one.2).then_with(|| one.0.cmp(&other.0)));
         all
     }
 
     pub(crate) fn durations(&self) -> Option<Durations> {
-        let mut took: Vec<Duration> = self.runs.iter().map(|run| run.took).collect();
+        let mut took: Vec<Duration> = self.runs().iter().map(|run| run.took).collect();
         took.sort_unstable();
         let sum: Duration = took.iter().sum();
         let at = |share: f64| took[((took.len() - 1) as f64 * share).round() as usize];
@@ -187,7 +240,8 @@ impl Tally {
     pub(crate) fn histogram(&self) -> Vec<(Duration, u64)> {
         let mut classes: Vec<(Duration, u64)> = Vec::new();
         let mut bound = Duration::from_millis(100);
-        let longest = self.runs.iter().map(|run| run.took).max().unwrap_or_default();
+        let runs = self.runs();
+        let longest = runs.iter().map(|run| run.took).max().unwrap_or_default();
         loop {
             classes.push((bound, 0));
             if bound >= longest || classes.len() == 32 {
@@ -195,7 +249,7 @@ impl Tally {
             }
             bound *= 2;
         }
-        for run in &self.runs {
+        for run in &runs {
             let class = classes.iter().position(|(bound, _)| run.took <= *bound).unwrap_or(classes.len() - 1);
             classes[class].1 += 1;
         }
@@ -312,6 +366,34 @@ mod tests {
         assert_eq!(tally.over_time[10][0] + tally.over_time[30][0], 2);
         assert_eq!(tally.over_time[59][1], 1);
         assert_eq!(tally.histogram().iter().map(|(_, count)| count).sum::<u64>(), 3);
+    }
+
+    #[test]
+    fn time_in_which_an_attempt_is_suspended_or_paused_is_not_its_run_time() {
+        let mut tally = Tally::new(0, 100_000);
+        for (kind, at) in [
+            (EventKind::Started, 1_000),
+            (EventKind::Suspended, 3_000),
+            (EventKind::Continued, 13_000),
+            (EventKind::Paused, 14_000),
+            (EventKind::Resumed, 50_000),
+            (EventKind::Continued, 51_000),
+            (EventKind::Completed, 55_000),
+        ] {
+            tally.add(&event(kind, 1, at, Detail::default()));
+        }
+        let seven = Duration::from_secs(7);
+        assert_eq!((tally.durations().unwrap().count, tally.durations().unwrap().max), (1, seven));
+        // An attempt that was paused last may have ended with that.
+        for (kind, at) in [(EventKind::Started, 0), (EventKind::Paused, 2_000)] {
+            tally.add(&event(kind, 2, at, Detail::default()));
+        }
+        // One that waits for others goes on.
+        for (kind, at) in [(EventKind::Started, 0), (EventKind::Suspended, 9_000)] {
+            tally.add(&event(kind, 3, at, Detail::default()));
+        }
+        assert_eq!(tally.workers(), [("w".to_owned(), 2, Duration::from_secs(9))]);
+        assert_eq!(tally.slowest().iter().map(|run| run.took.as_secs()).collect::<Vec<_>>(), [7, 2]);
     }
 
     #[test]

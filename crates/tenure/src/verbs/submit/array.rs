@@ -6,18 +6,25 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::Args;
-use tenure_client::{ArrayAccepted, ArraySubmission, Client, TaskId};
+use tenure_client::{
+    ARRAY_BODIES_BYTES_MAX, ARRAY_BODY_OVERHEAD, ArrayAccepted, ArraySubmission, Client, TaskId,
+};
 
-use super::Draft;
 use super::lines::open;
-use super::shell::{Shell, Surroundings};
+use super::notify;
+use super::options::Options;
+use super::shell::{Form, Shell, SubmitterEnvironment};
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::paint::escape_line;
-use crate::output::{Format, Screen, json, remark};
-use crate::verbs::{arrays, follow};
+use crate::output::{Format, ItemList, Screen, json, remark};
+use crate::units::counted;
+use crate::verbs::{arrays, follow, wait};
+use tenure_client::Submission;
 
 /// What an array is limited to, so that a wrong range is noticed here.
 const SIZE_MAX: u64 = 1_000_000;
+/// How many lines one command submits, all of which it holds in memory.
+const LINES_MAX: usize = 10_000_000;
 
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Array")]
@@ -77,39 +84,140 @@ impl ArrayOptions {
         Ok(is_given)
     }
 
-    /// The array of a task. `body` is what the command line gives besides a command.
-    pub(crate) fn submission(
+    /// The arrays of a task: one, unless the bodies of the lines do not fit into one frame. `body` is what the command
+    /// line gives besides a command.
+    pub(crate) fn submissions(
         &self,
-        task: Draft,
+        task: Submission,
+        options: &Options,
         shell: &Shell,
         body: impl FnOnce() -> Result<Option<Bytes>, Failure>,
-    ) -> Result<ArraySubmission, Failure> {
-        let mut array = match (&self.array, &self.each_line) {
+    ) -> Result<Arrays, Failure> {
+        match (&self.array, &self.each_line) {
             (Some(range), _) => {
                 let body = body()?
                     .ok_or_else(|| Failure::usage("nothing to submit: give a body, or -- and a command"))?;
-                ArraySubmission::new(task.body(body), range.size).first(range.first).step(range.step)
+                let array = ArraySubmission::new(task.body(body), range.size).first(range.first);
+                Ok(Arrays::One(Box::new(self.limited(array.step(range.step)))))
             }
             (None, Some(file)) => {
-                // Lines are counted from 1, as in editors.
-                ArraySubmission::of_items(task, bodies(&read(file)?, shell)?).first(1)
+                let lines = Lines::new(read(file)?, shell)?;
+                match lines.parts()?.as_slice() {
+                    // Lines are counted from 1, as in editors.
+                    [all] => {
+                        let array = ArraySubmission::of_items(task, lines.bodies(all)?).first(1);
+                        Ok(Arrays::One(Box::new(self.limited(array))))
+                    }
+                    parts => self.several(task, options, file, lines, parts),
+                }
             }
-            (None, None) => return Err(Failure::usage("an array needs --array or --each-line")),
-        };
-        if let Some(limit) = self.array_limit {
-            array = array.limit(limit);
+            (None, None) => Err(Failure::usage("an array needs --array or --each-line")),
         }
-        Ok(array)
+    }
+
+    fn limited(&self, array: ArraySubmission) -> ArraySubmission {
+        match self.array_limit {
+            Some(limit) => array.limit(limit),
+            None => array,
+        }
+    }
+
+    fn several(
+        &self,
+        task: Submission,
+        options: &Options,
+        file: &Path,
+        lines: Lines,
+        parts: &[LineRange],
+    ) -> Result<Arrays, Failure> {
+        let for_one = match self.array_limit {
+            Some(_) => {
+                Some("--array-limit is for one array: give the tasks a tag and limit it with `tenure limits`")
+            }
+            None if options.id()?.is_some() => Some("--id is for one array: use --name"),
+            None => None,
+        };
+        if let Some(why) = for_one {
+            return Err(Failure::input(format!(
+                "the {} lines of {} take {} arrays; {why}",
+                lines.items.len(),
+                file.display(),
+                parts.len()
+            )));
+        }
+        let name = options.name().map(str::to_owned);
+        Ok(Arrays::Several(Box::new(Parts { task, name, lines, parts: parts.to_vec() })))
     }
 }
 
-/// One body for each item: the item itself, or the command with the item.
-fn bodies(items: &[String], shell: &Shell) -> Result<Vec<Bytes>, Failure> {
-    if !shell.has_command() {
-        return Ok(items.iter().map(|item| Bytes::copy_from_slice(item.as_bytes())).collect());
+/// What is submitted.
+#[derive(Debug)]
+pub(crate) enum Arrays {
+    One(Box<ArraySubmission>),
+    Several(Box<Parts>),
+}
+
+/// The lines of one file, in several arrays. The bodies of each are written when its turn comes, because all of them
+/// together take much memory.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    task: Submission,
+    name: Option<String>,
+    lines: Lines,
+    parts: Vec<LineRange>,
+}
+
+type LineRange = std::ops::Range<usize>;
+
+/// The lines of a file, and the command for each of them.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    items: Vec<String>,
+    form: Option<Form>,
+}
+
+impl Lines {
+    fn new(items: Vec<String>, shell: &Shell) -> Result<Lines, Failure> {
+        let around = SubmitterEnvironment::of_this_process();
+        let form = shell.has_command().then(|| shell.form(&around)).transpose()?;
+        Ok(Lines { items, form })
     }
-    let form = shell.form(&Surroundings::of_this_process())?;
-    items.iter().map(|item| form.with_item(item).to_bytes()).collect()
+
+    /// The body for an item: the item itself, or the command with the item.
+    fn body(&self, item: &str) -> Result<Bytes, Failure> {
+        match &self.form {
+            Some(form) => form.with_item(item).to_bytes(),
+            None => Ok(Bytes::copy_from_slice(item.as_bytes())),
+        }
+    }
+
+    fn bodies(&self, range: &LineRange) -> Result<Vec<Bytes>, Failure> {
+        self.items[range.clone()].iter().map(|item| self.body(item)).collect()
+    }
+
+    /// The lines of each array. The same lines always give the same parts, so that their names find them.
+    fn parts(&self) -> Result<Vec<LineRange>, Failure> {
+        let mut sizes = Vec::with_capacity(self.items.len());
+        for item in &self.items {
+            sizes.push(self.body(item)?.len() + ARRAY_BODY_OVERHEAD);
+        }
+        Ok(split(&sizes, ARRAY_BODIES_BYTES_MAX, SIZE_MAX as usize))
+    }
+}
+
+/// Splits what has these sizes into as few ranges as fit.
+fn split(sizes: &[usize], bytes_max: usize, count_max: usize) -> Vec<LineRange> {
+    let mut parts = Vec::new();
+    let (mut start, mut bytes) = (0, 0);
+    for (index, size) in sizes.iter().enumerate() {
+        if index > start && (bytes + size > bytes_max || index - start == count_max) {
+            parts.push(start..index);
+            (start, bytes) = (index, 0);
+        }
+        bytes += size;
+    }
+    parts.push(start..sizes.len());
+    parts
 }
 
 /// The lines of a file, without empty ones at its end.
@@ -118,8 +226,8 @@ fn read(file: &Path) -> Result<Vec<String>, Failure> {
     for (index, line) in open(file)?.lines().enumerate() {
         let wrong = |why: String| Failure::input(format!("{}:{}: {why}", file.display(), index + 1));
         items.push(line.map_err(|error| wrong(error.to_string()))?);
-        if items.len() as u64 > SIZE_MAX {
-            return Err(wrong(format!("an array has at most {SIZE_MAX} items")));
+        if items.len() > LINES_MAX {
+            return Err(wrong(format!("at most {LINES_MAX} lines are submitted at once")));
         }
     }
     while items.last().is_some_and(String::is_empty) {
@@ -134,28 +242,121 @@ fn read(file: &Path) -> Result<Vec<String>, Failure> {
     Ok(items)
 }
 
-/// Submits the array, and follows it if asked to.
-pub(crate) async fn submit(
+pub(crate) async fn submit(client: &Client, arrays: Arrays, screen: &Screen) -> Outcome {
+    match arrays {
+        Arrays::One(array) => {
+            let accepted = client.submit_array(*array).await?;
+            screen.one(|| accepted.array.to_string(), || json::array_accepted(&accepted))?;
+            report(&accepted, screen);
+        }
+        Arrays::Several(parts) => {
+            let mut told = ItemList::new(screen);
+            let print = |accepted: &ArrayAccepted| {
+                told.next(|| accepted.array.to_string(), || json::array_accepted(accepted))
+            };
+            let submitted = parts.submit(client, screen, print).await;
+            // What was accepted must be known, also if the rest was not.
+            told.end()?;
+            submitted?;
+        }
+    }
+    Ok(OK)
+}
+
+/// Submits the arrays, and waits for their end.
+pub(crate) async fn submit_and_follow(
     client: &Client,
-    array: ArraySubmission,
-    wait: bool,
+    arrays: Arrays,
     timeout: Option<Duration>,
+    notify: Option<&str>,
     screen: &Screen,
 ) -> Outcome {
-    let accepted = client.submit_array(array).await?;
-    if !wait {
-        screen.one(|| accepted.array.to_string(), || json::array_accepted(&accepted))?;
-        report(&accepted, screen);
-        return Ok(OK);
+    let print = |accepted: &ArrayAccepted| {
+        if screen.is_table() {
+            remark(accepted.array.to_string());
+        } else if screen.format == Format::Jsonl {
+            screen.next(String::new, || json::array_accepted(accepted))?;
+        }
+        Ok(())
+    };
+    let ids = match arrays {
+        Arrays::One(array) => {
+            let accepted = client.submit_array(*array).await?;
+            print(&accepted)?;
+            report(&accepted, screen);
+            vec![accepted.array]
+        }
+        Arrays::Several(parts) => parts.submit(client, screen, print).await?,
+    };
+    let waiting = async {
+        match ids.as_slice() {
+            [array] => arrays::wait(client, *array, timeout, screen).await,
+            several => wait::all(client, several, timeout, screen).await,
+        }
+    };
+    let outcome = follow::unless_interrupted(&ids, waiting).await?;
+    if let Some(command) = notify {
+        notify::run(client, &ids, command).await;
     }
-    if screen.is_table() {
-        remark(accepted.array.to_string());
-    } else if screen.format == Format::Jsonl {
-        screen.next(String::new, || json::array_accepted(&accepted))?;
+    Ok(outcome)
+}
+
+impl Parts {
+    /// Submits one array after the other.
+    async fn submit(
+        &self,
+        client: &Client,
+        screen: &Screen,
+        mut print: impl FnMut(&ArrayAccepted) -> std::io::Result<()>,
+    ) -> Result<Vec<TaskId>, Failure> {
+        let mut all = Vec::with_capacity(self.parts.len());
+        for (number, part) in (1..).zip(&self.parts) {
+            // Lines are counted from 1, through all arrays.
+            let first =
+                u32::try_from(part.start + 1).map_err(|error| Failure::internal(error.to_string()))?;
+            let array = ArraySubmission::of_items(self.named(number), self.lines.bodies(part)?).first(first);
+            let accepted = client
+                .submit_array(array)
+                .await
+                .map_err(|error| self.stopped_at(number, part, error.into()))?;
+            print(&accepted)?;
+            all.push(accepted);
+        }
+        if screen.is_table() {
+            remark(format!("submitted {} lines, in {} arrays", self.lines.items.len(), all.len()));
+            let known = all.iter().filter(|accepted| accepted.known).count() as u64;
+            if known > 0 {
+                remark(format!("{} known already by name", counted(known, "array was", "arrays were")));
+            }
+            if let Some(why) = all.iter().find_map(|accepted| accepted.unserved.as_ref()) {
+                remark(format!("they wait: {}", escape_line(&why.message)));
+            }
+        }
+        Ok(all.into_iter().map(|accepted| accepted.array).collect())
     }
-    report(&accepted, screen);
-    let tasks: &[TaskId] = std::slice::from_ref(&accepted.array);
-    follow::unless_interrupted(tasks, arrays::wait(client, accepted.array, timeout, screen)).await
+
+    /// Each array has a name of its own. None has the name alone: it would stand for only some of the lines.
+    fn named(&self, number: u64) -> Submission {
+        match &self.name {
+            Some(name) => self.task.clone().name(format!("{name}-part{number}")),
+            None => self.task.clone(),
+        }
+    }
+
+    fn stopped_at(&self, number: u64, part: &LineRange, mut failure: Failure) -> Failure {
+        let before = match number - 1 {
+            0 => "no line was submitted".to_owned(),
+            arrays => {
+                format!(
+                    "lines 1 to {} were submitted before, as {}",
+                    part.start,
+                    counted(arrays, "array", "arrays")
+                )
+            }
+        };
+        failure.message = format!("array {number} of {}: {}; {before}", self.parts.len(), failure.message);
+        failure
+    }
 }
 
 fn report(accepted: &ArrayAccepted, screen: &Screen) {
@@ -181,6 +382,15 @@ mod tests {
         {
             assert_eq!(text.parse(), Ok(Range { first, step, size }), "{text}");
         }
+    }
+
+    #[test]
+    fn lines_are_split_into_as_few_arrays_as_fit() {
+        assert_eq!(split(&[5, 5, 5], 15, 9).len(), 1);
+        assert_eq!(split(&[5, 5, 6], 15, 9), [0..2, 2..3]);
+        assert_eq!(split(&[1; 5], 15, 2), [0..2, 2..4, 4..5]);
+        // The client says that it is too large.
+        assert_eq!(split(&[1, 99, 1], 15, 9), [0..1, 1..2, 2..3]);
     }
 
     #[test]

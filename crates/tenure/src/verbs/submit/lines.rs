@@ -9,9 +9,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
 use tenure_client::{Client, OnLost, Quantity, Refusal, TaskId, Timestamp};
 
-use super::Draft;
 use super::options::{Broken, Options, after, task_id};
-use super::shell::{Shell, Surroundings};
+use super::references::References;
+use super::shell::{Shell, SubmitterEnvironment};
 use crate::config::nearest;
 use crate::exit::{Failure, OK};
 use crate::output::paint::escape_line;
@@ -20,6 +20,8 @@ use crate::output::{ItemList, Screen, json, remark};
 use crate::units::parse_duration;
 use crate::verbs::connect::code_of;
 use crate::verbs::input::BYTES_MAX;
+use crate::verbs::select::counted;
+use tenure_client::Submission;
 
 /// Tasks that go to the broker in one request.
 const CHUNK: usize = 1_000;
@@ -72,7 +74,7 @@ const SHELL_FIELDS: [&str; 7] = ["command", "env", "cwd", "stdin", "stdout", "st
 pub(crate) struct Defaults<'a> {
     pub(crate) options: &'a Options,
     pub(crate) shell: &'a Shell,
-    pub(crate) around: Surroundings,
+    pub(crate) around: SubmitterEnvironment,
 }
 
 pub(crate) struct Submitted {
@@ -89,21 +91,22 @@ pub(crate) async fn submit(
     told: &mut ItemList<'_>,
 ) -> Result<Submitted, Failure> {
     let mut lines = open(file)?;
+    let mut references = References::new(client);
     let progress = progress();
     let mut all = Submitted { tasks: Vec::new(), code: OK };
     let mut refused = 0;
     let mut number = 0;
     loop {
         let mut chunk = Vec::new();
-        let is_last =
-            fill(&mut *lines, file, defaults, screen.now, &mut number, &mut chunk).inspect_err(|_| {
-                progress.finish_and_clear();
-                if !all.tasks.is_empty() {
-                    remark(format!("{} tasks of the lines before were submitted", all.tasks.len()));
-                }
-            })?;
+        let filled = fill(&mut *lines, file, defaults, &mut references, screen.now, &mut number, &mut chunk);
+        let is_last = filled.await.inspect_err(|_| {
+            progress.finish_and_clear();
+            if !all.tasks.is_empty() {
+                remark(format!("submitted {} of the lines before", counted(all.tasks.len())));
+            }
+        })?;
         let count = chunk.len();
-        let (numbers, chunk): (Vec<usize>, Vec<Draft>) = chunk.into_iter().unzip();
+        let (numbers, chunk): (Vec<usize>, Vec<Submission>) = chunk.into_iter().unzip();
         for (number, result) in numbers.into_iter().zip(client.submit_many(chunk).await?) {
             match result {
                 Ok(accepted) => {
@@ -124,7 +127,7 @@ pub(crate) async fn submit(
     }
     progress.finish_and_clear();
     if refused > 0 {
-        remark(format!("{} tasks submitted, {refused} refused", all.tasks.len()));
+        remark(format!("{} submitted, {refused} refused", counted(all.tasks.len())));
     }
     Ok(all)
 }
@@ -167,13 +170,14 @@ pub(crate) fn open(file: &Path) -> Result<Box<dyn BufRead>, Failure> {
 }
 
 /// Reads up to a chunk of tasks. Returns whether these were the last.
-fn fill(
+async fn fill(
     lines: &mut dyn BufRead,
     file: &Path,
     defaults: &Defaults<'_>,
+    references: &mut References<'_>,
     now: u64,
     number: &mut usize,
-    chunk: &mut Vec<(usize, Draft)>,
+    chunk: &mut Vec<(usize, Submission)>,
 ) -> Result<bool, Failure> {
     let mut line = Vec::new();
     while chunk.len() < CHUNK {
@@ -195,13 +199,19 @@ fn fill(
         let value: Value = serde_json::from_slice(&line)
             .map_err(|error| wrong(*number, &format!("is not JSON: {error}")))?;
         let Value::Object(fields) = value else { return Err(wrong(*number, "is not a JSON object")) };
-        chunk.push((*number, task(&renamed(fields), defaults, now).map_err(|why| wrong(*number, &why))?));
+        let mut fields = renamed(fields);
+        references.in_fields(&mut fields).await.map_err(|failure| wrong(*number, &failure.message))?;
+        chunk.push((*number, task(&fields, defaults, now).map_err(|why| wrong(*number, &why))?));
     }
     Ok(false)
 }
 
 /// One line's task: what it does not say comes from the command line.
-pub(crate) fn task(fields: &Map<String, Value>, defaults: &Defaults<'_>, now: u64) -> Result<Draft, String> {
+pub(crate) fn task(
+    fields: &Map<String, Value>,
+    defaults: &Defaults<'_>,
+    now: u64,
+) -> Result<Submission, String> {
     let Defaults { options, shell, around } = defaults;
     let queue = match fields.get("queue") {
         None => options.queue.as_str(),
@@ -295,6 +305,10 @@ pub(crate) fn task(fields: &Map<String, Value>, defaults: &Defaults<'_>, now: u6
             "run_limit" => task.run_limit(span()?),
             "cancel_timeout" if value == "off" => task.cancel_timeout(Duration::ZERO),
             "cancel_timeout" => task.cancel_timeout(span()?),
+            "array" | "each_line" | "array_limit" => {
+                let hint = "a line is one task; submit an array with --array or --each-line";
+                return Err(format!("{field}: {hint}"));
+            }
             _ => return Err(nearest::unknown("field", field, FIELDS)),
         };
     }

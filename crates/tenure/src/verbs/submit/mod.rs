@@ -3,12 +3,14 @@
 mod array;
 pub(crate) mod job;
 pub(super) mod lines;
+mod notify;
 pub(super) mod options;
+pub(super) mod references;
 pub(super) mod schedule;
 pub(super) mod shell;
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,21 +26,21 @@ use crate::units::parse_duration;
 use array::ArrayOptions;
 use options::Options;
 use schedule::ScheduleOptions;
-use shell::{Shell, Surroundings};
+use shell::{Shell, SubmitterEnvironment};
 
 /// Submit tasks
 #[derive(Args, Debug)]
 #[command(after_help = "\
-What follows -- is a command for `tenure work`: start one first, in another terminal. It runs in this
-directory if the worker has it (--cwd). Anything else is a body for your own workers. The id is the
-answer, on stdout, and with it the promise: it comes when the task is on disk.
+Arguments after -- are a command for `tenure work`; start a worker first, in another terminal. The command runs in this
+directory if the worker's machine has it (--cwd). Without --, the argument is a body for your own workers. The command
+prints the id of the task on stdout once the task is on the broker's disk.
 
-A job file holds what is repeated: `tenure submit job.toml` with the words of the flags (command =
-[\"./simulate\"], name = \"sim/7\", retries = 3), or a script with lines such as #TENURE --retries 3. Flags
-of the command line win.
+A job file holds options that you use again: `tenure submit job.toml`, with options as keys (command =
+[\"./simulate\"], name = \"sim/7\", retries = 3), or a script with lines such as #TENURE --retries 3. Options on the
+command line override those of the file.
 
 Examples:
-  tenure submit --wait -- echo hello                  follow it, exit with its exit code
+  tenure submit --wait -- echo hello   follow it, exit with its exit code
   tenure submit --name report-7 --retries 3 -- sh -c 'date; sleep 1'
   tenure submit -e HOME -e LEVEL=3 --stdout 'out-%{attempt}.txt' -- env
   tenure submit --not-before 2h --on-lost pause --tag licence -- sleep 60
@@ -56,17 +58,25 @@ pub(crate) struct Submit {
     /// Read the body from a file
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["jsonl", "command"])]
     file: Option<PathBuf>,
-    /// Submit many tasks: one JSON object per line, with `command` or `body` and the words of the flags; - reads stdin
+    /// Submit many tasks: one JSON object per line, with `command` or `body`, and options as keys; - reads stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "name", "id"])]
     jsonl: Option<PathBuf>,
     /// Print the task's events until it ends, then exit with its exit code
     #[arg(short = 'w', long)]
     wait: bool,
-    /// With --wait: stop waiting after this time (exit code 83); the task keeps running
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "wait")]
+    /// With --wait: stop waiting after this time (exit code 83); the task goes on
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
+    /// Wait, then run this line of sh here; it finds $TENURE_TASK_ID and $TENURE_STATE
+    #[arg(long, value_name = "COMMAND", conflicts_with = "jsonl")]
+    notify: Option<String>,
     /// Submit it again and again: a cron expression such as '0 2 * * *', or 'every 15m'; needs --name
-    #[arg(long, value_name = "WHEN", requires = "name", conflicts_with_all = ["wait", "jsonl"])]
+    #[arg(
+        long,
+        value_name = "WHEN",
+        requires = "name",
+        conflicts_with_all = ["wait", "notify", "jsonl", "array", "each_line", "array_limit"]
+    )]
     schedule: Option<String>,
     #[command(flatten)]
     schedule_options: ScheduleOptions,
@@ -89,34 +99,15 @@ impl Submit {
             let why = "--zone, --catch-up, --overlap, --jitter and --expires-after are for a schedule: add --schedule";
             return Err(Failure::usage(why));
         }
+        let options = &self.options.resolved(client).await?;
+        if self.timeout.is_some() && !self.waits() {
+            return Err(Failure::usage("--timeout limits how long --wait waits: add --wait"));
+        }
         if let Some(file) = &self.jsonl {
-            let mut told = ItemList::new(screen);
-            let defaults = lines::Defaults {
-                options: &self.options,
-                shell: &self.shell,
-                around: Surroundings::of_this_process(),
-            };
-            let submitted = lines::submit(client, file, &defaults, screen, &mut told).await;
-            // With --wait the one document is about the ends; but what was refused must be known.
-            if !self.wait || !submitted.as_ref().is_ok_and(|submitted| submitted.code == OK) {
-                told.end()?;
-            }
-            let submitted = submitted?;
-            if self.wait && submitted.code == OK {
-                let waiting = wait::all(client, &submitted.tasks, self.timeout, screen);
-                return follow::unless_interrupted(&submitted.tasks, waiting).await;
-            }
-            return Ok(submitted.code);
+            return self.submit_lines(file, options, client, screen).await;
         }
         if self.array.is_given()? {
-            let draft = self.options.submission(screen.now)?;
-            let body = || match self.command_body()? {
-                Some(body) => Ok(Some(body)),
-                None if self.body.is_none() && self.file.is_none() => Ok(None),
-                None => self.body().map(Some),
-            };
-            let array = self.array.submission(draft, &self.shell, body)?;
-            return array::submit(client, array, self.wait, self.timeout, screen).await;
+            return self.submit_array(options, client, screen).await;
         }
         let body = match self.command_body()? {
             Some(body) => body,
@@ -124,30 +115,74 @@ impl Submit {
         };
         if let Some(when) = &self.schedule {
             let name = self.options.name().unwrap_or_default();
-            let task = self.options.unnamed().submission(screen.now)?.body(body);
+            let task = options.unnamed().submission(screen.now)?.body(body);
             client.set_schedule(self.schedule_options.schedule(name, when, task)).await?;
-            return schedules::tell(client, name, screen).await;
+            return schedules::tell_name(client, name, screen).await;
         }
-        let mut submission = self.options.submission(screen.now)?.body(body);
-        if !self.wait {
-            let accepted = client.submit(submission).await?;
-            screen.one(|| accepted.task.to_string(), || json::accepted(&accepted))?;
-            if screen.is_table() {
-                worth_knowing(&accepted).iter().for_each(remark);
-            }
-            return Ok(OK);
+        let submission = options.submission(screen.now)?.body(body);
+        if self.waits() {
+            return self.submit_and_follow(submission, client, screen).await;
         }
+        let accepted = client.submit(submission).await?;
+        screen.one(|| accepted.task.to_string(), || json::accepted(&accepted))?;
+        if screen.is_table() {
+            remarks(&accepted).iter().for_each(remark);
+        }
+        Ok(OK)
+    }
+
+    fn waits(&self) -> bool {
+        self.wait || self.notify.is_some()
+    }
+
+    async fn submit_lines(
+        &self,
+        file: &Path,
+        options: &Options,
+        client: &Client,
+        screen: &Screen,
+    ) -> Outcome {
+        let mut told = ItemList::new(screen);
+        let defaults =
+            lines::Defaults { options, shell: &self.shell, around: SubmitterEnvironment::of_this_process() };
+        let submitted = lines::submit(client, file, &defaults, screen, &mut told).await;
+        // With --wait the one document is about the ends; but what was refused must be known.
+        if !self.wait || !submitted.as_ref().is_ok_and(|submitted| submitted.code == OK) {
+            told.end()?;
+        }
+        let submitted = submitted?;
+        if self.wait && submitted.code == OK {
+            let waiting = wait::all(client, &submitted.tasks, self.timeout, screen);
+            return follow::unless_interrupted(&submitted.tasks, waiting).await;
+        }
+        Ok(submitted.code)
+    }
+
+    async fn submit_array(&self, options: &Options, client: &Client, screen: &Screen) -> Outcome {
+        let draft = options.submission(screen.now)?;
+        let body = || match self.command_body()? {
+            Some(body) => Ok(Some(body)),
+            None if self.body.is_none() && self.file.is_none() => Ok(None),
+            None => self.body().map(Some),
+        };
+        let arrays = self.array.submissions(draft, options, &self.shell, body)?;
+        if !self.waits() {
+            return array::submit(client, arrays, screen).await;
+        }
+        array::submit_and_follow(client, arrays, self.timeout, self.notify.as_deref(), screen).await
+    }
+
+    async fn submit_and_follow(&self, submission: Submission, client: &Client, screen: &Screen) -> Outcome {
         // The watch starts before the task is submitted, so that no event is missed.
         let id = match self.options.id()? {
             Some(id) => id,
             None => TaskId::new(),
         };
-        submission = submission.id(id);
         let watcher = follow::begin(client, id).await?;
-        let accepted = client.submit(submission).await?;
+        let accepted = client.submit(submission.id(id)).await?;
         if screen.is_table() {
             remark(accepted.task.to_string());
-            worth_knowing(&accepted).iter().for_each(remark);
+            remarks(&accepted).iter().for_each(remark);
         } else if screen.format == Format::Jsonl {
             screen.next(String::new, || json::accepted(&accepted))?;
         }
@@ -159,26 +194,31 @@ impl Submit {
             drop(watcher);
             follow::from_here(client, accepted.task, screen).await
         };
-        let following = follow::unless_interrupted(std::slice::from_ref(&accepted.task), following);
-        let ended = match self.timeout {
-            None => following.await?,
-            Some(timeout) => match tokio::time::timeout(timeout, following).await {
-                Ok(ended) => ended?,
-                Err(_) => {
-                    remark(format!("timed out waiting for task {}; the task keeps running", accepted.task));
-                    if screen.format == Format::Json {
-                        screen.one(String::new, || json::accepted(&accepted))?;
-                    }
-                    return Ok(STILL_GOING);
-                }
-            },
+        let in_time = async {
+            match self.timeout {
+                None => following.await.map(Some),
+                Some(timeout) => tokio::time::timeout(timeout, following).await.ok().transpose(),
+            }
         };
-        follow::print_end(&ended, screen)
+        let ended = follow::unless_interrupted(std::slice::from_ref(&accepted.task), in_time).await?;
+        if let Some(command) = &self.notify {
+            notify::run(client, &[accepted.task], command).await;
+        }
+        match ended {
+            Some(ended) => follow::print_end(&ended, screen),
+            None => {
+                remark(format!("timed out waiting for task {}; the task has not ended", accepted.task));
+                if screen.format == Format::Json {
+                    screen.one(String::new, || json::accepted(&accepted))?;
+                }
+                Ok(STILL_GOING)
+            }
+        }
     }
 
     /// The body of the command after `--`, if there is one.
     fn command_body(&self) -> Result<Option<Bytes>, Failure> {
-        match self.shell.body(&Surroundings::of_this_process())? {
+        match self.shell.body(&SubmitterEnvironment::of_this_process())? {
             Some(_) if self.body.is_some() || self.file.is_some() => {
                 Err(Failure::usage("give a body or a command after --, not both"))
             }
@@ -205,7 +245,7 @@ impl Submit {
 }
 
 /// What people want to know besides the id. It goes to stderr, so that `id=$(tenure submit …)` is the id.
-fn worth_knowing(accepted: &Accepted) -> Vec<String> {
+fn remarks(accepted: &Accepted) -> Vec<String> {
     let mut remarks = Vec::new();
     if accepted.known {
         remarks.push(format!("known already by its name, and {}", accepted.state.as_str()));
@@ -215,6 +255,3 @@ fn worth_knowing(accepted: &Accepted) -> Vec<String> {
     }
     remarks
 }
-
-/// Keeps the builder's type out of the other files' signatures.
-type Draft = Submission;

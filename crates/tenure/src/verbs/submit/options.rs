@@ -5,11 +5,11 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use tenure_client::{After, OnBroken, OnLost, TaskId, Timestamp};
 
-use super::Draft;
 use crate::exit::Failure;
 use crate::output::times::parse_future;
 use crate::resource_args::ResourceArgs;
 use crate::units::parse_duration;
+use tenure_client::Submission;
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Task")]
@@ -41,11 +41,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "KEY")]
     share: Option<String>,
     /// Parent task; cancelling the parent cancels this task
-    #[arg(long, value_name = "UUID")]
-    parent: Option<String>,
+    #[arg(long, value_name = "TASK")]
+    pub(super) parent: Option<String>,
     /// Run after this task: its id or name, completed unless :ended or :failed follows; repeat for several
     #[arg(long = "after", value_name = "TASK", value_delimiter = ',')]
-    after: Vec<String>,
+    pub(super) after: Vec<String>,
     /// What to do if a task of --after ends otherwise [default: cancel]
     #[arg(long, value_enum, value_name = "POLICY")]
     after_broken: Option<Broken>,
@@ -55,7 +55,7 @@ pub(crate) struct Options {
     /// Hold the task until `tenure release`
     #[arg(long)]
     hold: bool,
-    /// Do not start before this time: 2026-01-31T12:00:00Z, or a delay such as 2h
+    /// Do not start before this time: 2h, 23:30, 'tomorrow 6:00', 2026-01-31T12:00:00Z
     #[arg(long, value_name = "TIME")]
     not_before: Option<String>,
     /// Fail the task if it has not started by this time
@@ -117,12 +117,17 @@ impl Broken {
     }
 }
 
-/// `ID`, `NAME` or `name:NAME`, and how the task has to end.
-pub(crate) fn after(text: &str) -> After {
-    let (task, condition) = match text.rsplit_once(':') {
+/// A task, and how it has to end.
+pub(super) fn split_condition(text: &str) -> (&str, &str) {
+    match text.rsplit_once(':') {
         Some((task, word @ ("completed" | "ended" | "failed"))) if task != "name" => (task, word),
         _ => (text, "completed"),
-    };
+    }
+}
+
+/// `ID`, `NAME` or `name:NAME`, and how the task has to end.
+pub(crate) fn after(text: &str) -> After {
+    let (task, condition) = split_condition(text);
     let after = match task.parse::<TaskId>() {
         Ok(id) => After::task(id),
         Err(_) => After::name(task.strip_prefix("name:").unwrap_or(task)),
@@ -159,13 +164,13 @@ impl Options {
     }
 
     /// A task with these options and no body yet.
-    pub(crate) fn submission(&self, now: u64) -> Result<Draft, Failure> {
+    pub(crate) fn submission(&self, now: u64) -> Result<Submission, Failure> {
         self.submission_to(&self.queue, now)
     }
 
     /// The same for another queue.
-    pub(crate) fn submission_to(&self, queue: &str, now: u64) -> Result<Draft, Failure> {
-        let mut task = Draft::to(queue)
+    pub(crate) fn submission_to(&self, queue: &str, now: u64) -> Result<Submission, Failure> {
+        let mut task = Submission::to(queue)
             .needs(self.needs.iter().map(String::as_str))
             .tags(self.tags.iter().map(String::as_str))
             .hold(self.hold);

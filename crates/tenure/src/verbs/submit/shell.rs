@@ -44,17 +44,17 @@ pub(crate) struct Shell {
 
 /// What the submitter's process is surrounded by: an input, so that tests can choose it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Surroundings {
+pub(crate) struct SubmitterEnvironment {
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) env: BTreeMap<String, String>,
 }
 
-impl Surroundings {
-    pub(crate) fn of_this_process() -> Surroundings {
+impl SubmitterEnvironment {
+    pub(crate) fn of_this_process() -> SubmitterEnvironment {
         // A variable that is not text cannot be sent; a command rarely needs one.
         let env = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        Surroundings { cwd: std::env::current_dir().ok(), env: env.collect() }
+        SubmitterEnvironment { cwd: std::env::current_dir().ok(), env: env.collect() }
     }
 
     /// A path of the command line, as the worker can understand it.
@@ -122,7 +122,7 @@ impl Shell {
     }
 
     /// The body of a shell task; `None` if no command was given.
-    pub(crate) fn body(&self, around: &Surroundings) -> Result<Option<Bytes>, Failure> {
+    pub(crate) fn body(&self, around: &SubmitterEnvironment) -> Result<Option<Bytes>, Failure> {
         if self.command.is_empty() {
             return Ok(None);
         }
@@ -130,7 +130,7 @@ impl Shell {
     }
 
     /// The command of the command line, where it runs and what it finds.
-    pub(crate) fn form(&self, around: &Surroundings) -> Result<Form, Failure> {
+    pub(crate) fn form(&self, around: &SubmitterEnvironment) -> Result<Form, Failure> {
         let mut form = Form {
             command: self.command.clone(),
             stdout: self.stdout.clone(),
@@ -152,7 +152,11 @@ impl Shell {
     }
 
     /// The shell task of a JSON object. What it does not say comes from the command line.
-    pub(crate) fn form_of(&self, fields: &Map<String, Value>, around: &Surroundings) -> Result<Form, String> {
+    pub(crate) fn form_of(
+        &self,
+        fields: &Map<String, Value>,
+        around: &SubmitterEnvironment,
+    ) -> Result<Form, String> {
         let mut form = self.form(around).map_err(|failure| failure.message)?;
         for (field, value) in fields {
             let wrong = |what: &str| format!("{field}: is not {what}");
@@ -183,7 +187,7 @@ fn own((name, value): (&String, &String)) -> (String, String) {
 }
 
 /// `NAME=VALUE`, or `NAME` with the submitter's value.
-fn variable(text: &str, around: &Surroundings) -> Result<(String, String), String> {
+fn variable(text: &str, around: &SubmitterEnvironment) -> Result<(String, String), String> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, Some(value)),
         None => (text, None),
@@ -201,7 +205,7 @@ fn variable(text: &str, around: &Surroundings) -> Result<(String, String), Strin
 }
 
 /// Where the command runs: a named directory, an empty one, or the submitter's own.
-fn place(form: &mut Form, cwd: Option<&str>, around: &Surroundings) -> Result<(), String> {
+fn place(form: &mut Form, cwd: Option<&str>, around: &SubmitterEnvironment) -> Result<(), String> {
     (form.cwd, form.submitted_from) = match cwd {
         Some(PRIVATE) => (None, None),
         Some(path) => (Some(around.absolute(path)?), None),
@@ -219,7 +223,7 @@ fn command(value: &Value) -> Option<Vec<String>> {
 }
 
 /// Variables as an object, or as a list in the form of the flag.
-fn environment(value: &Value, around: &Surroundings, form: &mut Form) -> Result<(), String> {
+fn environment(value: &Value, around: &SubmitterEnvironment, form: &mut Form) -> Result<(), String> {
     const WRONG: &str = "is not an object of texts, such as {\"NAME\": \"VALUE\"}";
     match value {
         Value::Object(pairs) => {
@@ -244,10 +248,10 @@ fn environment(value: &Value, around: &Surroundings, form: &mut Form) -> Result<
 mod tests {
     use super::*;
 
-    fn around() -> Surroundings {
+    fn around() -> SubmitterEnvironment {
         let env = [("HOME", "/home/ada"), ("SHLVL", "2"), ("TENURE_KEY", "secret"), ("TENURE_BROKER", "x")];
         let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        Surroundings { cwd: Some("/home/ada/runs".into()), env }
+        SubmitterEnvironment { cwd: Some("/home/ada/runs".into()), env }
     }
 
     fn shell(command: &[&str], env: &[&str], cwd: Option<&str>) -> Shell {

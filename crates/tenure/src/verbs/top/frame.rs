@@ -11,7 +11,7 @@ use super::TopSample;
 use crate::output::label::short;
 use crate::output::paint::escape_line;
 use crate::output::times::relative;
-use crate::units::show_duration;
+use crate::units::{counted, show_duration};
 use crate::verbs::labels::Labels;
 use crate::verbs::list::note;
 use crate::verbs::stats::by_state;
@@ -49,8 +49,10 @@ fn rows(count: usize) -> u16 {
 fn header(look: &TopSample) -> Paragraph<'static> {
     let rate = look.rate.map(|rate| format!(", {rate:.1} tasks/s")).unwrap_or_default();
     let title = format!(
-        "{}   {} workers live, {} lost{rate}",
-        look.broker, look.counts.live_workers, look.counts.lost_workers
+        "{}   {} live, {} lost{rate}",
+        look.broker,
+        counted(look.counts.live_workers, "worker", "workers"),
+        look.counts.lost_workers
     );
     let mut states: Vec<Span<'static>> = Vec::new();
     for (state, count) in by_state(&look.counts.by_state) {

@@ -11,7 +11,7 @@ use tenure_door_resp::testing::Reply;
 
 use super::{ALL, NOTHING, READS};
 use crate::peers::zmtp::{Wire, command, greeting};
-use crate::peers::{MessagePack, Resp, call, frame};
+use crate::peers::{MessagePack, Resp, call, calls, frame, http};
 use crate::support::{Broker, eventually};
 
 pub(crate) struct Attack {
@@ -43,15 +43,20 @@ pub(crate) fn all() -> Vec<Attack> {
             name: "a key that may nothing, never reading",
             begin: |broker| never_reading(broker, NOTHING, LIST),
         },
-        Attack { name: "lists that nobody reads", begin: |broker| never_reading(broker, READS, LIST) },
-        Attack { name: "watches that nobody reads", begin: |broker| never_reading(broker, READS, WATCH) },
+        Attack { name: "unread lists", begin: |broker| never_reading(broker, READS, LIST) },
+        Attack { name: "unread watches", begin: |broker| never_reading(broker, READS, WATCH) },
         Attack { name: "xmessage strangers, unfinished frames", begin: unfinished_frames },
         Attack { name: "wrong keys at every door", begin: wrong_keys },
         Attack { name: "RESP, huge lengths and unfinished bulks", begin: unfinished_bulks },
         Attack { name: "ZeroMQ, bytes that trickle", begin: trickling },
         Attack { name: "gRPC, unfinished messages", begin: unfinished_calls },
         Attack { name: "HTTP, unfinished heads and bodies", begin: unfinished_requests },
+        Attack { name: "HTTP, unread bodies", begin: unread_http_bodies },
+        Attack { name: "HTTP/2, unread bodies", begin: unread_http_streams },
         Attack { name: "subscribers that do not read", begin: mute_subscribers },
+        Attack { name: "RESP, unread values of stored keys", begin: unread_values },
+        Attack { name: "gRPC, unread bodies", begin: unread_grpc_bodies },
+        Attack { name: "gRPC, unread lists", begin: unread_grpc_lists },
     ]
 }
 
@@ -78,7 +83,7 @@ fn idle_strangers(broker: &Broker) -> Running {
 const LIST: &str = r#""list", {"limit": 1000}"#;
 const WATCH: &str = r#""watch", {"from": 1}"#;
 
-/// 160 KB of requests on each of a few connections whose answers nobody reads.
+/// 160 KB of requests on each of a few connections whose answers stay unread.
 fn never_reading(broker: &Broker, key: &str, request: &str) -> Running {
     let mut running = Running::default();
     for _ in 0..6 {
@@ -253,6 +258,65 @@ fn unfinished_requests(broker: &Broker) -> Running {
     running
 }
 
+/// The path of a body of 15 MiB.
+fn long_body(broker: &Broker) -> String {
+    let body = vec![b'x'; 15 << 20];
+    let mut task = String::new();
+    eventually("there is room for a long body", || {
+        let answer = http(broker, Some(ALL), "POST", "/v1/queues/absent/tasks", &body);
+        task = answer.json()["task"].as_str().unwrap_or_default().to_owned();
+        !task.is_empty()
+    });
+    format!("/v1/tasks/{task}/body")
+}
+
+/// Requests for long bodies on many connections that read nothing.
+fn unread_http_bodies(broker: &Broker) -> Running {
+    let path = long_body(broker);
+    let mut running = Running::default();
+    let request =
+        format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {READS}\r\n\r\n").repeat(4);
+    for _ in 0..60 {
+        let Some(mut stream) = connect(address(broker, "http")) else { continue };
+        press(&mut stream, request.as_bytes());
+        running.sockets.push(stream);
+    }
+    running
+}
+
+/// The same with a hundred requests at once on each connection, whose peer has opened its windows.
+fn unread_http_streams(broker: &Broker) -> Running {
+    const WINDOW: u32 = i32::MAX as u32;
+    let path = long_body(broker);
+    let mut running = Running::default();
+    let frame = |kind: u8, flags: u8, stream: u32, payload: &[u8]| {
+        let length = (payload.len() as u32).to_be_bytes();
+        [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+    };
+    let mut block = vec![0x82, 0x86];
+    for (name, value) in
+        [(":path", &*path), (":authority", "localhost"), ("authorization", &format!("Bearer {READS}"))]
+    {
+        // A literal without indexing, with a new name. No text is as long as 127 bytes.
+        block.extend_from_slice(&[0, name.len() as u8]);
+        block.extend_from_slice(name.as_bytes());
+        block.push(value.len() as u8);
+        block.extend_from_slice(value.as_bytes());
+    }
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend(frame(4, 0, 0, &[&[0, 4][..], &WINDOW.to_be_bytes()].concat()));
+    bytes.extend(frame(8, 0, 0, &(WINDOW - 65_535).to_be_bytes()));
+    for number in 0..100 {
+        bytes.extend(frame(1, 5, 2 * number + 1, &block));
+    }
+    for _ in 0..6 {
+        let Some(mut stream) = connect(address(broker, "http")) else { continue };
+        press(&mut stream, &bytes);
+        running.sockets.push(stream);
+    }
+    running
+}
+
 /// Subscribers at two doors that read nothing, while much is published.
 fn mute_subscribers(broker: &Broker) -> Running {
     let mut running = Running::default();
@@ -278,5 +342,64 @@ fn mute_subscribers(broker: &Broker) -> Running {
             std::thread::sleep(Duration::from_millis(20));
         }
     }));
+    running
+}
+
+/// How many connections read none of their answers, and how many answers each of them wants.
+const UNREAD_CONNECTIONS: usize = 20;
+const UNREAD_VALUES: usize = 100;
+const UNREAD_BODIES: u32 = 50;
+const UNREAD_LISTS: u32 = 90;
+
+/// A command whose last word is long.
+fn with_long_word(words: &str, long: &[u8]) -> Vec<u8> {
+    let words: Vec<&str> = words.split(' ').collect();
+    let mut bytes = format!("*{}\r\n", words.len() + 1).into_bytes();
+    for word in words {
+        bytes.extend(format!("${}\r\n{word}\r\n", word.len()).into_bytes());
+    }
+    bytes.extend(format!("${}\r\n", long.len()).into_bytes());
+    [&bytes, long, b"\r\n"].concat()
+}
+
+/// Large values, read again and again in one write.
+fn unread_values(broker: &Broker) -> Running {
+    let mut running = Running::default();
+    let mut peer = with_place(broker);
+    peer.stream.write_all(&with_long_word("SET large", &vec![b'v'; 9 << 20])).expect("it listens");
+    assert_eq!(peer.reply(), Some(Reply::Simple("OK".into())));
+    let gets = b"*2\r\n$3\r\nGET\r\n$5\r\nlarge\r\n".repeat(UNREAD_VALUES);
+    for _ in 0..UNREAD_CONNECTIONS {
+        let mut peer = with_place(broker);
+        press(&mut peer.stream, &gets);
+        running.sockets.push(peer.stream);
+    }
+    running
+}
+
+/// The body of one task, fetched by many calls.
+fn unread_grpc_bodies(broker: &Broker) -> Running {
+    let mut peer = with_place(broker);
+    peer.stream.write_all(&with_long_word("LPUSH queue:bodies", &vec![b'b'; 9 << 20])).expect("it listens");
+    assert!(peer.reply().is_some());
+    let Some(Reply::Array(jobs)) = peer.ask("LRANGE queue:bodies 0 0") else { panic!("no jobs") };
+    let [Reply::Bulk(task)] = jobs.as_slice() else { panic!("{jobs:?}") };
+    let message = [&[0x0a, u8::try_from(task.len()).expect("an id")], &task[..]].concat();
+    unread_calls(broker, "/tenure.v1.Tasks/Body", &message, UNREAD_BODIES)
+}
+
+fn unread_grpc_lists(broker: &Broker) -> Running {
+    // The field `limit`, 1000.
+    unread_calls(broker, "/tenure.v1.Tasks/List", &[0x50, 0xe8, 0x07], UNREAD_LISTS)
+}
+
+fn unread_calls(broker: &Broker, path: &str, message: &[u8], count: u32) -> Running {
+    let mut running = Running::default();
+    let framed = [&[0, 0, 0, 0, u8::try_from(message.len()).expect("it is short")], message].concat();
+    for _ in 0..UNREAD_CONNECTIONS {
+        let Some(mut stream) = connect(address(broker, "grpc")) else { continue };
+        press(&mut stream, &calls(path, ALL, &framed, count));
+        running.sockets.push(stream);
+    }
     running
 }

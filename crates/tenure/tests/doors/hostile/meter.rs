@@ -33,10 +33,10 @@ impl Meter {
         Meter { client, worker, runtime: Some(runtime) }
     }
 
-    /// Something to list and to watch for those that ask for it: tasks that nobody runs.
+    /// Something to list and to watch for those that ask for it: tasks that no worker runs.
     pub(crate) fn fill(&self) {
         let tasks = (0..2_000).map(|number| {
-            let submission = Submission::to("nobody").body(format!("body {number}"));
+            let submission = Submission::to("absent").body(format!("body {number}"));
             submission.tags([format!("tag-{}", number % 100), "a-tag-of-some-length".to_owned()])
         });
         let submitting = self.client.submit_many(tasks);

@@ -47,6 +47,27 @@ impl Grpc {
 
 /// The beginning of an HTTP/2 connection with one call, of which the message may lack its end.
 pub(crate) fn call(path: &str, key: Option<&str>, message: &[u8], ends: bool) -> Vec<u8> {
+    let mut bytes = beginning();
+    write_call(&mut bytes, 1, path, key, message, ends);
+    bytes
+}
+
+/// The beginning of an HTTP/2 connection with many equal calls.
+pub(crate) fn calls(path: &str, key: &str, message: &[u8], count: u32) -> Vec<u8> {
+    let mut bytes = beginning();
+    for number in 0..count {
+        write_call(&mut bytes, 2 * number + 1, path, Some(key), message, true);
+    }
+    bytes
+}
+
+fn beginning() -> Vec<u8> {
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    write_frame(&mut bytes, SETTINGS, 0, 0, &[]);
+    bytes
+}
+
+fn write_call(bytes: &mut Vec<u8>, stream: u32, path: &str, key: Option<&str>, message: &[u8], ends: bool) {
     let bearer = key.map(|key| format!("Bearer {key}"));
     let mut fields = vec![
         (":method", "POST"),
@@ -65,15 +86,12 @@ pub(crate) fn call(path: &str, key: Option<&str>, message: &[u8], ends: bool) ->
             block.extend_from_slice(text.as_bytes());
         }
     }
-    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    write_frame(&mut bytes, SETTINGS, 0, 0, &[]);
-    write_frame(&mut bytes, HEADERS, END_HEADERS, 1, &block);
+    write_frame(bytes, HEADERS, END_HEADERS, stream, &block);
     let pieces: Vec<&[u8]> = message.chunks(FRAME_BYTES_MAX).collect();
     for (index, piece) in pieces.iter().enumerate() {
         let is_end = ends && index + 1 == pieces.len();
-        write_frame(&mut bytes, DATA, if is_end { FLAG } else { 0 }, 1, piece);
+        write_frame(bytes, DATA, if is_end { FLAG } else { 0 }, stream, piece);
     }
-    bytes
 }
 
 fn write_frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {

@@ -51,10 +51,14 @@ pub(crate) fn http(broker: &Broker, key: Option<&str>, method: &str, path: &str,
 }
 
 impl HttpAnswer {
-    pub(crate) fn json(mut self) -> Value {
+    pub(crate) fn json(self) -> Value {
+        serde_json::from_str(&self.text()).unwrap_or(Value::Null)
+    }
+
+    pub(crate) fn text(mut self) -> String {
         let mut body = vec![0; self.length.unwrap_or(0)];
         self.stream.read_exact(&mut body).expect("the whole answer");
-        serde_json::from_slice(&body).unwrap_or(Value::Null)
+        String::from_utf8(body).expect("text")
     }
 
     /// Reads a stream until it ends.

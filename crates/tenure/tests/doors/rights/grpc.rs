@@ -144,7 +144,7 @@ impl Decoder for Raw {
 fn rows() -> Vec<Row<Example>> {
     let task = || TASK.to_string();
     let one = || pb::TaskRequest { task: task() };
-    let steer = || pb::SteerRequest { task: task(), reason: String::new() };
+    let steer = || pb::SteerRequest { task: task(), reason: String::new(), terminate: false };
     let submit = || pb::SubmitRequest {
         terms: vec![pb::Terms { queue: "grpc".into(), ..Default::default() }],
         tasks: vec![pb::NewTask { body: "x".into(), ..Default::default() }],
@@ -209,7 +209,11 @@ fn rows() -> Vec<Row<Example>> {
         ),
         row("/tenure.v1.Tasks/Release", &one(), What::command(Command::Release { task: TASK })),
         row("/tenure.v1.Tasks/Cancel", &steer(), What::command(Command::Cancel { task: TASK, reason: None })),
-        row("/tenure.v1.Tasks/Pause", &steer(), What::command(Command::Pause { task: TASK, reason: None })),
+        row(
+            "/tenure.v1.Tasks/Pause",
+            &steer(),
+            What::command(Command::Pause { task: TASK, reason: None, terminate: false }),
+        ),
         row("/tenure.v1.Tasks/Resume", &one(), What::command(Command::Resume { task: TASK })),
         row("/tenure.v1.Tasks/Retry", &one(), What::command(Command::Retry { task: TASK })),
         row(
@@ -273,6 +277,17 @@ fn rows() -> Vec<Row<Example>> {
             "/tenure.v1.Broker/SetLimit",
             &pb::SetLimitRequest { tag: "t".into(), limit: Some(1) },
             What::command(Command::SetLimit { tag: "t".into(), limit: None }),
+        ),
+        row("/tenure.v1.Broker/Hooks", &pb::HooksRequest {}, What::Hub(Request::Hooks)),
+        row(
+            "/tenure.v1.Broker/Undelivered",
+            &pb::UndeliveredRequest { hook: "h".into() },
+            What::Hub(Request::Undelivered { hook: "h".into() }),
+        ),
+        row(
+            "/tenure.v1.Broker/Redeliver",
+            &pb::RedeliverRequest { hook: "h".into(), event: None },
+            What::Hub(Request::Redeliver { hook: "h".into(), seq: None }),
         ),
         row(
             "/tenure.v1.Tasks/Reconcile",
@@ -437,7 +452,13 @@ fn conversation() -> Vec<Row<Example>> {
         ),
         (
             "Work: suspend",
-            Said::Suspend(pb::Suspend { task: task(), attempt: 1, on: Vec::new(), children: true }),
+            Said::Suspend(pb::Suspend {
+                task: task(),
+                attempt: 1,
+                on: Vec::new(),
+                children: true,
+                resume: false,
+            }),
             What::command(Command::Suspend { held: HELD, on: WaitOn::Children }),
         ),
     ];

@@ -5,7 +5,7 @@ use tenure_door_http::endpoint_list;
 use tenure_hub::words::{AttemptFailure, Blob, Command, Move, WaitOn, Wanted};
 use tenure_hub::{Request, TopicAct};
 
-use super::what::{HELD, TASK, What};
+use super::what::{HELD, TASK, What, log_piece};
 use super::{Findings, Holder, Row, Verdict};
 use crate::peers::http;
 use crate::support::Broker;
@@ -27,7 +27,7 @@ fn ask(broker: &Broker, holder: &Holder, example: &Example) -> Result<Verdict, S
     let path = example.path.replace("HOLDER", holder.name);
     let answer = http(broker, Some(&holder.key), &example.method, &path, example.body.as_bytes());
     match answer.status {
-        200..=299 | 404 => Ok(Verdict::Allowed),
+        200..=303 | 404 => Ok(Verdict::Allowed),
         403 => Ok(Verdict::Refused),
         409 | 504 => Ok(Verdict::Allowed),
         status => Err(format!("this is no example: {status} {}", answer.json())),
@@ -66,7 +66,11 @@ fn rows() -> Vec<Row<Example>> {
         row("GET /v1/tasks/{task}/wait?wait=0", "", What::watch()),
         row("POST /v1/tasks/{task}/release", "", command(Command::Release { task: TASK })),
         row("POST /v1/tasks/{task}/cancel", "", cancel()),
-        row("POST /v1/tasks/{task}/pause", "", command(Command::Pause { task: TASK, reason: None })),
+        row(
+            "POST /v1/tasks/{task}/pause",
+            "",
+            command(Command::Pause { task: TASK, reason: None, terminate: false }),
+        ),
         row("POST /v1/tasks/{task}/resume", "", command(Command::Resume { task: TASK })),
         row("POST /v1/tasks/{task}/retry", "", command(Command::Retry { task: TASK })),
         row(
@@ -154,10 +158,31 @@ fn rows() -> Vec<Row<Example>> {
         row("GET /v1/counts", "", What::read()),
         row("GET /v1/stats", "", What::Hub(Request::Stats)),
     ];
+    // The pages of the dashboard ask as the API does.
+    let page = || What::both(What::read(), What::watch());
+    let live = || What::both(page(), What::Hub(Request::Stats));
+    rows.extend([
+        row("GET /", "", live()),
+        row("GET /tasks", "", What::read()),
+        row("GET /tasks/{task}", "", page()),
+        row("GET /arrays/{array}", "", What::read()),
+        row("GET /workers", "", What::read()),
+        row("GET /workers/{worker}", "", page()),
+        row("GET /queues", "", What::read()),
+        row("GET /queues/{queue}", "", page()),
+        row("GET /schedules", "", What::read()),
+        row("GET /hooks", "", What::Hub(Request::Hooks)),
+        row("GET /topics", "", What::both(What::read(), What::Topic(TopicAct::List))),
+        row("GET /events", "", page()),
+        row("GET /live/events", "", What::watch()),
+        row("GET /live", "", page()),
+        row("POST /namespace", "namespace=default", What::Protocol),
+    ]);
     for (verb, body, what) in [
         ("start", "", command(Command::Start(vec![HELD]))),
         ("progress", "", command(Command::Progress { held: HELD, percent: None, note: None })),
         ("checkpoint", "x", What::Hub(Request::Checkpoint { held: HELD, checkpoint: Bytes::new() })),
+        ("logs?offset=0", "x", What::Hub(Request::AppendLog { held: HELD, piece: log_piece() })),
         ("suspend", r#"{"children": true}"#, command(Command::Suspend { held: HELD, on: WaitOn::Children })),
         ("complete", "x", What::complete()),
         ("fail", "", What::Hub(Request::Fail { failure, result: Bytes::new() })),

@@ -66,7 +66,11 @@ fn rows() -> Vec<(&'static str, &'static str, What)> {
         ("arrays", "{}", What::read()),
         ("release", r#"{"task": TASK}"#, steer(|| Command::Release { task: TASK })),
         ("cancel", r#"{"task": TASK}"#, steer(|| Command::Cancel { task: TASK, reason: None })),
-        ("pause", r#"{"task": TASK}"#, steer(|| Command::Pause { task: TASK, reason: None })),
+        (
+            "pause",
+            r#"{"task": TASK}"#,
+            steer(|| Command::Pause { task: TASK, reason: None, terminate: false }),
+        ),
         ("resume", r#"{"task": TASK}"#, steer(|| Command::Resume { task: TASK })),
         ("retry", r#"{"task": TASK}"#, steer(|| Command::Retry { task: TASK })),
         (
@@ -189,7 +193,7 @@ fn rows() -> Vec<(&'static str, &'static str, What)> {
         ("unlisten", r#"{"addresses": ["a"]}"#, What::Hub(Request::Unlisten { address: "a".into() })),
         (
             "call",
-            r#"{"to": "nobody", "timeout_ms": 1}"#,
+            r#"{"to": "absent", "timeout_ms": 1}"#,
             What::Hub(Request::Call { address: "a".into(), body: Bytes::new() }),
         ),
         // There is no call that this peer could give up: the door itself says so.

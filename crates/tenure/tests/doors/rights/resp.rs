@@ -56,7 +56,7 @@ fn rows() -> Vec<Row<Vec<String>>> {
     let report = What::complete;
     let events = || What::Topic(TopicAct::SubscribeToEvents);
     let rows: Vec<(&'static str, Vec<&str>, What)> = vec![
-        ("auth", vec!["AUTH nobody nothing"], What::Protocol),
+        ("auth", vec!["AUTH absent nothing"], What::Protocol),
         ("client", vec!["CLIENT ID"], What::Protocol),
         ("command", vec!["COMMAND COUNT"], What::Protocol),
         ("discard", vec!["MULTI", "DISCARD"], What::Protocol),
@@ -82,7 +82,11 @@ fn rows() -> Vec<Row<Vec<String>>> {
         ("plan.delete", vec!["PLAN.DELETE nothing"], What::submit()),
         ("action.submit", vec![action], What::submit()),
         ("job.cancel", vec!["JOB.CANCEL nothing"], steer()),
-        ("job.pause", vec!["JOB.PAUSE nothing"], What::command(Command::Pause { task: TASK, reason: None })),
+        (
+            "job.pause",
+            vec!["JOB.PAUSE nothing"],
+            What::command(Command::Pause { task: TASK, reason: None, terminate: false }),
+        ),
         ("job.resume", vec!["JOB.RESUME nothing"], What::command(Command::Resume { task: TASK })),
         ("job.retry", vec!["JOB.RETRY nothing"], What::command(Command::Retry { task: TASK })),
         ("rpop", vec!["RPOP queue:nothing"], What::take()),
@@ -102,7 +106,7 @@ fn rows() -> Vec<Row<Vec<String>>> {
             What::command(Command::Heartbeat { held: None, stats: None }),
         ),
         ("worker.unregister", vec!["WORKER.UNREGISTER nothing"], What::command(Command::Leave)),
-        // It hands a command to somebody else's worker.
+        // It hands a command to another key's worker.
         (
             "worker.verify",
             vec![r#"WORKER.VERIFY nothing '{"command":"ls"}'"#],
@@ -168,6 +172,62 @@ fn rows() -> Vec<Row<Vec<String>>> {
             What::command(Command::SetShare { share: "s".into(), weight: None }),
         ),
         ("share.list", vec!["SHARE.LIST"], What::read()),
+        (
+            "schedule.set",
+            vec![r#"SCHEDULE.SET s '{"when":"@yearly","job":{"body":""}}'"#],
+            What::command(What::new_schedule()),
+        ),
+        (
+            "schedule.delete",
+            vec!["SCHEDULE.DELETE s"],
+            What::command(Command::RemoveSchedule { schedule: "s".into() }),
+        ),
+        (
+            "schedule.pause",
+            vec!["SCHEDULE.PAUSE s"],
+            What::command(Command::PauseSchedule { schedule: "s".into() }),
+        ),
+        (
+            "schedule.resume",
+            vec!["SCHEDULE.RESUME s"],
+            What::command(Command::ResumeSchedule { schedule: "s".into() }),
+        ),
+        (
+            "schedule.run",
+            vec!["SCHEDULE.RUN s"],
+            What::command(Command::RunSchedule { schedule: "s".into() }),
+        ),
+        ("schedule.get", vec!["SCHEDULE.GET s"], What::read()),
+        ("schedule.list", vec!["SCHEDULE.LIST"], What::read()),
+        ("array.submit", vec![r#"ARRAY.SUBMIT '{"size":1,"job":{"body":""}}'"#], What::submit_array()),
+        (
+            "array.limit",
+            vec!["ARRAY.LIMIT 07070707-0707-0707-0707-070707070707 NONE"],
+            What::command(Command::LimitArray { array: TASK, limit: None }),
+        ),
+        (
+            "array.cancel",
+            vec!["ARRAY.CANCEL 07070707-0707-0707-0707-070707070707"],
+            What::command(Command::Cancel { task: TASK, reason: None }),
+        ),
+        (
+            "array.pause",
+            vec!["ARRAY.PAUSE 07070707-0707-0707-0707-070707070707"],
+            What::command(Command::Pause { task: TASK, reason: None, terminate: false }),
+        ),
+        (
+            "array.resume",
+            vec!["ARRAY.RESUME 07070707-0707-0707-0707-070707070707"],
+            What::command(Command::Resume { task: TASK }),
+        ),
+        (
+            "array.retry",
+            vec!["ARRAY.RETRY 07070707-0707-0707-0707-070707070707"],
+            What::command(Command::Retry { task: TASK }),
+        ),
+        ("array.get", vec!["ARRAY.GET nothing"], What::read()),
+        ("array.list", vec!["ARRAY.LIST"], What::read()),
+        ("reconcile", vec![r#"RECONCILE p/ '{"apply":true}'"#], What::reconcile()),
         ("job.list", vec!["JOB.LIST"], What::read()),
         ("jobs.list", vec!["JOBS.LIST"], What::read()),
         ("jobs.search", vec!["JOBS.SEARCH pending"], What::read()),
@@ -188,7 +248,7 @@ fn rows() -> Vec<Row<Vec<String>>> {
         ("psubscribe", vec!["PSUBSCRIBE job:*"], events()),
         ("psubscribe", vec!["PSUBSCRIBE t[a]sk.*"], events()),
         ("publish", vec!["PUBLISH news x"], What::Topic(TopicAct::Publish)),
-        // Reports of the worker that the connection registers: nobody gets there without its right.
+        // Reports of the worker that the connection registers: no key gets there without its right.
         (
             "set",
             vec![&register, "SET worker:resp-HOLDER:alive 1"],

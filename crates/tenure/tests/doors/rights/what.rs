@@ -26,7 +26,7 @@ pub(crate) use names;
 
 /// What a verb stands for.
 pub(crate) enum What {
-    /// Talk between the peer and the door. Everybody who was let in may do it.
+    /// Talk between the peer and the door. Every authenticated peer may do it.
     Protocol,
     Hub(Request),
     Topic(TopicAct),
@@ -123,7 +123,7 @@ pub(crate) fn all_names() -> impl Iterator<Item = &'static str> {
     names.copied().filter(|name| !WITHIN.contains(name))
 }
 
-/// Nobody can ask for these: the broker asks them of itself, or refuses them because they come without their bytes, or
+/// No peer can ask for these: the broker asks them of itself, or refuses them because they come without their bytes, or
 /// there is nothing to ask them about before something else was allowed.
 const WITHIN: &[&str] = &[
     "any command",

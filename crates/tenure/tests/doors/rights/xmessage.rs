@@ -104,7 +104,7 @@ fn rows() -> Vec<Row<Example>> {
         ),
         (
             "PauseTask",
-            What::command(Command::Pause { task: TASK, reason: None }),
+            What::command(Command::Pause { task: TASK, reason: None, terminate: false }),
             (A, r#"{"ActionerOp": {"PauseTask": TASK}}"#),
         ),
     ];

@@ -123,7 +123,7 @@ impl Scene {
                 let mut wire = connect(self.address(*door));
                 let before = self.tasks(&identity);
                 let refused = self.refused();
-                // The ping-pong door has one queue, so its work is told apart by its submitter.
+                // The ping-pong door has one queue, so the submitter identifies its work.
                 let frames: Vec<Vec<u8>> = frames.iter().map(|part| spell(part, &identity)).collect();
                 wire.send(&frames);
                 self.find_out(refused, |scene| scene.tasks(&identity) > before)

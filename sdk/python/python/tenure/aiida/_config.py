@@ -48,11 +48,11 @@ class BrokerConfig:
         made = cls(**{name: value for name, value in told.items() if value is not None})
         for name in ("on_lost_calculation", "on_lost_workchain"):
             if getattr(made, name) not in POLICIES:
-                raise BadSetting(f"{name} is {getattr(made, name)!r}: say {' or '.join(POLICIES)}")
+                raise BadSetting(f"{name} is {getattr(made, name)!r}: use {' or '.join(POLICIES)}")
         if not 1 <= made.lease <= 86_400:
-            raise BadSetting(f"lease is {made.lease}: say a number of seconds from 1 to 86400")
+            raise BadSetting(f"lease is {made.lease}: use a number of seconds from 1 to 86400")
         if not 1 <= made.workchain_slots <= 65_536:
-            raise BadSetting(f"workchain_slots is {made.workchain_slots}: say a number from 1 to 65536")
+            raise BadSetting(f"workchain_slots is {made.workchain_slots}: use a number from 1 to 65536")
         return made
 
     def said(self) -> dict[str, Any]:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Optional
 
+from .._fields import FieldLogger
 from ..errors import TenureError
 from ._config import BACKEND, BrokerConfig
 from ._reconcile import revive
-from .broker import TenureBroker
+from ._terms import pk_of
+from .broker import ACTIVE, ListedTask, TenureBroker
+
+log = FieldLogger("tenure.aiida")
 
 
 class ProfileError(TenureError):
@@ -21,7 +25,7 @@ def create(name: str, email: str, storage: str, path: Optional[Path], broker: Br
 
     config = get_config(create=True)
     if name in config.profile_names:
-        raise ProfileError(f"profile {name} is there already: change it with `tenure-aiida switch {name}`")
+        raise ProfileError(f"profile {name} exists already: change it with `tenure-aiida switch {name}`")
     folder = path or Path(config.dirpath) / "repository" / name
     profile = create_profile(
         config,
@@ -57,8 +61,8 @@ def load(name: Optional[str]) -> TenureBroker:
     return broker
 
 
-def inspect(name: str) -> tuple[Optional[str], list[int]]:
-    """The broker that a profile uses, and its active processes."""
+def inspect(name: str) -> tuple[Optional[str], dict[str, Any], list[int]]:
+    """The broker that a profile uses, its settings, and its active processes."""
     from aiida import load_profile
     from aiida.common.exceptions import ConfigurationError
 
@@ -66,11 +70,13 @@ def inspect(name: str) -> tuple[Optional[str], list[int]]:
         profile = load_profile(name)
     except ConfigurationError as error:
         raise ProfileError(f"profile {name} cannot be loaded: {error}") from error
-    return profile.process_control_backend, _active()
+    return profile.process_control_backend, dict(profile.process_control_config or {}), _active()
 
 
 def switch(name: str, settings: BrokerConfig) -> tuple[TenureBroker, int]:
-    """Stops the daemon, changes the profile, and makes a task for every active process."""
+    """Stops the daemon, changes the profile, and makes a task for every active process. If the profile has used Tenure
+    in another place, the tasks there are removed, and those that were paused are paused here.
+    """
     from aiida.engine.daemon.client import get_daemon_client
     from aiida.manage import get_manager
     from aiida.manage.configuration import get_config
@@ -80,17 +86,41 @@ def switch(name: str, settings: BrokerConfig) -> tuple[TenureBroker, int]:
         daemon.stop_daemon(wait=True)
     config = get_config()
     profile: Any = config.get_profile(name)
+    before = TenureBroker(profile) if profile.process_control_backend == BACKEND else None
     profile.set_process_controller(BACKEND, settings.said())
     config.update_profile(profile)
     config.store()
     get_manager().reset_profile()
     broker = load(name)
     broker.get_communicator()
-    known = {task.body.get("args", {}).get("pid") for task in broker.iterate_tasks() if isinstance(task.body, dict)}
+    known = {pk_of(task.body) for task in broker.iterate_tasks()}
     lost = [pk for pk in _active() if pk not in known]
     for pk in lost:
         revive(broker, pk)
+    if before is not None and (before.address, before.namespace) != (broker.address, broker.namespace):
+        _leave(before, broker)
     return broker, len(lost)
+
+
+def _leave(before: TenureBroker, broker: TenureBroker) -> None:
+    """Removes the tasks that a profile has in the place where it was. What a user has to decide stays undecided."""
+    try:
+        with before.client() as client:
+            read = [ListedTask.read(before, client, info) for info in client.list(states=ACTIVE)]
+    except TenureError as error:
+        log.warning(
+            "the broker that the profile has used does not answer: its tasks stay there",
+            extra={"address": before.address, "error": str(error)},
+        )
+        return
+    left = [task for task in read if task is not None]
+    paused = {pk_of(task.body) for task in left if task.info.state == "paused"}
+    with broker.client() as client:
+        for task in broker.iterate_tasks():
+            if pk_of(task.body) in paused:
+                client.pause(task.info.id)
+    for task in left:
+        task.remove()
 
 
 def _active() -> list[int]:

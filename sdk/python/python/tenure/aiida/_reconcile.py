@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import kiwipy
 
+from ._terms import pk_of
+
 if TYPE_CHECKING:
     from .broker import ListedTask, TenureBroker
 
@@ -42,17 +44,15 @@ class Difference:
         if self.lost:
             parts.append(f"{len(self.lost)} active processes have no task: {', '.join(map(str, self.lost))}")
         if self.useless:
-            parts.append(f"{len(self.useless)} tasks belong to no active process")
+            parts.append(f"{len(self.useless)} tasks belong to no active process: {_pks(self.useless)}")
         if self.duplicate:
-            parts.append(f"{len(self.duplicate)} tasks are duplicates")
+            parts.append(f"{len(self.duplicate)} tasks are duplicates: {_pks(self.duplicate)}")
         return "; ".join(parts)
 
 
 def compare(broker: TenureBroker, tasks: list[ListedTask], ask: bool = True) -> Difference:
     """Compares. With ``ask`` every process without a task is asked whether some program runs it."""
     from aiida.orm import ProcessNode, QueryBuilder
-
-    from ._terms import pk_of
 
     query = QueryBuilder().append(
         ProcessNode,
@@ -106,6 +106,10 @@ def report(broker: TenureBroker) -> None:
         return
     if difference:
         log.warning("%s; `tenure-aiida reconcile --fix` mends this", difference)
+
+
+def _pks(tasks: list[ListedTask]) -> str:
+    return ", ".join(str(pk_of(task.body)) for task in tasks)
 
 
 def _is_running_elsewhere(broker: TenureBroker, pk: int) -> bool:

@@ -1,14 +1,15 @@
-"""What the broker is told about a process: its queue, weight, priority, tags and name."""
+"""The submission of a process: its queue, weight, priority, tags and name."""
 
 from __future__ import annotations
 
-import logging
+import re
 from collections.abc import Hashable
 from typing import Any, Optional
 
+from .._fields import FieldLogger
 from ._config import BrokerConfig
 
-log = logging.getLogger("tenure.aiida")
+log = FieldLogger("tenure.aiida")
 
 #: The queue of a profile. Calculations take the daemon's slots, workchains weigh none.
 PROCESSES = "aiida"
@@ -18,6 +19,8 @@ WORKCHAINS_OF_0_2 = "aiida.workchains"
 DEPTH_MAX = 100
 #: A process label is cut to this length in the task's name.
 LABEL_CHARS_MAX = 100
+#: What makes the name of a further task of a process differ.
+_SUFFIX = re.compile(r"(~[0-9]+|-[0-9a-f]{8})$")
 
 
 def pk_of(body: Any) -> Optional[int]:
@@ -57,6 +60,8 @@ def _terms_of_process(pk: int, config: BrokerConfig) -> dict[str, Any]:
         # A workchain waits for its children most of the time. If it occupied a slot, they might get none.
         "slots": 0 if is_workchain else 1,
         "name": f"{pk} {label[:LABEL_CHARS_MAX]}",
+        # A second task would let a second worker run the same process.
+        "exclusive": True,
         # Children first: their parents wait for them.
         "priority": _depth(node),
         "on_lost": config.on_lost_workchain if is_workchain else config.on_lost_calculation,
@@ -64,6 +69,11 @@ def _terms_of_process(pk: int, config: BrokerConfig) -> dict[str, Any]:
     if isinstance(node, CalcJobNode) and node.computer is not None:
         terms["tags"] = [computer_tag(node.computer.label)]
     return terms
+
+
+def label_of(name: Optional[str]) -> str:
+    """The label of a process from the name of its task. In version 0.2 all names ended with eight digits."""
+    return _SUFFIX.sub("", (name or "").partition(" ")[2])
 
 
 def computer_tag(label: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import weakref
@@ -13,6 +14,7 @@ from typing import Any, Callable, Optional
 
 from aiida.brokers import Broker
 
+from .._fields import FieldLogger
 from .._settings import settings
 from ..errors import TenureError
 from ..kiwi import Communicator
@@ -23,7 +25,7 @@ from ._config import BrokerConfig
 from ._service import Service
 from ._terms import PROCESSES, WORKCHAINS_OF_0_2, key_of, pk_of, terms_of
 
-log = logging.getLogger("tenure.aiida")
+log = FieldLogger("tenure.aiida")
 
 #: The states of a task that has not ended.
 ACTIVE = ("created", "delayed", "ready", "assigned", "running", "paused")
@@ -41,6 +43,8 @@ class TenureBroker(Broker):  # type: ignore[misc]
         self._config = BrokerConfig.read(profile.process_control_config)
         self._service = None if self._config.address else Service(service_directory())
         self._communicator: Optional[_ProfileCommunicator] = None
+        self._process = 0
+        self._inherited: list[Communicator] = []
         self._closed: Optional[threading.Event] = None
 
     def __str__(self) -> str:
@@ -81,12 +85,22 @@ class TenureBroker(Broker):  # type: ignore[misc]
             self.address, namespace=self.namespace, key=self._config.secret(), connect_timeout=connect_timeout
         )
 
+    def environment(self) -> dict[str, str]:
+        """The variables by which the command ``tenure`` finds the broker, and the profile's part of it."""
+        found = {"TENURE_BROKER": self.address, "TENURE_NAMESPACE": self.namespace}
+        if self._config.key is not None:
+            found["TENURE_KEY"] = self._config.key
+        elif self._config.key_file is not None:
+            found["TENURE_KEY_FILE"] = self._config.key_file
+        return found
+
     def get_communicator(self) -> Communicator:
-        """The communicator of this program. The broker is started if none answers."""
+        """The communicator of this program; after a fork, the child has its own. Starts the broker if none answers."""
+        self._leave_inherited()
         if self._communicator is None:
             if self._service is not None:
                 self._service.ensure()
-            self._communicator = self._connect()
+            self._communicator, self._process = self._connect(), os.getpid()
             if self._service is not None:
                 self._closed = threading.Event()
                 watch(self._service, self._communicator, self._closed)
@@ -125,11 +139,19 @@ class TenureBroker(Broker):  # type: ignore[misc]
 
     def close(self) -> None:
         """Closes the communicator. The broker goes on."""
+        self._leave_inherited()
         if self._closed is not None:
             self._closed.set()
         communicator, self._communicator = self._communicator, None
         if communicator is not None:
             communicator.close()
+
+    def _leave_inherited(self) -> None:
+        """After a fork the communicator belongs to the parent: its threads and its connection are there."""
+        if self._communicator is not None and self._process != os.getpid():
+            # It is kept: to take it apart would need its threads.
+            self._inherited.append(self._communicator)
+            self._communicator, self._closed = None, None
 
     def _own_service(self) -> Service:
         assert self._service is not None
@@ -139,6 +161,7 @@ class TenureBroker(Broker):  # type: ignore[misc]
         from aiida import __version__
         from aiida.manage.configuration import get_config_option
 
+        show_logs()
         config = self._config
         options = {"lease": config.lease, "tasks_die": self.is_local, "version": f"aiida-core {__version__}"}
         options["light_slots"] = config.workchain_slots
@@ -211,7 +234,8 @@ class ListedTask:
             with self._broker.client() as client:
                 client.cancel(self.info.id, REMOVED)
         except TenureError as error:
-            log.warning("a task could not be removed", extra={"task": self.info.id, "error": str(error)})
+            fields = {"pk": pk_of(self.body), "task": self.info.id, "error": str(error)}
+            log.warning("a task could not be removed", extra=fields)
 
 
 class _Outcome:
@@ -244,11 +268,34 @@ def is_daemon_worker() -> bool:
     return "daemon" in sys.argv and "worker" in sys.argv
 
 
+class _ToAiida(logging.Handler):
+    """Passes lines on to the handlers that AiiDA's own logger has at that moment: AiiDA replaces them now and then."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        aiida = logging.getLogger("aiida")
+        if aiida.isEnabledFor(record.levelno):
+            # What the root logger has gets the line from there.
+            reached = logging.getLogger().handlers
+            for handler in aiida.handlers:
+                if record.levelno >= handler.level and handler not in reached:
+                    handler.handle(record)
+
+
+def show_logs() -> None:
+    """Lets the lines of this package go where AiiDA's go: to the terminal, or to the log of the daemon. AiiDA gives
+    handlers to a fixed list of loggers.
+    """
+    logger = logging.getLogger("tenure")
+    if not any(isinstance(handler, _ToAiida) for handler in logger.handlers):
+        logger.addHandler(_ToAiida())
+
+
 def fence(task: str, body: Any, reason: str) -> None:
     """The broker has given a process of this program to another worker. A worker of the daemon does not get here: it is
     dead by then (``die_with_lease``), and circus has started a new one.
     """
-    log.error("another worker has a process of this program", extra={"task": task, "reason": reason})
+    fields = {"pk": pk_of(body), "task": task, "reason": reason}
+    log.error("another worker has a process of this program", extra=fields)
 
 
 def kill(broker: TenureBroker, task: str, body: Any, reason: str) -> bool:

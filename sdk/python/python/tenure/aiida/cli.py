@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,10 +11,10 @@ from typing import Any, Optional
 
 from ..errors import TenureError
 from . import _profiles
-from ._config import BrokerConfig
+from ._config import BACKEND, POLICIES, BrokerConfig
 from ._reconcile import compare, mend
 from ._service import Service
-from ._terms import pk_of
+from ._terms import label_of, pk_of
 from .broker import ACTIVE, ListedTask, service_directory
 
 
@@ -41,19 +42,22 @@ def parser() -> argparse.ArgumentParser:
     _add_broker(setup)
     setup.set_defaults(run=_setup)
 
-    switch = verbs.add_parser("switch", help="let a profile use Tenure instead of another broker")
+    switch = verbs.add_parser("switch", help="let a profile use Tenure, or change how it does")
     switch.add_argument("profile", help="the profile to change")
     switch.add_argument(
         "--from-rabbitmq", action="store_true", help="the profile uses RabbitMQ, which may be gone already"
     )
     switch.add_argument("--dry-run", action="store_true", help="say what would be done")
-    _add_broker(switch)
+    _add_broker(switch).add_argument(
+        "--own-broker", action="store_true", help="let AiiDA start its own broker again, instead of an address"
+    )
     switch.set_defaults(run=_switch)
 
     for name, run, text in (
         ("status", _status, "tell whether the broker answers, and what it has to do"),
         ("tasks", _tasks, "list the tasks of a profile, who holds them, and why they wait"),
         ("workers", _workers, "list the workers of a profile"),
+        ("env", _env, "print the variables by which the command tenure finds the broker and the profile's tasks"),
         ("start", _start, "start the broker of this AiiDA installation"),
         ("stop", _stop, "stop the broker of this AiiDA installation"),
     ):
@@ -78,18 +82,51 @@ def _add_profile(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("-p", "--profile", help="the profile; the default one if not given")
 
 
-def _add_broker(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--broker", help="a broker's address (host:port, unix:/path); without it AiiDA starts its own")
+def _add_broker(verb: argparse.ArgumentParser) -> Any:
+    """The settings of a profile. Returns the group of those that say where the broker is."""
+    defaults = BrokerConfig()
+    where = verb.add_mutually_exclusive_group()
+    where.add_argument("--broker", help="a broker's address (host:port, unix:/path); without it AiiDA starts its own")
     verb.add_argument("--key-file", type=Path, help="the file with the broker's key")
+    verb.add_argument("--namespace", help="the part of the broker for this profile (default: aiida- and its uuid)")
+    verb.add_argument(
+        "--lease",
+        type=float,
+        metavar="SECONDS",
+        help=f"how long a silent worker is believed (default: {defaults.lease:g})",
+    )
+    verb.add_argument(
+        "--workchain-slots",
+        type=int,
+        metavar="N",
+        help=f"how many workchains a worker takes at once (default: {defaults.workchain_slots})",
+    )
+    for kind in ("calculation", "workchain"):
+        verb.add_argument(
+            f"--on-lost-{kind}",
+            choices=POLICIES,
+            help=f"resume a {kind} whose worker was lost from its checkpoint, or pause it (default: requeue)",
+        )
+    return where
 
 
-def _config(said: argparse.Namespace) -> BrokerConfig:
-    key_file = None if said.key_file is None else str(said.key_file.resolve())
-    return BrokerConfig(address=said.broker, key_file=key_file)
+def _settings(said: argparse.Namespace) -> dict[str, Any]:
+    """The settings that were given, and those alone."""
+    given = {
+        "address": said.broker,
+        "key_file": None if said.key_file is None else str(said.key_file.resolve()),
+        "namespace": said.namespace,
+        "lease": said.lease,
+        "workchain_slots": said.workchain_slots,
+        "on_lost_calculation": said.on_lost_calculation,
+        "on_lost_workchain": said.on_lost_workchain,
+    }
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _setup(said: argparse.Namespace) -> int:
-    name = _profiles.create(said.profile, said.email, said.storage, said.storage_path, _config(said), said.not_default)
+    settings = BrokerConfig.read(_settings(said))
+    name = _profiles.create(said.profile, said.email, said.storage, said.storage_path, settings, said.not_default)
     broker = _profiles.load(name)
     broker.get_communicator()
     print(f"Profile {name} is set up: {broker}")
@@ -99,16 +136,26 @@ def _setup(said: argparse.Namespace) -> int:
 
 
 def _switch(said: argparse.Namespace) -> int:
-    before, active = _profiles.inspect(said.profile)
-    if before == "tenure":
-        print(f"Profile {said.profile} uses Tenure already.")
-        return 0
+    before, configured, active = _profiles.inspect(said.profile)
+    settings = _settings(said)
+    if before == BACKEND:
+        # What is not given stays as it is.
+        settings = {**configured, **settings}
+        if said.own_broker:
+            settings.pop("address", None)
+        elif said.key_file is not None:
+            settings.pop("key", None)
+        if BrokerConfig.read(settings) == BrokerConfig.read(configured):
+            print(f"Profile {said.profile} uses Tenure already.")
+            return 0
+    wanted = BrokerConfig.read(settings)
     if said.from_rabbitmq and before != "core.rabbitmq":
         raise _profiles.ProfileError(f"profile {said.profile} uses {before or 'no broker'}, not core.rabbitmq")
-    print(f"Profile {said.profile}: {before or 'no broker'} → tenure, {len(active)} active processes.")
+    what = "other settings" if before == BACKEND else f"{before or 'no broker'} → {BACKEND}"
+    print(f"Profile {said.profile}: {what}, {len(active)} active processes.")
     if said.dry_run:
         return 0
-    broker, revived = _profiles.switch(said.profile, _config(said))
+    broker, revived = _profiles.switch(said.profile, wanted)
     print(f"Switched: {broker}")
     print(f"{revived} processes have a task again.")
     broker.close()
@@ -128,6 +175,13 @@ def _status(said: argparse.Namespace) -> int:
     return 0
 
 
+def _env(said: argparse.Namespace) -> int:
+    broker = _profiles.load(said.profile)
+    for name, value in broker.environment().items():
+        print(f"export {name}={shlex.quote(value)}")
+    return 0
+
+
 def _tasks(said: argparse.Namespace) -> int:
     broker = _profiles.load(said.profile)
     rows = []
@@ -138,7 +192,7 @@ def _tasks(said: argparse.Namespace) -> int:
             held = info.holding.worker if info.holding is not None else ""
             since = info.holding.since if info.holding is not None else info.submitted_at
             why = "" if info.state == "running" else str(client.explain(info.id))
-            label = (info.name or "").partition(" ")[2].rpartition("-")[0]
+            label = label_of(info.name)
             row = (pk, label, info.state, str(info.priority), " ".join(info.terms.tags), str(info.attempt))
             rows.append((*row, f"{since:%Y-%m-%d %H:%M:%S}" if since else "", held or why))
     _print(("PK", "PROCESS", "STATE", "PRIORITY", "TAGS", "ATTEMPT", "SINCE", "HELD BY / WHY IT WAITS"), rows)
@@ -165,11 +219,11 @@ def _workers(said: argparse.Namespace) -> int:
 
 def _limit(said: argparse.Namespace) -> int:
     if not said.tag.startswith("computer:"):
-        raise _profiles.ProfileError(f"{said.tag!r} is no limit that AiiDA knows: say computer:LABEL")
+        raise _profiles.ProfileError(f"{said.tag!r} is not a tag of AiiDA: use computer:LABEL")
     try:
         count = None if said.count == "off" else int(said.count)
     except ValueError:
-        raise _profiles.ProfileError(f"{said.count!r} is no number: say how many, or off") from None
+        raise _profiles.ProfileError(f"{said.count!r} is not a number: use a count, or off") from None
     if count is not None and count < 0:
         raise _profiles.ProfileError("a limit is zero or more, or off")
     with _profiles.load(said.profile).client() as client:

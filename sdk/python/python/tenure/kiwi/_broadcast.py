@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import uuid
 from collections import deque
@@ -12,14 +11,18 @@ from typing import Any, Callable, Optional
 import kiwipy
 
 from .. import _native
+from .._fields import FieldLogger
 from ..errors import Closed, TenureError
 from ._link import Link, pack, run, short_name, unpack
 
-log = logging.getLogger("tenure.kiwi")
+log = FieldLogger("tenure.kiwi")
 
 #: Broadcasts that wait for the broker. When there are more, the oldest are dropped.
 UNSENT_MAX = 10_000
 UNSENT_BYTES_MAX = 16 * 1024 * 1024
+#: Broadcasts that wait for the subscribers here. When there are more, the native client keeps some, and drops the rest.
+WAITING_MAX = 10_000
+WAITING_BYTES_MAX = 16 * 1024 * 1024
 #: How long a sender waits for its broadcast to leave. Longer, and it goes by itself.
 SENT_WITHIN = 0.5
 #: Without a subscriber the communicator hears nothing any more after this time.
@@ -38,8 +41,13 @@ class Broadcasts:
         self._hearing = threading.Event()
         self._asked = False
         self._lock = threading.Lock()
+        self._waiting = 0
+        self._waiting_bytes = 0
+        self._is_full = False
         self._unsent: deque[_Unsent] = deque()
         self._unsent_bytes = 0
+        #: The first of the unsent ones, while the native client has it. It may have left, so it is not dropped.
+        self._in_flight: Optional[_Unsent] = None
         self._dropped = 0
         self._changed = threading.Condition()
         self._sender: Optional[threading.Thread] = None
@@ -73,8 +81,8 @@ class Broadcasts:
         with self._changed:
             self._unsent.append(unsent)
             self._unsent_bytes += len(told)
-            while len(self._unsent) > UNSENT_MAX or self._unsent_bytes > UNSENT_BYTES_MAX:
-                self._drop_oldest()
+            while (len(self._unsent) > UNSENT_MAX or self._unsent_bytes > UNSENT_BYTES_MAX) and self._drop_oldest():
+                pass
             if self._sender is None:
                 name = f"tenure-kiwi-{self._link.id[:6]}-broadcasts"
                 self._sender = threading.Thread(target=self._send, name=name, daemon=True)
@@ -99,13 +107,19 @@ class Broadcasts:
         with self._changed:
             self._changed.notify_all()
 
-    def _drop_oldest(self) -> None:
-        oldest = self._unsent.popleft()
+    def _drop_oldest(self) -> bool:
+        """Whether there was one to drop."""
+        index = 0 if self._in_flight is None else 1
+        if index >= len(self._unsent):
+            return False
+        oldest = self._unsent[index]
+        del self._unsent[index]
         self._unsent_bytes -= len(oldest.told)
         oldest.sent.set()
         if self._dropped == 0:
             log.warning("the broker is away and the buffer is full: the oldest broadcasts are dropped")
         self._dropped += 1
+        return True
 
     def _send(self) -> None:
         while True:
@@ -113,13 +127,13 @@ class Broadcasts:
                 self._changed.wait_for(lambda: self._unsent or self._link.closed)
                 if self._link.closed:
                     return
-                unsent = self._unsent[0]
+                unsent = self._in_flight = self._unsent[0]
             again = self._send_one(unsent)
             with self._changed:
+                self._in_flight = None
                 if not again:
-                    if self._unsent and self._unsent[0] is unsent:
-                        self._unsent.popleft()
-                        self._unsent_bytes -= len(unsent.told)
+                    self._unsent.popleft()
+                    self._unsent_bytes -= len(unsent.told)
                     unsent.sent.set()
                     self._changed.notify_all()
                 else:
@@ -165,11 +179,19 @@ class Broadcasts:
     def _take(self, receiver: _native.BroadcastReceiver) -> None:
         def came(batch: Any, error: Optional[BaseException]) -> None:
             if error is None and batch is not None:
-                self._link.dispatcher.call(self._handle, receiver, batch)
+                size = sum(len(one[1]) for one in batch if not isinstance(one, int))
+                with self._lock:
+                    self._waiting += len(batch)
+                    self._waiting_bytes += size
+                    self._is_full = self._waiting > WAITING_MAX or self._waiting_bytes > WAITING_BYTES_MAX
+                    is_full = self._is_full
+                self._link.dispatcher.call(self._handle, receiver, batch, size)
+                if not is_full:
+                    self._take(receiver)
 
         self._link.dispatcher.ask(lambda via: receiver.next(None, via), came)
 
-    def _handle(self, receiver: _native.BroadcastReceiver, batch: list[Any]) -> None:
+    def _handle(self, receiver: _native.BroadcastReceiver, batch: list[Any], size: int) -> None:
         try:
             for one in batch:
                 if isinstance(one, int):
@@ -177,7 +199,12 @@ class Broadcasts:
                     continue
                 self._deliver(one[1])
         finally:
-            if self._receiver is receiver:
+            with self._lock:
+                self._waiting -= len(batch)
+                self._waiting_bytes -= size
+                has_room = self._is_full and self._waiting == 0
+                self._is_full = self._is_full and not has_room
+            if has_room and self._receiver is receiver:
                 self._take(receiver)
 
     def _deliver(self, data: bytes) -> None:
@@ -194,7 +221,7 @@ class Broadcasts:
                 continue
             try:
                 run(subscriber, self._link.communicator, body, told["sender"], told["subject"], told["correlation"])
-            except Exception:
+            except BaseException:
                 log.exception("a broadcast subscriber failed", extra={"identifier": str(identifier)})
 
 

@@ -6,6 +6,7 @@ side that makes it; :class:`Mirror` rebuilds it on the side that waits for it.
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import contextlib
 import threading
@@ -15,8 +16,10 @@ from typing import Any, Callable, Optional
 import kiwipy
 
 Future = concurrent.futures.Future
+#: What is raised for work that was cancelled: the second is no ``Exception``, and no subclass of the first.
+CANCELLED = (concurrent.futures.CancelledError, asyncio.CancelledError)
 
-#: How long a chain may take before its waiter is told how deep it is by now. A chain that ends sooner is told at once,
+#: How long a chain may take before its waiter learns how deep it is by now. A chain that ends sooner is sent at once,
 #: as a whole.
 PENDING_AFTER = 0.1
 
@@ -66,7 +69,7 @@ class Chain:
     def _take(self, future: Future[Any]) -> Any:
         try:
             return future.result()
-        except concurrent.futures.CancelledError:
+        except CANCELLED:
             self.end = End("cancelled")
         except BaseException as error:
             self.end = End("exception", error)

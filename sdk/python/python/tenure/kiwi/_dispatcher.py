@@ -27,7 +27,7 @@ class Dispatcher:
 
     What a request is answered goes to its ``told`` on the network thread, which never waits. Code of the program
     (subscribers, callbacks of futures) runs on the callback thread, so it may use the communicator and wait for it.
-    Nothing that is raised on either thread ends it.
+    Nothing that is raised on either thread ends it, not even ``SystemExit``.
     """
 
     def __init__(self, name: str) -> None:
@@ -38,6 +38,7 @@ class Dispatcher:
         self._lock = threading.Lock()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
+        self._pipe_closed = False
         # Bounded by its sources: a listener is asked for more when its last batch was handled.
         self._calls: queue.SimpleQueue[Optional[Callable[[], None]]] = queue.SimpleQueue()
         self._closed = False
@@ -82,9 +83,13 @@ class Dispatcher:
                 thread.join(5.0)
 
     def _wake(self) -> None:
-        # A pipe that is full has been rung; one that is closed belongs to a communicator that is closed.
-        with contextlib.suppress(OSError):
-            os.write(self._wake_write, b"\0")
+        with self._lock:
+            # The number of a pipe that is closed may belong to another file of the program by now.
+            if self._pipe_closed:
+                return
+            # A full pipe wakes the reader already.
+            with contextlib.suppress(BlockingIOError):
+                os.write(self._wake_write, b"\0")
 
     def _run(self) -> None:
         poll = select.poll()
@@ -97,8 +102,10 @@ class Dispatcher:
             if self._port.fileno() in ready:
                 self._drain()
             self._ring()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+        with self._lock:
+            self._pipe_closed = True
+            os.close(self._wake_read)
+            os.close(self._wake_write)
 
     def _next_timer(self) -> Optional[float]:
         with self._lock:
@@ -123,7 +130,7 @@ class Dispatcher:
                 continue
             try:
                 told(value, error)
-            except Exception:
+            except BaseException:
                 log.exception("a communicator could not handle an answer")
 
     def _call_back(self) -> None:
@@ -133,6 +140,6 @@ class Dispatcher:
                 return
             try:
                 function()
-            except Exception:
+            except BaseException:
                 log.exception("a callback of a communicator failed")
             del function

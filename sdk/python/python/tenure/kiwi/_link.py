@@ -116,7 +116,7 @@ def unpack(data: bytes) -> dict[str, Any]:
     """A message of another communicator."""
     told = codec.decode(data)
     if not isinstance(told, dict):
-        raise ValueError("this is no message of a communicator")
+        raise ValueError("this is not a message of a communicator")
     return told
 
 

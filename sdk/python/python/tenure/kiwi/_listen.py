@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 from typing import Any, Callable, Optional
 
 from .. import _native
+from .._fields import FieldLogger
 from ..errors import Closed, TenureError
 from ._link import Link
 
-log = logging.getLogger("tenure.kiwi")
+log = FieldLogger("tenure.kiwi")
 
 #: How long to wait before an address that the broker refused is registered again: another client may still have it.
 AGAIN_FIRST, AGAIN_MAX = 0.02, 1.0
@@ -83,7 +83,7 @@ class Address:
                 try:
                     if not self._gone:
                         self._called(call)
-                except Exception:
+                except BaseException:
                     log.exception("a call could not be handled")
         finally:
             if not self._gone:

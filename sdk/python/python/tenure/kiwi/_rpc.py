@@ -19,7 +19,7 @@ import kiwipy
 
 from .. import _native
 from ..errors import Closed, NoListener, TenureError
-from ._chain import PENDING_AFTER, Chain, End, Mirror
+from ._chain import CANCELLED, PENDING_AFTER, Chain, End, Mirror
 from ._link import Link, pack, run, unpack
 from ._listen import Address
 
@@ -165,7 +165,7 @@ class Rpc:
         try:
             result = run(subscriber, self._link.communicator, message)
         except BaseException as error:
-            kind = End("cancelled") if isinstance(error, kiwipy.CancelledError) else End("exception", error)
+            kind = End("cancelled") if isinstance(error, CANCELLED) else End("exception", error)
             ticket.fail(kind)
             return
         ticket.follow(result)

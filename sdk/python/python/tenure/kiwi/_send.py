@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import uuid
 from concurrent.futures import Future
@@ -9,18 +10,23 @@ from typing import Any, Callable, Optional
 
 import kiwipy
 
-from ..errors import Closed, TenureError
-from ..records import Ended
+from .._fields import FieldLogger
+from ..errors import Closed, NameTaken, TenureError, UnknownTask
+from ..records import Accepted, Ended, TaskInfo, read_json
 from ..submission import Submission
 from ._chain import End, Mirror
 from ._link import Link, pack, unpack
 from ._rpc import Rpc
 
-#: What a submission says beside its queue and body, from the body of a task.
+log = FieldLogger("tenure.kiwi")
+
+#: What a submission says beside its queue and body, from the body of a task. With ``exclusive`` its name belongs to one
+#: active task at a time: while there is one, the task is not sent, and a sender that waits for a result gets ``False``.
 Terms = Callable[[Any], dict[str, Any]]
 #: No number of lost workers is too many: AiiDA's processes go on from their checkpoints.
 CRASH_BUDGET = 65_535
 AGAIN_SECONDS = 1.0
+ENDED = ("completed", "failed", "cancelled")
 
 
 class Sending:
@@ -42,14 +48,12 @@ class Sending:
             reply = self._rpc.own_address
         task = str(uuid.uuid4())
         terms = {"queue": queue, "crash_budget": CRASH_BUDGET, "cancel_timeout": 0, **self._terms(body)}
-        # A submission that carries a name is repeated by the client if the connection breaks, and counts once.
-        terms["name"] = f"{terms.get('name', 'task')}-{task[:8]}"
-        submission = Submission(id=task, body=pack({"body": self._link.encode(body), "reply": reply}), **terms)
+        told = pack({"body": self._link.encode(body), "reply": reply})
         mirror = None
         if reply is not None:
             mirror = self._waiting[task] = Mirror()
         try:
-            self._link.client.submit(submission.said())
+            sent = self._submit(task, told, terms)
         except TenureError as error:
             self._waiting.pop(task, None)
             if isinstance(error, Closed):
@@ -59,8 +63,42 @@ class Sending:
             raise kiwipy.DeliveryFailed(f"the broker did not accept the task: {error}") from error
         if mirror is None:
             return None
-        self._wait(task, mirror)
+        if sent:
+            self._wait(task, mirror)
+        else:
+            self._finish(task, mirror, 0, End("result", False))
         return mirror.root
+
+    def _submit(self, task: str, body: bytes, terms: dict[str, Any]) -> bool:
+        """Whether the task was sent: not if its name is exclusive and an active task has it."""
+        name, exclusive = terms.pop("name", "task"), terms.pop("exclusive", False)
+        # A submission that carries a name is repeated by the client if the connection breaks, and counts once.
+        if not exclusive:
+            self._link.client.submit(Submission(id=task, body=body, name=f"{name}-{task[:8]}", **terms).said())
+            return True
+        for number in itertools.count(1):
+            # The broker keeps ended tasks with their names for a while.
+            numbered = name if number == 1 else f"{name}~{number}"
+            holder, state = self._submit_named(Submission(id=task, body=body, name=numbered, **terms))
+            if holder == task:
+                return True
+            if state not in ENDED:
+                log.warning("a task is there already and is not sent again", extra={"task": holder, "task_name": name})
+                return False
+        raise AssertionError("a count does not end")
+
+    def _submit_named(self, submission: Submission) -> tuple[str, str]:
+        """The task that has the name now, and its state."""
+        try:
+            accepted = Accepted.of(self._link.client.submit(submission.said()))
+            return accepted.id, accepted.state
+        except NameTaken as error:
+            holder = str(error.facts["task"])
+        try:
+            return holder, read_json(TaskInfo, self._link.client.show(holder)).state
+        except UnknownTask:
+            # It was forgotten in this moment.
+            return holder, ENDED[0]
 
     def _wait(self, task: str, mirror: Mirror) -> None:
         def ended(told: Any, error: Optional[BaseException]) -> None:

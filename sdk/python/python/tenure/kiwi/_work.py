@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 import threading
 import uuid
 from collections import OrderedDict
@@ -14,12 +13,13 @@ from typing import Any, Callable, Optional
 import kiwipy
 
 from .. import _native
+from .._fields import FieldLogger
 from ..errors import TenureError
 from ..worker import Pool, Worker
-from ._chain import PENDING_AFTER, Chain, End
+from ._chain import CANCELLED, PENDING_AFTER, Chain, End
 from ._link import Link, pack, run, unpack
 
-log = logging.getLogger("tenure.kiwi")
+log = FieldLogger("tenure.kiwi")
 
 #: A task that every subscriber rejects waits this long before it goes back, and twice as long each time.
 REJECTED_FIRST, REJECTED_MAX = 0.2, 10.0
@@ -39,7 +39,7 @@ Key = Callable[[Any], Optional[Hashable]]
 #: Is called when the broker has given up an attempt that may still run here: with the task, its body and the reason.
 OnFenced = Callable[[str, Any, str], None]
 #: Is called when a client cancels a task that runs here: with the task, its body and the reason. Returns whether the
-#: work was told to end; then the task ends as cancelled when the work has ended.
+#: work was asked to end; then the task ends as cancelled when the work has ended.
 OnCancel = Callable[[str, Any, str], bool]
 
 
@@ -258,7 +258,7 @@ class _Running:
         self._told_depth = 0
         self._chain: Optional[Chain] = None
         self._over = False
-        #: The work was told to end, because its task is cancelled.
+        #: The work was asked to end, because its task is cancelled.
         self.cancelling = False
 
     def tasks(self) -> list[str]:
@@ -315,9 +315,9 @@ class _Running:
             result = run(subscriber, self._link.communicator, self.body)
         except kiwipy.TaskRejected:
             self.next_subscriber()
-        except kiwipy.CancelledError:
+        except CANCELLED:
             self._work.put_back(self, "cancelled by the subscriber")
-        except Exception as error:
+        except BaseException as error:
             log.exception("a task subscriber failed")
             self._finish(0, End("exception", error))
         else:

@@ -24,7 +24,7 @@ from .queue import TaskQueue
 
 log = logging.getLogger("tenure.kiwi")
 
-#: How many tasks a communicator takes at once unless it is told otherwise.
+#: How many tasks a communicator takes at once by default.
 PREFETCH_COUNT = 200
 #: How long a request may take unless told otherwise.
 TIMEOUT = 10.0

@@ -66,7 +66,7 @@ class TaskQueue:
             task = taker.take(timeout)
             if task is None:
                 if fail:
-                    raise kiwipy.QueueEmpty(f"no task came to {self.name!r} within {timeout} s")
+                    raise kiwipy.QueueEmpty(f"no task arrived in {self.name!r} within {timeout} s")
                 yield None
             else:
                 yield task

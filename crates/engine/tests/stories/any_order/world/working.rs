@@ -8,6 +8,7 @@ use tenure_engine::state::Wanted;
 use tenure_engine::{Blob, Command, Held, Name, Reply, Resource, TaskId, WaitOn, WorkerSpec};
 
 use super::super::act::{Report, Shape};
+use super::super::promises::is_paused;
 use super::{World, chosen, is_yes, listed, queue_name};
 
 impl World {
@@ -79,7 +80,9 @@ impl World {
             task.state.holding().filter(|holding| is_mine && holding.worker == name)
         });
         let is_held = holding.is_some();
-        let wanted = holding.and_then(|holding| holding.intent.as_ref()).map(|intent| intent.wanted);
+        let is_paused = is_held && is_paused(&self.mirror.tasks[&presented.task].0);
+        let intent = holding.and_then(|holding| holding.intent.as_ref()).map(|intent| intent.wanted);
+        let wanted = intent.or(is_paused.then_some(Wanted::Pause));
         let result = self.new_blob();
         let command = match report {
             Report::Start => Command::Start(vec![presented]),
@@ -89,6 +92,7 @@ impl World {
                 Command::Checkpoint { held: presented, checkpoint }
             }
             Report::GiveBack => Command::GiveBack { held: presented, reason: None },
+            Report::StopInPlace => Command::Suspend { held: presented, on: WaitOn::Resume },
             Report::Suspend { on: None } => Command::Suspend { held: presented, on: WaitOn::Children },
             Report::Suspend { on: Some((one, other)) } => {
                 let all: Vec<TaskId> = self.tasks.iter().chain(&self.arrays).copied().collect();
@@ -116,10 +120,15 @@ impl World {
                 | Report::GiveBack
                 | Report::Checkpoint { empty: true }
                 | Report::Suspend { .. }
+                | Report::StopInPlace
         );
         let keeps = matches!(
             report,
-            Report::Start | Report::Progress | Report::Checkpoint { .. } | Report::Suspend { .. }
+            Report::Start
+                | Report::Progress
+                | Report::Checkpoint { .. }
+                | Report::Suspend { .. }
+                | Report::StopInPlace
         );
         let answer = self.does(&peer, &command);
         // What it wants to wait for may be gone, elsewhere, or wait for the task itself.

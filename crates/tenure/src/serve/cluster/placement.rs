@@ -1,0 +1,63 @@
+//! Which group serves which namespace, as the doors of a leader see it.
+
+use std::collections::HashSet;
+
+use tenure_door_kit::forward::DoorAddresses;
+use tenure_hub::monotonic_clock;
+use tenure_hub::words::Name;
+use tenure_hub::{MemberDoors, PlacedNamespace, Placement};
+use tenure_journal_postgres::ClusterPlacement;
+use tenure_store::{IdleJournal, Opened};
+
+/// What the hub of a member of this group needs to know.
+pub(super) fn of_group(group: &str, found: &ClusterPlacement) -> Placement {
+    let mut placement = Placement {
+        group: group.into(),
+        default_group: found.default_group.as_str().into(),
+        ..Placement::default()
+    };
+    for row in &found.namespaces {
+        let placed = PlacedNamespace { group: row.group.as_str().into(), first_event: row.first_event };
+        placement.namespaces.insert(row.name.as_str().into(), placed);
+    }
+    for member in found.members.iter().filter(|member| member.group != group) {
+        let Ok(doors) = member.doors.parse::<DoorAddresses>() else { continue };
+        let doors: MemberDoors =
+            doors.iter().map(|(door, address)| (door.to_owned(), address.into())).collect();
+        placement.members.entry(member.group.as_str().into()).or_default().push(doors);
+    }
+    placement
+}
+
+/// The namespaces of which this group has something although another group serves them: a program that moved them ended
+/// before it was done.
+pub(super) fn not_of(group: &str, found: &ClusterPlacement, opened: &Opened) -> Vec<Name> {
+    let elsewhere = found.namespaces.iter().filter(|row| row.group != group);
+    let elsewhere: HashSet<&str> = elsewhere.map(|row| row.name.as_str()).collect();
+    if elsewhere.is_empty() {
+        return Vec::new();
+    }
+    opened.namespaces().into_iter().filter(|namespace| elsewhere.contains(&**namespace)).collect()
+}
+
+/// Removes them from the journal, which is then closed: the next leadership begins without them.
+pub(super) async fn forget(opened: Opened, namespaces: Vec<Name>) {
+    let forgetting = move || {
+        let mut journal = IdleJournal::new(opened, monotonic_clock);
+        for namespace in &namespaces {
+            match journal.drop_namespace(namespace) {
+                Ok(()) => {
+                    tracing::info!(%namespace, "another group serves this namespace; what was left of it here is removed");
+                }
+                Err(error) => {
+                    tracing::warn!(%namespace, %error, "what is left of a namespace of another group cannot be removed; trying again");
+                    return;
+                }
+            }
+        }
+        if let Err(error) = journal.close() {
+            tracing::warn!(%error, "the journal was not closed; this member stands by and tries again");
+        }
+    };
+    let _ = tokio::task::spawn_blocking(forgetting).await;
+}

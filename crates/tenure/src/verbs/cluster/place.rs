@@ -1,0 +1,225 @@
+//! `tenure cluster place`: gives a namespace to a group. It leads the group that has the namespace and the group that gets
+//! it, so that no broker can change anything of the namespace meanwhile, and brings over what the first one has of it.
+
+use clap::Args;
+use serde_json::json;
+use tenure_hub::wall_clock;
+use tenure_hub::words::{Name, check_name};
+use tenure_journal_postgres::{ClusterPlacement, DEFAULT_ROW, GroupEntry, PostgresJournal};
+
+use super::led_group::{GroupCopy, LedGroup, failed};
+use crate::config::cluster::ClusterSettings;
+use crate::config::flags::Flags;
+use crate::config::{Config, random_seed};
+use crate::exit::{Failure, OK, Outcome, TRY_LATER};
+use crate::output::Screen;
+use crate::serve::cluster::start;
+use crate::units::counted;
+use crate::verbs::config::read;
+
+#[derive(Args, Debug)]
+pub(super) struct Place {
+    /// Name of the namespace; * for all that are not placed
+    #[arg(value_name = "NAMESPACE")]
+    namespace: String,
+    /// Name of the group that serves it from now on
+    #[arg(value_name = "GROUP")]
+    to: String,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// How often the default group is set again while leaders change.
+const TRIES: usize = 5;
+
+impl Place {
+    pub(super) fn run(&self, screen: &Screen) -> Outcome {
+        let config = Config::build(&read(&self.flags)?, random_seed());
+        let Some(cluster) = config.cluster.clone() else {
+            return Err(Failure::usage("no journal is named: pass --journal postgres://USER@HOST/DATABASE"));
+        };
+        if self.namespace != DEFAULT_ROW {
+            check_name("namespace", &self.namespace)
+                .map_err(|no| Failure::usage(format!("{no}: {:?}", self.namespace)))?;
+        }
+        let journal = start::open_as_tool(&cluster)?;
+        let groups = start::retry_as_tool(|| journal.groups())?;
+        if !groups.iter().any(|group| group.name == self.to) {
+            let known: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
+            return Err(Failure::input(format!(
+                "there is no group {0} (there are: {1}): make it with `tenure cluster init --group {0}`",
+                self.to,
+                known.join(", ")
+            )));
+        }
+        let placer = Placer { config: &config, cluster: &cluster, journal: &journal };
+        let placement = match start::retry_as_tool(|| journal.placement())? {
+            Some(placement) => placement,
+            None if groups.len() == 1 => return self.say_there(screen, &self.to),
+            None => {
+                let is_default = self.namespace == DEFAULT_ROW;
+                placer.choose_default(if is_default { &self.to } else { &groups[0].name }, &groups)?
+            }
+        };
+        if self.namespace == DEFAULT_ROW {
+            let default = &placement.default_group;
+            if *default == self.to {
+                return self.say_there(screen, default);
+            }
+            return Err(Failure::input(format!(
+                "the group {default} serves all namespaces that are not placed, and that cannot be changed: place the \
+                 namespaces one by one"
+            )));
+        }
+        let from = placement.group_of(&self.namespace).to_owned();
+        if from == self.to {
+            start::retry_as_tool(|| journal.cancel_move(&self.namespace))?;
+            return self.say_there(screen, &from);
+        }
+        let tasks = placer.place(&self.namespace.as_str().into(), &from, &self.to)?;
+        let text = || {
+            let (namespace, to) = (&self.namespace, &self.to);
+            let moved = counted(tasks, "task has moved", "tasks have moved");
+            format!("the group {to} serves the namespace {namespace} now; {moved} there from {from}")
+        };
+        let value = || {
+            json!({
+                "namespace": self.namespace, "from": from, "group": self.to, "tasks": tasks, "changed": true,
+            })
+        };
+        screen.one(text, value)?;
+        Ok(OK)
+    }
+
+    fn say_there(&self, screen: &Screen, group: &str) -> Outcome {
+        let text = || match self.namespace.as_str() {
+            DEFAULT_ROW => format!("the group {group} serves what is not placed"),
+            namespace => {
+                format!("the group {group} serves the namespace {namespace} already; nothing was changed")
+            }
+        };
+        let value = || json!({ "namespace": self.namespace, "group": group, "changed": false });
+        screen.one(text, value)?;
+        Ok(OK)
+    }
+}
+
+struct Placer<'a> {
+    config: &'a Config,
+    cluster: &'a ClusterSettings,
+    journal: &'a PostgresJournal,
+}
+
+impl Placer<'_> {
+    /// Before the first placement each group serves every namespace. From then on one group serves those that are not
+    /// placed, so the others must have none.
+    fn choose_default(&self, default: &str, groups: &[GroupEntry]) -> Result<ClusterPlacement, Failure> {
+        let mut led = Vec::new();
+        for group in groups.iter().filter(|group| group.name != default && group.epoch > 0) {
+            let group = self.copy(&group.name)?.lead()?;
+            let namespaces = group.idle.namespaces();
+            led.push(group);
+            if !namespaces.is_empty() {
+                let group = led.last().map_or("", |group| &group.name).to_owned();
+                led.into_iter().try_for_each(LedGroup::end)?;
+                return Err(Failure::input(format!(
+                    "the group {group} has tasks or settings of its own in {}, which would belong to {default}: make it the \
+                     group of what is not placed with `tenure cluster place '*' {group}`, or use a new group",
+                    namespaces.join(", ")
+                )));
+            }
+        }
+        let mut is_set = false;
+        for _ in 0..TRIES {
+            // The leader of the default group may change: it serves the same before and after.
+            let seen = start::retry_as_tool(|| self.journal.groups())?.into_iter().map(|group| {
+                let of_led = led.iter().find(|led| led.name == group.name).map(LedGroup::entry);
+                let of_list = groups.iter().find(|known| known.name == group.name && group.name != default);
+                of_led.or_else(|| of_list.cloned()).unwrap_or(group)
+            });
+            let seen: Vec<GroupEntry> = seen.collect();
+            is_set =
+                self.journal.set_default_group(default, &seen).map_err(|error| start::explain(&error))?;
+            if is_set {
+                break;
+            }
+        }
+        led.into_iter().try_for_each(LedGroup::end)?;
+        match start::retry_as_tool(|| self.journal.placement())? {
+            Some(placement) if is_set || placement.default_group == default => Ok(placement),
+            _ => Err(Failure::new(TRY_LATER, "another member has begun to lead meanwhile: try again")),
+        }
+    }
+
+    /// Returns how many tasks have moved.
+    fn place(&self, namespace: &Name, from: &str, to: &str) -> Result<u64, Failure> {
+        // From now on a leader of the other group drops what it finds of the namespace, until the row says otherwise.
+        start::retry_as_tool(|| self.journal.begin_move(namespace, from))?;
+        // Copied first, so that the groups wait for this program only briefly.
+        let (old, new) = (self.copy(from)?, self.copy(to)?);
+        let mut old = old.lead()?;
+        if let Err(failure) = self.refuse_what_stays(&old, namespace) {
+            let _ = self.journal.cancel_move(namespace);
+            new.leave();
+            old.end()?;
+            return Err(failure);
+        }
+        let mut new = match new.lead() {
+            Ok(new) => new,
+            Err(failure) => {
+                old.end()?;
+                return Err(failure);
+            }
+        };
+        let moved = self.move_between(namespace, &mut old, &mut new);
+        // The leaders that follow decide by the row, whatever has become of this.
+        let ended = old.end().and(new.end());
+        let tasks = moved?;
+        ended?;
+        Ok(tasks)
+    }
+
+    fn move_between(&self, namespace: &Name, old: &mut LedGroup, new: &mut LedGroup) -> Result<u64, Failure> {
+        let tasks = old.idle.contents_of(namespace).tasks;
+        let first_event = new
+            .idle
+            .add_namespace(&mut old.idle, namespace, wall_clock())
+            .map_err(|error| failed(&new.name, &error))?;
+        let led = [old.entry(), new.entry()];
+        let is_done = self
+            .journal
+            .finish_move(namespace, (&old.name, &new.name), first_event, &led)
+            .map_err(|error| start::explain(&error))?;
+        if !is_done {
+            return Err(Failure::new(
+                TRY_LATER,
+                format!(
+                    "another member has begun to lead meanwhile; the namespace {namespace} is where it was: try again"
+                ),
+            ));
+        }
+        old.idle.drop_namespace(namespace).map_err(|error| failed(&old.name, &error))?;
+        Ok(tasks)
+    }
+
+    /// Topics and stored keys are in logs of their own, and are not moved.
+    fn refuse_what_stays(&self, old: &LedGroup, namespace: &Name) -> Result<(), Failure> {
+        let (topics, keys) = old.topics_and_keys(self.config, namespace)?;
+        if topics == 0 && keys == 0 {
+            return Ok(());
+        }
+        let (topics, keys) = (
+            counted(topics as u64, "row of topics", "rows of topics"),
+            counted(keys as u64, "stored key", "stored keys"),
+        );
+        Err(Failure::input(format!(
+            "the namespace {namespace} has {topics} and {keys} in the group {}, which cannot be moved: delete them first, or \
+             leave the namespace where it is",
+            old.name
+        )))
+    }
+
+    fn copy(&self, group: &str) -> Result<GroupCopy, Failure> {
+        GroupCopy::join(self.config, self.cluster, group)
+    }
+}

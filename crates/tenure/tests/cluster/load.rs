@@ -1,0 +1,321 @@
+//! Clients and a worker that go on through every fault, natively and through the RESP door, and the ledger of what was
+//! acknowledged to them: tasks, durable messages and stored keys.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tenure_client::{Client, OnLost, Outcome, Received, Recovery, Submission, Subscribe, TaskId, Worker};
+use tokio::task::JoinHandle;
+
+use crate::redis::Redis;
+use crate::stage::Stage;
+
+/// How long the last tasks may take once the faults are over.
+const SETTLES_WITHIN: Duration = Duration::from_secs(90);
+
+#[derive(Default)]
+struct Ledger {
+    /// Acknowledged submissions.
+    accepted: Vec<(TaskId, bool)>,
+    /// How often the handler of each task has begun.
+    begun: BTreeMap<TaskId, u32>,
+    /// The bodies of all attempts that have begun.
+    bodies: BTreeSet<Vec<u8>>,
+    /// Bodies whose LPUSH was acknowledged.
+    pushed: Vec<String>,
+    /// Durable messages that were acknowledged, by their number.
+    published: BTreeMap<u64, String>,
+    /// What INCR has answered, in order.
+    counted: Vec<u64>,
+    /// The moments of acknowledgements.
+    last_accepted: Option<Instant>,
+    longest_silence: Duration,
+}
+
+pub(crate) struct Load {
+    ledger: Arc<Mutex<Ledger>>,
+    is_over: Arc<AtomicBool>,
+    runtime: tokio::runtime::Runtime,
+    worker: JoinHandle<()>,
+    tasks: Vec<JoinHandle<()>>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+    addresses: String,
+    resp_ports: Vec<u16>,
+}
+
+/// What the ledger says at the end.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    pub(crate) accepted: usize,
+    pub(crate) pushed: usize,
+    pub(crate) published: usize,
+    pub(crate) counted: usize,
+    pub(crate) longest_silence: Duration,
+}
+
+impl Load {
+    /// Submits one task after the other from each of these clients; every third one must not run twice.
+    pub(crate) fn start(stage: &Stage, clients: usize) -> Load {
+        let (addresses, resp_ports) = (&stage.addresses(), stage.resp_ports());
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let runtime = runtime.expect("threads");
+        let (ledger, is_over) = (Arc::new(Mutex::new(Ledger::default())), Arc::new(AtomicBool::new(false)));
+        let begun = Arc::clone(&ledger);
+        let worker = Worker::builder(addresses).id("w1").queues(["load"]).slots(8).handle(move |context| {
+            let mut begun = begun.lock().expect("no panic");
+            *begun.begun.entry(context.task()).or_default() += 1;
+            begun.bodies.insert(context.body().to_vec());
+            async { Outcome::complete("done") }
+        });
+        let worker = runtime.spawn(async move {
+            let handle = worker.start().await.expect("the worker registers");
+            std::future::pending::<()>().await;
+            drop(handle);
+        });
+        let mut tasks = Vec::new();
+        for client in 0..clients {
+            let (ledger, is_over, addresses) =
+                (Arc::clone(&ledger), Arc::clone(&is_over), addresses.to_owned());
+            tasks.push(runtime.spawn(submit(client, addresses, ledger, is_over)));
+        }
+        let of_publisher = (addresses.to_owned(), Arc::clone(&ledger), Arc::clone(&is_over));
+        tasks.push(runtime.spawn(publish(of_publisher.0, of_publisher.1, of_publisher.2)));
+        let of_thread = (resp_ports.clone(), Arc::clone(&ledger), Arc::clone(&is_over));
+        let thread = std::thread::spawn(move || push_and_count(&of_thread.0, &of_thread.1, &of_thread.2));
+        Load {
+            ledger,
+            is_over,
+            runtime,
+            worker,
+            tasks,
+            threads: vec![thread],
+            addresses: addresses.to_owned(),
+            resp_ports,
+        }
+    }
+
+    pub(crate) fn accepted(&self) -> usize {
+        self.ledger.lock().expect("no panic").accepted.len()
+    }
+
+    /// Whether a part of the load has ended: each goes on until the load is settled, unless it panics.
+    fn has_failed(&self) -> bool {
+        self.worker.is_finished()
+            || self.tasks.iter().any(JoinHandle::is_finished)
+            || self.threads.iter().any(std::thread::JoinHandle::is_finished)
+    }
+
+    /// Waits until this many more submissions are acknowledged.
+    #[track_caller]
+    pub(crate) fn goes_on(&self, more: usize, within: Duration) -> Duration {
+        let (since, wanted) = (Instant::now(), self.accepted() + more);
+        while self.accepted() < wanted {
+            assert!(!self.has_failed(), "the load has panicked; see above");
+            assert!(
+                since.elapsed() < within,
+                "{} of {wanted} acknowledged after {within:?}",
+                self.accepted()
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        since.elapsed()
+    }
+
+    /// Ends the load and compares: every acknowledged task is there and ends, and none that must not run twice did.
+    #[track_caller]
+    pub(crate) fn settle(self) -> Settled {
+        assert!(!self.has_failed(), "the load has panicked; see above");
+        let Load { ledger, is_over, runtime, worker, tasks, threads, addresses, resp_ports } = self;
+        is_over.store(true, Ordering::Release);
+        for task in tasks {
+            let ended = runtime.block_on(async { tokio::time::timeout(SETTLES_WITHIN, task).await });
+            ended.expect("its last request is answered").expect("the load has not panicked");
+        }
+        for thread in threads {
+            thread.join().expect("the RESP client has not panicked");
+        }
+        let (accepted, longest_silence) = {
+            let ledger = ledger.lock().expect("no panic");
+            (ledger.accepted.clone(), ledger.longest_silence)
+        };
+        runtime.block_on(async {
+            let client = connect(&addresses).await;
+            let since = Instant::now();
+            for (task, is_careful) in &accepted {
+                loop {
+                    // A careful task whose start was confirmed and whose worker was cut off waits for a person.
+                    match client.show(*task).await {
+                        Ok(info) if matches!(info.state.as_str(), "completed" | "failed" | "cancelled") => {
+                            break;
+                        }
+                        Ok(info) if *is_careful && info.state.as_str() == "paused" => break,
+                        Ok(_) => {}
+                        Err(error) => assert!(
+                            !error.to_string().contains("unknown") && since.elapsed() < SETTLES_WITHIN,
+                            "the acknowledged task {task} is lost: {error}"
+                        ),
+                    }
+                    assert!(since.elapsed() < SETTLES_WITHIN, "the task {task} does not end");
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+        });
+        runtime.block_on(compare_messages(&addresses, &ledger));
+        compare_keys(&resp_ports, &ledger);
+        await_pushed(&ledger);
+        assert!(!worker.is_finished(), "the worker has panicked; see above");
+        worker.abort();
+        runtime.shutdown_background();
+        let ledger = ledger.lock().expect("no panic");
+        for (task, _) in accepted.iter().filter(|(_, is_careful)| *is_careful) {
+            let begun = ledger.begun.get(task).copied().unwrap_or(0);
+            assert!(begun <= 1, "the task {task} must not run twice, and has begun {begun} times");
+        }
+        Settled {
+            accepted: accepted.len(),
+            pushed: ledger.pushed.len(),
+            published: ledger.published.len(),
+            counted: ledger.counted.len(),
+            longest_silence,
+        }
+    }
+}
+
+/// Every acknowledged message has its number, and no number has two messages.
+async fn compare_messages(addresses: &str, ledger: &Mutex<Ledger>) {
+    let published = ledger.lock().expect("no panic").published.clone();
+    let Some(last) = published.keys().next_back().copied() else { return };
+    let client = connect(addresses).await;
+    let subscribe = Subscribe::to([TOPIC]).recovery(Recovery::Replay).from(1);
+    let mut subscriber = client.subscribe(subscribe).await.expect("the topic is readable");
+    let mut found = BTreeMap::new();
+    while found.keys().next_back().is_none_or(|newest| *newest < last) {
+        let received = tokio::time::timeout(SETTLES_WITHIN, subscriber.next()).await;
+        match received.expect("messages arrive").expect("the subscription goes on").expect("it is read") {
+            Received::Message { message, .. } => {
+                let payload = String::from_utf8_lossy(&message.payload).into_owned();
+                assert_eq!(found.insert(message.sequence, payload), None, "one message per number");
+            }
+            other => println!("while messages are replayed: {other:?}"),
+        }
+    }
+    for (sequence, payload) in &published {
+        assert_eq!(found.get(sequence), Some(payload), "the acknowledged message {sequence}");
+    }
+}
+
+/// A counter that one client increments never falls back.
+fn compare_keys(resp_ports: &[u16], ledger: &Mutex<Ledger>) {
+    let counted = ledger.lock().expect("no panic").counted.clone();
+    assert!(counted.is_sorted_by(|before, after| before < after), "an increment was lost: {counted:?}");
+    let Some(last) = counted.last() else { return };
+    let since = Instant::now();
+    let value = loop {
+        let asked = resp_ports.iter().find_map(|port| Redis::connect(*port).ok()?.ask("GET counter").ok());
+        if let Some(value) = asked.and_then(|reply| reply.parse::<u64>().ok()) {
+            break value;
+        }
+        assert!(since.elapsed() < SETTLES_WITHIN, "no member answers GET");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(value >= *last, "the counter is {value}, and {last} was acknowledged");
+}
+
+/// Every acknowledged LPUSH reaches the worker.
+fn await_pushed(ledger: &Mutex<Ledger>) {
+    let since = Instant::now();
+    loop {
+        let missing = {
+            let ledger = ledger.lock().expect("no panic");
+            let is_missing = |body: &&String| !ledger.bodies.contains(body.as_bytes());
+            ledger.pushed.iter().find(is_missing).cloned()
+        };
+        let Some(missing) = missing else { return };
+        assert!(since.elapsed() < SETTLES_WITHIN, "the acknowledged {missing} has not begun");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+const TOPIC: &str = "audit.load";
+
+async fn publish(addresses: String, ledger: Arc<Mutex<Ledger>>, is_over: Arc<AtomicBool>) {
+    let connected = connect(&addresses).await;
+    let mut number = 0_u64;
+    while !is_over.load(Ordering::Acquire) {
+        number += 1;
+        match connected.publish(TOPIC, number.to_string()).await {
+            Ok(published) => {
+                let known =
+                    ledger.lock().expect("no panic").published.insert(published.sequence, number.to_string());
+                assert_eq!(known, None, "the number {} is used twice", published.sequence);
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Pushes a task and increments a counter, in turns, at the door of any member that answers.
+fn push_and_count(resp_ports: &[u16], ledger: &Mutex<Ledger>, is_over: &AtomicBool) {
+    let (mut connected, mut port, mut number) = (None, 0, 0_u64);
+    while !is_over.load(Ordering::Acquire) {
+        number += 1;
+        let body = format!("resp/{number}");
+        let done: io::Result<()> = (|| {
+            let redis: &mut Redis = match &mut connected {
+                Some(redis) => redis,
+                none => none.insert(Redis::connect(resp_ports[port])?),
+            };
+            if redis.ask(&format!("LPUSH queue:load {body}"))?.starts_with(':') {
+                ledger.lock().expect("no panic").pushed.push(body);
+            }
+            let counted = redis.ask("INCR counter")?;
+            if let Some(value) = counted.strip_prefix(':').and_then(|value| value.parse().ok()) {
+                ledger.lock().expect("no panic").counted.push(value);
+            }
+            Ok(())
+        })();
+        if done.is_err() {
+            (connected, port) = (None, (port + 1) % resp_ports.len());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+async fn connect(addresses: &str) -> Client {
+    let since = Instant::now();
+    loop {
+        match Client::connect(addresses).await {
+            Ok(client) => return client,
+            Err(error) => assert!(since.elapsed() < SETTLES_WITHIN, "no broker answers: {error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn submit(client: usize, addresses: String, ledger: Arc<Mutex<Ledger>>, is_over: Arc<AtomicBool>) {
+    let connected = connect(&addresses).await;
+    let mut number = 0_u64;
+    while !is_over.load(Ordering::Acquire) {
+        number += 1;
+        let is_careful = number.is_multiple_of(3);
+        let on_lost = if is_careful { OnLost::Pause } else { OnLost::Requeue };
+        let submission = Submission::to("load").body(format!("{client}/{number}")).on_lost(on_lost);
+        match connected.submit(submission).await {
+            Ok(accepted) => {
+                let mut ledger = ledger.lock().expect("no panic");
+                ledger.accepted.push((accepted.task, is_careful));
+                let now = Instant::now();
+                if let Some(last) = ledger.last_accepted.replace(now) {
+                    ledger.longest_silence = ledger.longest_silence.max(now - last);
+                }
+            }
+            // It may or may not be done; nothing was promised.
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! A group of brokers, the real binary, on a real PostgreSQL: who leads, what is kept, and what each fault does to it.
+//! The servers are started by the tests themselves; without PostgreSQL the tests say so and skip.
+//!
+//! `short.rs` and `reloading.rs` are part of every run. `long.rs` and `figures.rs` run with `cargo xtask test cluster`.
+
+mod figures;
+mod groups;
+mod load;
+mod long;
+mod redis;
+mod reloading;
+mod short;
+mod stage;
+#[path = "../cli/support.rs"]
+#[allow(dead_code, reason = "shared with the stories of the command line")]
+mod support;
