@@ -38,6 +38,7 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 const REFRESH: (HeaderName, HeaderValue) =
     (HeaderName::from_static("refresh"), HeaderValue::from_static("2"));
 /// The requests that a standby answers itself.
+const STATUS_METHODS: [&str; 2] = ["GET ", "HEAD "];
 const STATUS_PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// How a broker without a hub is.
@@ -187,8 +188,11 @@ impl StandbyDoor for StatusDoor {
         if self.shared.tls.is_some() {
             return Some(false);
         }
-        let first = first.strip_prefix(b"GET ").or_else(|| first.strip_prefix(b"HEAD "));
-        let Some(target) = first else { return Some(false) };
+        let Some(target) = STATUS_METHODS.iter().find_map(|method| first.strip_prefix(method.as_bytes()))
+        else {
+            let is_begun = STATUS_METHODS.iter().any(|method| method.as_bytes().starts_with(first));
+            return if is_begun { None } else { Some(false) };
+        };
         let Some(end) = target.iter().position(|byte| matches!(byte, b' ' | b'?')) else {
             let is_begun = |path: &&str| path.as_bytes().starts_with(target);
             return if STATUS_PATHS.iter().any(is_begun) { None } else { Some(false) };
@@ -303,6 +307,8 @@ mod tests {
             (&b"GET /readyz HTTP/1.1\r\n"[..], Some(true)),
             (b"HEAD /healthz HTTP/1.1\r\n", Some(true)),
             (b"GET /metrics?x=1 HTTP", Some(true)),
+            (b"G", None),
+            (b"HEAD", None),
             (b"GET /rea", None),
             (b"GET /readyzz", Some(false)),
             (b"GET / HTTP/1.1", Some(false)),
