@@ -21,7 +21,7 @@ async function main() {
   const context = await chromium.launchPersistentContext(join(folder, "profile"), {
     executablePath, headless: true, args: FLAGS, viewport: { width: 1440, height: 900 },
   });
-  context.setDefaultTimeout(20000);
+  context.setDefaultTimeout(60000);
   const page = context.pages()[0] ?? (await context.newPage());
   page.on("pageerror", (error) => complaints.push(`error: ${error.message}`));
   page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));

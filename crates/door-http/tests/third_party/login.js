@@ -36,14 +36,15 @@ async function main() {
 /** A browser of its own, with a page. */
 async function visitor(browser, settings) {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...settings });
-  context.setDefaultTimeout(20000);
+  context.setDefaultTimeout(60000);
   return context.newPage();
 }
 
+/** Logs in and waits for the page that follows: leaving before that would cancel the login. */
 async function logIn(page, key) {
   await page.goto(`${dashboard}/tasks`);
   await page.fill("#key", key);
-  await page.click("button[type=submit]");
+  await Promise.all([page.waitForNavigation(), page.click("button[type=submit]")]);
 }
 
 /** Without a key there is nothing to see. A key that only looks sees everything and is offered no act. */
