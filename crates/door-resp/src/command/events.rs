@@ -77,6 +77,12 @@ pub(crate) enum ReadFrom {
 }
 
 pub(super) fn xread(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let (count, block) = read_options(arguments)?;
+    Ok(Command::Events(EventsCommand::Read(XRead { streams: streams(arguments)?, count, block })))
+}
+
+/// The options of XREAD before its streams: how many entries, and how long to wait for one.
+fn read_options(arguments: &mut Arguments<'_>) -> Result<(usize, Option<BlockFor>), CommandError> {
     let (mut count, mut block) = (READ_COUNT_DEFAULT, None);
     loop {
         if arguments.keyword("COUNT") {
@@ -84,12 +90,11 @@ pub(super) fn xread(arguments: &mut Arguments<'_>) -> Result<Command, CommandErr
         } else if arguments.keyword("BLOCK") {
             block = Some(arguments.timeout_millis()?);
         } else if arguments.keyword("STREAMS") {
-            break;
+            return Ok((count, block));
         } else {
             return Err(CommandError::Syntax);
         }
     }
-    Ok(Command::Events(EventsCommand::Read(XRead { streams: streams(arguments)?, count, block })))
 }
 
 pub(super) fn xrange(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
@@ -108,18 +113,7 @@ pub(super) fn logged_job(key: &[u8]) -> Option<String> {
 
 /// XREAD of one such stream.
 pub(super) fn read_logs(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
-    let (mut count, mut block) = (READ_COUNT_DEFAULT, None);
-    loop {
-        if arguments.keyword("COUNT") {
-            count = positive_count(arguments)?;
-        } else if arguments.keyword("BLOCK") {
-            block = Some(arguments.timeout_millis()?);
-        } else if arguments.keyword("STREAMS") {
-            break;
-        } else {
-            return Err(CommandError::Syntax);
-        }
-    }
+    let (count, block) = read_options(arguments)?;
     if arguments.left() != 2 {
         return Err(CommandError::Instead(
             "one XREAD reads what one job prints: use one connection for each job",
