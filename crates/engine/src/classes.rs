@@ -9,6 +9,7 @@ use crate::id::WorkerKey;
 use crate::name::Name;
 use crate::queues::QueueKey;
 use crate::slab::Slab;
+use crate::sorted_set::SortedSet;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClassKey(u32);
@@ -26,7 +27,7 @@ pub(crate) struct Class {
     /// The dispatch groups whose tasks its workers can take.
     pub(crate) groups: BTreeSet<GroupKey>,
     /// Workers with a free slot, best choice first.
-    pub(crate) free: BTreeSet<WorkerRank>,
+    pub(crate) free: SortedSet<WorkerRank>,
     /// The demands of its dispatch groups, except the plain one.
     pub(crate) demands: BTreeMap<DemandKey, Fitting>,
     /// Live workers that may take work, whether or not they have a free slot.
@@ -40,7 +41,7 @@ pub(crate) struct Fitting {
     /// The dispatch groups of the class with this demand.
     pub(crate) groups: u32,
     /// Workers with room for it now, best choice first.
-    pub(crate) free: BTreeSet<WorkerRank>,
+    pub(crate) free: SortedSet<WorkerRank>,
     /// Live workers that are large enough and may take work.
     pub(crate) live: u32,
 }
@@ -76,7 +77,7 @@ impl Classes {
         let class = Class {
             spec: spec.clone(),
             groups,
-            free: BTreeSet::new(),
+            free: SortedSet::default(),
             demands: BTreeMap::new(),
             live: 0,
             users: 0,

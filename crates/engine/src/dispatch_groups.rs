@@ -13,6 +13,7 @@ use crate::name::Name;
 use crate::queues::QueueKey;
 use crate::ready_queues::ReadyQueueKey;
 use crate::slab::Slab;
+use crate::sorted_set::SortedSet;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct GroupKey(u32);
@@ -26,7 +27,7 @@ pub(crate) struct DispatchGroup {
     pub(crate) demand: Option<DemandKey>,
     pub(crate) ready_queues: BTreeSet<ReadyQueueKey>,
     /// Ready queues with unblocked tasks, the most urgent first.
-    pub(crate) open: BTreeSet<(OfferRank, ReadyQueueKey)>,
+    pub(crate) open: SortedSet<(OfferRank, ReadyQueueKey)>,
     /// The worker classes that can take these tasks.
     pub(crate) classes: Vec<ClassKey>,
     /// The worker that makes room for its first task.
@@ -61,7 +62,7 @@ impl DispatchGroups {
             needs: needs.to_vec(),
             demand,
             ready_queues: BTreeSet::new(),
-            open: BTreeSet::new(),
+            open: SortedSet::default(),
             classes,
             reserved: None,
         }));

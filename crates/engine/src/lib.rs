@@ -56,6 +56,7 @@ mod settings;
 mod shares;
 mod size;
 mod slab;
+mod sorted_set;
 pub mod state;
 mod state_index;
 mod stock;

@@ -108,15 +108,21 @@ impl Supply {
     }
 
     /// Of the pieces with room for a part, the first of those with most in use. As in `count_pieces`, the search for
-    /// the most is a loop that the compiler makes vector instructions of.
+    /// the most is a loop that the compiler makes vector instructions of; the search for the first looks at one
+    /// stretch.
     fn fullest_with_room(&self, needed: u64) -> Option<u16> {
+        const STRETCH: usize = 32;
         let most_used = 1000 - needed as u16;
         let rank = |used: &u16| if *used <= most_used { *used as i16 } else { -1 };
-        let fullest = self.existing_pieces().iter().map(rank).fold(-1, i16::max);
-        if fullest < 0 {
-            return None;
+        let (mut fullest, mut from) = (-1, 0);
+        for (index, stretch) in self.existing_pieces().chunks(STRETCH).enumerate() {
+            let most = stretch.iter().map(rank).fold(-1, i16::max);
+            if most > fullest {
+                (fullest, from) = (most, index * STRETCH);
+            }
         }
-        self.existing_pieces().iter().position(|used| *used == fullest as u16).map(|number| number as u16)
+        let within = self.existing_pieces()[from..].iter().position(|used| *used as i16 == fullest)?;
+        Some((from + within) as u16)
     }
 
     fn change(&mut self, needed: u64, pieces: &[u16], change: impl Fn(u64, u64) -> u64) {
@@ -126,9 +132,24 @@ impl Supply {
             if self.pieces.len() <= number {
                 self.pieces.resize(number + 1, 0);
             }
-            self.pieces[number] = change(u64::from(self.pieces[number]), of_each) as u16;
+            let before = self.pieces[number];
+            self.pieces[number] = change(u64::from(before), of_each) as u16;
+            self.follow_piece(number, before);
         }
-        if !pieces.is_empty() {
+    }
+
+    /// Updates what follows from the pieces after one of them changed. Only if the one with most room got less is
+    /// there a look at each.
+    fn follow_piece(&mut self, number: usize, before: u16) {
+        if number >= self.existing_pieces().len() {
+            return;
+        }
+        let after = self.pieces[number];
+        self.unused_pieces = self.unused_pieces + u64::from(after == 0) - u64::from(before == 0);
+        let (had, has) = (1000 - u64::from(before.min(1000)), 1000 - u64::from(after.min(1000)));
+        if has >= self.most_room {
+            self.most_room = has;
+        } else if self.unused_pieces == 0 && had == self.most_room {
             self.count_pieces();
         }
     }
@@ -232,7 +253,8 @@ impl Stock {
             let supply = self.supply_mut(&resource.name);
             supply.change(resource.quantity.0, pieces, |used, less| used - less);
         }
-        if !demand.resources.is_empty() {
+        // Most often what a task used is still there.
+        if !demand.resources.is_empty() && self.resources.iter().any(Supply::is_idle) {
             self.resources.retain(|supply| !supply.is_idle());
         }
     }
@@ -311,6 +333,8 @@ impl Stock {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn stock(slots: u32, resources: &[(&str, &str)]) -> Stock {
@@ -345,6 +369,39 @@ mod tests {
         assert!(stock.fits(&half) && stock.fits(&whole));
         let large = demand(1, &[("gpus", "0.6")]);
         assert_eq!(stock.choose(&large).gpus, [1]);
+    }
+
+    proptest! {
+        /// Whatever comes and goes, also after the worker registered again with another number of gpus.
+        #[test]
+        fn the_counts_of_pieces_are_those_of_a_look_at_each(
+            acts in prop::collection::vec((0u8..9, 0usize..8), 1..120),
+        ) {
+            let mut stock = stock(1_000, &[("gpus", "70")]);
+            let mut held: Vec<(Demand, Devices)> = Vec::new();
+            for (act, number) in acts {
+                if act == 8 {
+                    stock.declare(1_000, 2, &listed(&[("gpus", ["70", "2", "0", "40"][number % 4])]));
+                } else if act < 5 {
+                    let wanted = ["0.5", "0.6", "0.3", "1", "3", "40", "0.5", "0.1"][number];
+                    let wanted = demand(1, &[("gpus", wanted)]);
+                    if stock.fits(&wanted) {
+                        let devices = stock.choose(&wanted);
+                        prop_assert!(!devices.gpus.is_empty());
+                        stock.occupy(&wanted, Some(&devices));
+                        held.push((wanted, devices));
+                    }
+                } else if !held.is_empty() {
+                    let (wanted, devices) = held.swap_remove(number % held.len());
+                    stock.vacate(&wanted, Some(&devices));
+                }
+                for supply in &stock.resources {
+                    let mut counted = supply.clone();
+                    counted.count_pieces();
+                    prop_assert_eq!(&counted, supply);
+                }
+            }
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::ranked_list::TaskRank;
 use crate::rate::Rate;
 use crate::ready_queues::ReadyQueueKey;
 use crate::slab::Slab;
+use crate::sorted_set::SortedSet;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TagKey(u32);
@@ -28,7 +29,7 @@ pub(crate) struct Tag {
     pub(crate) bucket: Option<BucketKey>,
     /// Ready queues that wait for this tag, by the rank of their first task. While there are any, the tag has
     /// no room.
-    pub(crate) parked: BTreeSet<(OfferRank, ReadyQueueKey)>,
+    pub(crate) parked: SortedSet<(OfferRank, ReadyQueueKey)>,
     /// Suspended tasks that could continue, but for this tag.
     pub(crate) continuing: BTreeSet<(TaskRank, Slot)>,
     ready_queues: u32,
@@ -90,7 +91,7 @@ impl Tags {
             in_use: 0,
             rate: None,
             bucket: None,
-            parked: BTreeSet::new(),
+            parked: SortedSet::default(),
             continuing: BTreeSet::new(),
             ready_queues: 0,
         };

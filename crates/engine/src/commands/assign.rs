@@ -2,7 +2,6 @@
 //! worker, and a worker that got a free slot looks for a ready queue. Neither looks past the first task of a
 //! ready queue.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::blob::Which;
@@ -15,6 +14,7 @@ use crate::id::{Slot, WorkerKey};
 use crate::notice::{Assignment, Notice};
 use crate::ready_queues::{ReadyOffer, ReadyQueueKey};
 use crate::record::Output;
+use crate::sorted_set::SortedSet;
 use crate::state::{Holding, TaskState};
 use crate::tags::TagKey;
 use crate::terms::OnLost;
@@ -166,12 +166,21 @@ impl Engine {
             return None;
         }
         loop {
-            let (queue, rank, ready_queue) = first_offer(self.open_for(worker, class))?;
+            // Most often the first of all has room. Only what goes before a task can have room kept for it.
+            let (ready_queue, behind) = match self.first_if_room(worker, class) {
+                Some(ready_queue) => (ready_queue, None),
+                None => {
+                    let (queue, rank, ready_queue) = first_offer(self.open_for(worker, class))?;
+                    (ready_queue, Some((queue, rank)))
+                }
+            };
             if let Some(tag) = self.full_tag(ready_queue) {
                 self.park(ready_queue, tag);
             } else if let Some(bucket) = self.empty_bucket(now, ready_queue) {
                 self.throttle(ready_queue, bucket);
-            } else if self.keeps_room(now, worker, class, None) || self.reserve(now, worker, queue, rank) {
+            } else if let Some((queue, rank)) = behind
+                && (self.keeps_room(now, worker, class, None) || self.reserve(now, worker, queue, rank))
+            {
                 return None;
             } else {
                 let slot = self.first_task(ready_queue);
@@ -351,7 +360,7 @@ impl Engine {
         &mut self,
         key: ReadyQueueKey,
         offer: ReadyOffer,
-    ) -> Option<(OfferRank, &mut BTreeSet<(OfferRank, ReadyQueueKey)>)> {
+    ) -> Option<(OfferRank, &mut SortedSet<(OfferRank, ReadyQueueKey)>)> {
         Some(match offer {
             ReadyOffer::Hidden => return None,
             ReadyOffer::Parked(tag, rank) => (rank, &mut self.tags.at_mut(tag).parked),
