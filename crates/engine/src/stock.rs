@@ -112,16 +112,22 @@ impl Supply {
     /// stretch.
     fn fullest_with_room(&self, needed: u64) -> Option<u16> {
         const STRETCH: usize = 32;
-        let most_used = 1000 - needed as u16;
-        let rank = |used: &u16| if *used <= most_used { *used as i16 } else { -1 };
+        let pieces = self.existing_pieces();
+        let most_used = 1000 - needed as i16;
+        let rank = |used: &u16| if *used as i16 <= most_used { *used as i16 } else { -1 };
+        let (stretches, rest) = pieces.as_chunks::<STRETCH>();
         let (mut fullest, mut from) = (-1, 0);
-        for (index, stretch) in self.existing_pieces().chunks(STRETCH).enumerate() {
+        for (index, stretch) in stretches.iter().enumerate() {
             let most = stretch.iter().map(rank).fold(-1, i16::max);
             if most > fullest {
                 (fullest, from) = (most, index * STRETCH);
             }
         }
-        let within = self.existing_pieces()[from..].iter().position(|used| *used as i16 == fullest)?;
+        if rest.iter().map(rank).fold(-1, i16::max) > fullest {
+            fullest = rest.iter().map(rank).fold(-1, i16::max);
+            from = pieces.len() - rest.len();
+        }
+        let within = pieces[from..].iter().position(|used| *used as i16 == fullest)?;
         Some((from + within) as u16)
     }
 
