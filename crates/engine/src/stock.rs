@@ -27,6 +27,10 @@ struct Supply {
     /// follow from the above, and answer whether a demand fits without a look at each piece.
     unused_pieces: u64,
     most_room: u64,
+    /// The pieces of which a part is in use, in order. A part goes there first, so there are few.
+    shared: Vec<u16>,
+    /// The pieces before this one are in use.
+    in_use_below: usize,
 }
 
 /// One thing that a worker has too little of.
@@ -41,8 +45,17 @@ pub(crate) struct Short {
 impl Supply {
     fn new(name: Name) -> Supply {
         let is_counted_by_piece = [CPUS, GPUS].contains(&&*name);
-        let pieces = Vec::new();
-        Supply { name, total: 0, used: 0, is_counted_by_piece, pieces, unused_pieces: 0, most_room: 0 }
+        Supply {
+            name,
+            total: 0,
+            used: 0,
+            is_counted_by_piece,
+            pieces: Vec::new(),
+            unused_pieces: 0,
+            most_room: 0,
+            shared: Vec::new(),
+            in_use_below: 0,
+        }
     }
 
     /// Takes over how much of it there is.
@@ -55,14 +68,20 @@ impl Supply {
         }
     }
 
-    /// After a change of the total or of a piece. A worker may have hundreds of pieces: the compiler makes vector
-    /// instructions of these loops, since every processor can compare and add signed numbers of 16 bits.
+    /// After a change of the total.
     fn count_pieces(&mut self) {
-        let pieces = self.existing_pieces();
-        let unused: u16 = pieces.iter().map(|used| u16::from(*used == 0)).sum();
-        let least_used = pieces.iter().map(|used| *used as i16).fold(1000, i16::min);
-        self.unused_pieces = u64::from(unused);
-        self.most_room = 1000 - least_used as u64;
+        let shared = self.existing_pieces().iter().zip(0..).filter(|(used, _)| is_shared(**used));
+        self.shared = shared.map(|(_, number)| number).collect();
+        self.unused_pieces = self.existing_pieces().iter().filter(|used| **used == 0).count() as u64;
+        self.in_use_below = 0;
+        self.most_room = self.find_most_room();
+    }
+
+    /// A worker may have hundreds of pieces: the compiler makes vector instructions of this loop, since every
+    /// processor can compare signed numbers of 16 bits.
+    fn find_most_room(&self) -> u64 {
+        let least_used = self.existing_pieces().iter().map(|used| *used as i16).fold(1000, i16::min);
+        1000 - least_used as u64
     }
 
     /// The thousandths in use of each piece that exists.
@@ -102,33 +121,22 @@ impl Supply {
         if needed < 1000 {
             return self.fullest_with_room(needed).into_iter().collect();
         }
-        let pieces = self.existing_pieces().iter().zip(0..);
-        let unused = pieces.filter(|(used, _)| **used == 0).map(|(_, number)| number);
-        unused.take((needed / 1000) as usize).collect()
+        self.unused().take((needed / 1000) as usize).collect()
     }
 
-    /// Of the pieces with room for a part, the first of those with most in use. As in `count_pieces`, the search for
-    /// the most is a loop that the compiler makes vector instructions of; the search for the first looks at one
-    /// stretch.
+    /// Of the pieces with room for a part, the first of those with most in use.
     fn fullest_with_room(&self, needed: u64) -> Option<u16> {
-        const STRETCH: usize = 32;
-        let pieces = self.existing_pieces();
-        let most_used = 1000 - needed as i16;
-        let rank = |used: &u16| if *used as i16 <= most_used { *used as i16 } else { -1 };
-        let (stretches, rest) = pieces.as_chunks::<STRETCH>();
-        let (mut fullest, mut from) = (-1, 0);
-        for (index, stretch) in stretches.iter().enumerate() {
-            let most = stretch.iter().map(rank).fold(-1, i16::max);
-            if most > fullest {
-                (fullest, from) = (most, index * STRETCH);
-            }
-        }
-        if rest.iter().map(rank).fold(-1, i16::max) > fullest {
-            fullest = rest.iter().map(rank).fold(-1, i16::max);
-            from = pieces.len() - rest.len();
-        }
-        let within = pieces[from..].iter().position(|used| *used as i16 == fullest)?;
-        Some((from + within) as u16)
+        let room = |number: &&u16| u64::from(self.pieces[usize::from(**number)]) + needed <= 1000;
+        let with_room = self.shared.iter().filter(room);
+        // Of equal ones `max_by_key` takes the last.
+        let fullest = with_room.rev().max_by_key(|number| self.pieces[usize::from(**number)]);
+        fullest.copied().or_else(|| self.unused().next())
+    }
+
+    /// The pieces that nothing uses, in order.
+    fn unused(&self) -> impl Iterator<Item = u16> {
+        let pieces = self.existing_pieces().iter().zip(0..).skip(self.in_use_below);
+        pieces.filter(|(used, _)| **used == 0).map(|(_, number)| number)
     }
 
     fn change(&mut self, needed: u64, pieces: &[u16], change: impl Fn(u64, u64) -> u64) {
@@ -151,18 +159,34 @@ impl Supply {
             return;
         }
         let after = self.pieces[number];
+        if is_shared(before) != is_shared(after) {
+            match self.shared.binary_search(&(number as u16)) {
+                Ok(at) => drop(self.shared.remove(at)),
+                Err(at) => self.shared.insert(at, number as u16),
+            }
+        }
         self.unused_pieces = self.unused_pieces + u64::from(after == 0) - u64::from(before == 0);
+        if after == 0 {
+            self.in_use_below = self.in_use_below.min(number);
+        } else if self.in_use_below == number {
+            self.in_use_below += 1;
+        }
         let (had, has) = (1000 - u64::from(before.min(1000)), 1000 - u64::from(after.min(1000)));
         if has >= self.most_room {
             self.most_room = has;
         } else if self.unused_pieces == 0 && had == self.most_room {
-            self.count_pieces();
+            self.most_room = self.find_most_room();
         }
     }
 
     fn is_idle(&self) -> bool {
         self.total == 0 && self.used == 0
     }
+}
+
+/// Whether a part of a piece is in use, and a part is not.
+fn is_shared(used: u16) -> bool {
+    used > 0 && used < 1000
 }
 
 impl Stock {
@@ -332,6 +356,7 @@ impl Stock {
             while supply.pieces.last() == Some(&0) {
                 supply.pieces.pop();
             }
+            supply.in_use_below = 0;
         }
         normal
     }
@@ -404,6 +429,9 @@ mod tests {
                 for supply in &stock.resources {
                     let mut counted = supply.clone();
                     counted.count_pieces();
+                    let in_use = supply.existing_pieces().iter().take_while(|used| **used > 0).count();
+                    prop_assert!(supply.in_use_below <= in_use);
+                    counted.in_use_below = supply.in_use_below;
                     prop_assert_eq!(&counted, supply);
                 }
             }
