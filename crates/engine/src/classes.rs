@@ -7,9 +7,9 @@ use crate::demands::DemandKey;
 use crate::dispatch_groups::GroupKey;
 use crate::id::WorkerKey;
 use crate::name::Name;
+use crate::ordered_set::OrderedSet;
 use crate::queues::QueueKey;
 use crate::slab::Slab;
-use crate::sorted_set::SortedSet;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClassKey(u32);
@@ -27,7 +27,7 @@ pub(crate) struct Class {
     /// The dispatch groups whose tasks its workers can take.
     pub(crate) groups: BTreeSet<GroupKey>,
     /// Workers with a free slot, best choice first.
-    pub(crate) free: SortedSet<WorkerRank>,
+    pub(crate) free: OrderedSet<WorkerRank>,
     /// The demands of its dispatch groups, except the plain one.
     pub(crate) demands: BTreeMap<DemandKey, Fitting>,
     /// Live workers that may take work, whether or not they have a free slot.
@@ -41,7 +41,7 @@ pub(crate) struct Fitting {
     /// The dispatch groups of the class with this demand.
     pub(crate) groups: u32,
     /// Workers with room for it now, best choice first.
-    pub(crate) free: SortedSet<WorkerRank>,
+    pub(crate) free: OrderedSet<WorkerRank>,
     /// Live workers that are large enough and may take work.
     pub(crate) live: u32,
 }
@@ -82,7 +82,7 @@ impl Classes {
         let class = Class {
             spec: spec.clone(),
             groups,
-            free: SortedSet::default(),
+            free: OrderedSet::default(),
             demands: BTreeMap::new(),
             live: 0,
             users: 0,

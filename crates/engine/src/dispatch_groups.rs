@@ -10,10 +10,10 @@ use crate::demands::DemandKey;
 use crate::dispatch_order::OfferRank;
 use crate::id::WorkerKey;
 use crate::name::Name;
+use crate::ordered_set::OrderedSet;
 use crate::queues::QueueKey;
 use crate::ready_queues::ReadyQueueKey;
 use crate::slab::Slab;
-use crate::sorted_set::SortedSet;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct GroupKey(u32);
@@ -27,7 +27,7 @@ pub(crate) struct DispatchGroup {
     pub(crate) demand: Option<DemandKey>,
     pub(crate) ready_queues: BTreeSet<ReadyQueueKey>,
     /// Ready queues with unblocked tasks, the most urgent first.
-    pub(crate) open: SortedSet<(OfferRank, ReadyQueueKey)>,
+    pub(crate) open: OrderedSet<(OfferRank, ReadyQueueKey)>,
     /// The worker classes that can take these tasks.
     pub(crate) classes: Vec<ClassKey>,
     /// The worker that makes room for its first task.
@@ -62,7 +62,7 @@ impl DispatchGroups {
             needs: needs.to_vec(),
             demand,
             ready_queues: BTreeSet::new(),
-            open: SortedSet::default(),
+            open: OrderedSet::default(),
             classes,
             reserved: None,
         }));

@@ -7,11 +7,11 @@ use crate::buckets::BucketKey;
 use crate::dispatch_order::OfferRank;
 use crate::id::{Slot, TaskId};
 use crate::name::Name;
+use crate::ordered_set::OrderedSet;
 use crate::ranked_list::TaskRank;
 use crate::rate::Rate;
 use crate::ready_queues::ReadyQueueKey;
 use crate::slab::Slab;
-use crate::sorted_set::SortedSet;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TagKey(u32);
@@ -29,7 +29,7 @@ pub(crate) struct Tag {
     pub(crate) bucket: Option<BucketKey>,
     /// Ready queues that wait for this tag, by the rank of their first task. While there are any, the tag has
     /// no room.
-    pub(crate) parked: SortedSet<(OfferRank, ReadyQueueKey)>,
+    pub(crate) parked: OrderedSet<(OfferRank, ReadyQueueKey)>,
     /// Suspended tasks that could continue, but for this tag.
     pub(crate) continuing: BTreeSet<(TaskRank, Slot)>,
     ready_queues: u32,
@@ -91,7 +91,7 @@ impl Tags {
             in_use: 0,
             rate: None,
             bucket: None,
-            parked: SortedSet::default(),
+            parked: OrderedSet::default(),
             continuing: BTreeSet::new(),
             ready_queues: 0,
         };

@@ -12,9 +12,9 @@ use crate::engine::Engine;
 use crate::event::EventData;
 use crate::id::{Slot, WorkerKey};
 use crate::notice::{Assignment, Notice};
+use crate::ordered_set::OrderedSet;
 use crate::ready_queues::{ReadyOffer, ReadyQueueKey};
 use crate::record::Output;
-use crate::sorted_set::SortedSet;
 use crate::state::{Holding, TaskState};
 use crate::tags::TagKey;
 use crate::terms::OnLost;
@@ -381,7 +381,7 @@ impl Engine {
         &mut self,
         key: ReadyQueueKey,
         offer: ReadyOffer,
-    ) -> Option<(OfferRank, &mut SortedSet<(OfferRank, ReadyQueueKey)>)> {
+    ) -> Option<(OfferRank, &mut OrderedSet<(OfferRank, ReadyQueueKey)>)> {
         Some(match offer {
             ReadyOffer::Hidden => return None,
             ReadyOffer::Parked(tag, rank) => (rank, &mut self.tags.at_mut(tag).parked),

@@ -1,29 +1,29 @@
-//! A sorted set whose first element is at hand. Most of the engine's sets have one element, which leaves and comes
+//! An ordered set whose first element is at hand. Most of the engine's sets have one element, which leaves and comes
 //! back with every task: a tree would allocate and free a node each time.
 
 use std::collections::BTreeSet;
 
 #[derive(Clone, Debug)]
-pub(crate) struct SortedSet<T> {
+pub(crate) struct OrderedSet<T> {
     /// The smallest element. It is `None` only if the set is empty.
     first: Option<T>,
     rest: BTreeSet<T>,
 }
 
-impl<T> Default for SortedSet<T> {
-    fn default() -> SortedSet<T> {
-        SortedSet { first: None, rest: BTreeSet::new() }
+impl<T> Default for OrderedSet<T> {
+    fn default() -> OrderedSet<T> {
+        OrderedSet { first: None, rest: BTreeSet::new() }
     }
 }
 
 /// For the audit.
-impl<T: Ord> PartialEq<BTreeSet<T>> for SortedSet<T> {
+impl<T: Ord> PartialEq<BTreeSet<T>> for OrderedSet<T> {
     fn eq(&self, other: &BTreeSet<T>) -> bool {
         self.iter().eq(other)
     }
 }
 
-impl<T: Ord> SortedSet<T> {
+impl<T: Ord> OrderedSet<T> {
     #[inline]
     pub(crate) fn first(&self) -> Option<&T> {
         self.first.as_ref()
@@ -74,8 +74,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_sorted_set_has_what_a_tree_has(acts in prop::collection::vec((any::<bool>(), 0u8..12), 1..200)) {
-            let mut set = SortedSet::default();
+        fn a_ordered_set_has_what_a_tree_has(acts in prop::collection::vec((any::<bool>(), 0u8..12), 1..200)) {
+            let mut set = OrderedSet::default();
             let mut model = BTreeSet::new();
             for (insert, number) in acts {
                 if !insert {
