@@ -18,6 +18,8 @@ use tenure_engine::{
 
 const CYCLES: u64 = 200_000;
 const CROWD_CYCLES: u64 = 50_000;
+/// How many workers the largest crowd has.
+const CROWD: u64 = 5_000;
 
 const BACKLOGS: [u64; 3] = [10_000, 1_000_000, 10_000_000];
 /// How many elements one array has at most.
@@ -37,6 +39,25 @@ const TABLES: [(&str, Table); 7] = [
     ("crowds", crowds_table),
 ];
 
+/// One workload alone, for a profiler: the nanoseconds that a task takes with this backlog.
+type Workload = fn(u64) -> f64;
+
+/// They run only if they are named. A profiler that counts inside of `measured` leaves the preparations out.
+const WORKLOADS: [(&str, Workload); 12] = [
+    ("cycle-plain", |backlog| cycle(backlog, Kind::Plain)),
+    ("cycle-after", |backlog| cycle(backlog, Kind::After)),
+    ("cycle-resources", |backlog| cycle(backlog, Kind::Resources)),
+    ("cycle-arrays", |backlog| arrays(backlog).1),
+    ("cycle-keyless", |backlog| fair(backlog, 0, false)),
+    ("cycle-shares", |backlog| fair(backlog, 100, false)),
+    ("cycle-rates", |backlog| fair(backlog, 0, true)),
+    ("graph-none", |_| graph(&|_| Vec::new()).0),
+    ("graph-chain", |_| graph(&chain).0),
+    ("graph-fan", |_| graph(&fan).0),
+    ("crowd-equal", |_| crowd(CROWD, false)),
+    ("crowd-unlike", |_| crowd(CROWD, true)),
+];
+
 fn main() {
     let largest: u64 =
         std::env::var("TENURE_BENCH_BACKLOG").ok().and_then(|text| text.parse().ok()).unwrap_or(10_000_000);
@@ -49,6 +70,21 @@ fn main() {
             println!();
         }
     }
+    for (name, workload) in WORKLOADS {
+        if named.iter().any(|argument| argument == name) {
+            for backlog in &backlogs {
+                println!("{name:>16}  {backlog:>12}  {:>14.0}", workload(*backlog));
+            }
+        }
+    }
+}
+
+/// The processor time of what is measured, in nanoseconds.
+#[inline(never)]
+fn measured(work: impl FnOnce()) -> u64 {
+    let start = spent();
+    work();
+    spent() - start
 }
 
 fn plain_table(backlogs: &[u64]) {
@@ -116,7 +152,7 @@ fn graphs_table(_: &[u64]) {
 
 fn crowds_table(_: &[u64]) {
     println!("{:>12}  {:>14}  {:>14}", "workers", "equal ns/task", "unlike ns/task");
-    for workers in [1, 100, 5_000] {
+    for workers in [1, 100, CROWD] {
         println!("{workers:>12}  {:>14.0}  {:>14.0}", crowd(workers, false), crowd(workers, true));
     }
 }
@@ -149,26 +185,29 @@ fn graph(after: &dyn Fn(u64) -> Vec<u64>) -> (f64, f64) {
     let mut out = Sink::default();
     let (client, worker, now) = (peer(1), peer(2), Timestamp(1));
     let before = resident_bytes();
-    let start = spent();
-    for first in (0..GRAPH).step_by(128) {
-        let batch =
-            (first..(first + 128).min(GRAPH)).map(|number| dependent(number, after(number))).collect();
-        engine.handle(now, &client, Command::Submit(batch), &mut out).expect("a submission is answered");
-    }
+    let submitted = measured(|| {
+        for first in (0..GRAPH).step_by(128) {
+            let batch =
+                (first..(first + 128).min(GRAPH)).map(|number| dependent(number, after(number))).collect();
+            engine.handle(now, &client, Command::Submit(batch), &mut out).expect("a submission is answered");
+        }
+    });
     let bytes = resident_bytes().saturating_sub(before) as f64 / GRAPH as f64;
     let spec = WorkerSpec::new("w", vec!["q".into()], 16);
     engine.handle(now, &worker, Command::Register(Box::new(spec)), &mut out).expect("registered");
     let mut done = 0;
-    while done < GRAPH {
-        out.sessions.clear();
-        let held: Vec<Held> = out.assigned.drain(..).collect();
-        assert!(!held.is_empty(), "a worker holds a task");
-        done += held.len() as u64;
-        engine.handle(now, &worker, Command::Start(held.clone()), &mut out).expect("started");
-        let completions = held.into_iter().map(|held| Completion { held, result: Blob::EMPTY }).collect();
-        engine.handle(now, &worker, Command::Complete(completions), &mut out).expect("completed");
-    }
-    ((spent() - start) as f64 / GRAPH as f64, bytes)
+    let worked_off = measured(|| {
+        while done < GRAPH {
+            out.sessions.clear();
+            let held: Vec<Held> = out.assigned.drain(..).collect();
+            assert!(!held.is_empty(), "a worker holds a task");
+            done += held.len() as u64;
+            engine.handle(now, &worker, Command::Start(held.clone()), &mut out).expect("started");
+            let completions = held.into_iter().map(|held| Completion { held, result: Blob::EMPTY }).collect();
+            engine.handle(now, &worker, Command::Complete(completions), &mut out).expect("completed");
+        }
+    });
+    ((submitted + worked_off) as f64 / GRAPH as f64, bytes)
 }
 
 fn dependent(number: u64, after: Vec<u64>) -> NewTask {
@@ -216,24 +255,25 @@ fn cycle(backlog: u64, kind: Kind) -> f64 {
     }
     let now = Timestamp(backlog);
     engine.handle(now, &worker, Command::Register(Box::new(spec)), &mut out).expect("registered");
-    let start = spent();
     let mut done = 0;
-    while done < CYCLES {
-        out.sessions.clear();
-        let held: Vec<Held> = out.assigned.drain(..).collect();
-        done += held.len() as u64;
-        let fresh = held.iter().enumerate().map(|(index, held)| {
-            let after = After { task: AfterTask::Id(held.task), condition: Condition::Completed };
-            let after = if kind == Kind::After { vec![after] } else { Vec::new() };
-            NewTask { after, ..of_kind(kind, backlog + done + index as u64) }
-        });
-        let fresh = fresh.collect();
-        engine.handle(now, &client, Command::Submit(fresh), &mut out).expect("a submission is answered");
-        engine.handle(now, &worker, Command::Start(held.clone()), &mut out).expect("started");
-        let completions = held.into_iter().map(|held| Completion { held, result: Blob::EMPTY }).collect();
-        engine.handle(now, &worker, Command::Complete(completions), &mut out).expect("completed");
-    }
-    (spent() - start) as f64 / done as f64
+    let nanos = measured(|| {
+        while done < CYCLES {
+            out.sessions.clear();
+            let held: Vec<Held> = out.assigned.drain(..).collect();
+            done += held.len() as u64;
+            let fresh = held.iter().enumerate().map(|(index, held)| {
+                let after = After { task: AfterTask::Id(held.task), condition: Condition::Completed };
+                let after = if kind == Kind::After { vec![after] } else { Vec::new() };
+                NewTask { after, ..of_kind(kind, backlog + done + index as u64) }
+            });
+            let fresh = fresh.collect();
+            engine.handle(now, &client, Command::Submit(fresh), &mut out).expect("a submission is answered");
+            engine.handle(now, &worker, Command::Start(held.clone()), &mut out).expect("started");
+            let completions = held.into_iter().map(|held| Completion { held, result: Blob::EMPTY }).collect();
+            engine.handle(now, &worker, Command::Complete(completions), &mut out).expect("completed");
+        }
+    });
+    nanos as f64 / done as f64
 }
 
 /// Arrays with this many elements in all, and cycles of their elements; each element that ends is replaced by one of
@@ -251,18 +291,19 @@ fn arrays(size: u64) -> (f64, f64, f64) {
     let bytes = resident_bytes().saturating_sub(before) as f64 / size as f64;
     let spec = WorkerSpec::new("w", vec!["q".into()], 256);
     engine.handle(now, &worker, Command::Register(Box::new(spec)), &mut out).expect("registered");
-    let start = spent();
     let mut done = 0;
-    while done < CYCLES {
-        out.sessions.clear();
-        let held: Vec<Held> = out.assigned.drain(..).collect();
-        done += held.len() as u64;
-        submit_array(&mut engine, &client, &mut out, size + done, held.len() as u64);
-        engine.handle(now, &worker, Command::Start(held.clone()), &mut out).expect("started");
-        let completions = held.into_iter().map(|held| Completion { held, result: Blob::EMPTY }).collect();
-        engine.handle(now, &worker, Command::Complete(completions), &mut out).expect("completed");
-    }
-    (submit, (spent() - start) as f64 / done as f64, bytes)
+    let nanos = measured(|| {
+        while done < CYCLES {
+            out.sessions.clear();
+            let held: Vec<Held> = out.assigned.drain(..).collect();
+            done += held.len() as u64;
+            submit_array(&mut engine, &client, &mut out, size + done, held.len() as u64);
+            engine.handle(now, &worker, Command::Start(held.clone()), &mut out).expect("started");
+            let completions = held.into_iter().map(|held| Completion { held, result: Blob::EMPTY }).collect();
+            engine.handle(now, &worker, Command::Complete(completions), &mut out).expect("completed");
+        }
+    });
+    (submit, nanos as f64 / done as f64, bytes)
 }
 
 fn submit_array(engine: &mut Engine, client: &Peer, out: &mut Sink, number: u64, size: u64) {
@@ -303,21 +344,22 @@ fn fair(backlog: u64, shares: u64, rated: bool) -> f64 {
     let spec = WorkerSpec::new("w", vec!["q".into()], 256);
     let now = Timestamp(backlog);
     engine.handle(now, &worker, Command::Register(Box::new(spec)), &mut out).expect("registered");
-    let start = spent();
     let mut done = 0;
-    while done < CYCLES {
-        let now = Timestamp(backlog + done);
-        out.sessions.clear();
-        let held: Vec<Held> = out.assigned.drain(..).collect();
-        assert!(!held.is_empty(), "the worker has tasks");
-        let fresh = batch_of(backlog + done, held.len() as u64);
-        done += held.len() as u64;
-        engine.handle(now, &client, fresh, &mut out).expect("a submission is answered");
-        engine.handle(now, &worker, Command::Start(held.clone()), &mut out).expect("started");
-        let completions = held.into_iter().map(|held| Completion { held, result: Blob::EMPTY }).collect();
-        engine.handle(now, &worker, Command::Complete(completions), &mut out).expect("completed");
-    }
-    (spent() - start) as f64 / done as f64
+    let nanos = measured(|| {
+        while done < CYCLES {
+            let now = Timestamp(backlog + done);
+            out.sessions.clear();
+            let held: Vec<Held> = out.assigned.drain(..).collect();
+            assert!(!held.is_empty(), "the worker has tasks");
+            let fresh = batch_of(backlog + done, held.len() as u64);
+            done += held.len() as u64;
+            engine.handle(now, &client, fresh, &mut out).expect("a submission is answered");
+            engine.handle(now, &worker, Command::Start(held.clone()), &mut out).expect("started");
+            let completions = held.into_iter().map(|held| Completion { held, result: Blob::EMPTY }).collect();
+            engine.handle(now, &worker, Command::Complete(completions), &mut out).expect("completed");
+        }
+    });
+    nanos as f64 / done as f64
 }
 
 /// One cycle at a time, with many workers of one slot; if they are unlike, each offers something that no other does.
@@ -337,18 +379,19 @@ fn crowd(workers: u64, unlike: bool) -> f64 {
             .handle(now, &peer(number + 2), Command::Register(Box::new(spec)), &mut out)
             .expect("registered");
     }
-    let start = spent();
     let mut held: VecDeque<(SessionId, Held)> = VecDeque::new();
-    for number in 0..CROWD_CYCLES {
-        held.extend(out.sessions.drain(..).zip(out.assigned.drain(..)));
-        let (session, done) = held.pop_front().expect("a worker holds a task");
-        let worker = Peer { session, ..client.clone() };
-        let completion = Completion { held: done, result: Blob::EMPTY };
-        engine.handle(now, &worker, Command::Complete(vec![completion]), &mut out).expect("completed");
-        let fresh = vec![new_task(workers * 2 + number)];
-        engine.handle(now, &client, Command::Submit(fresh), &mut out).expect("a submission is answered");
-    }
-    (spent() - start) as f64 / CROWD_CYCLES as f64
+    let nanos = measured(|| {
+        for number in 0..CROWD_CYCLES {
+            held.extend(out.sessions.drain(..).zip(out.assigned.drain(..)));
+            let (session, done) = held.pop_front().expect("a worker holds a task");
+            let worker = Peer { session, ..client.clone() };
+            let completion = Completion { held: done, result: Blob::EMPTY };
+            engine.handle(now, &worker, Command::Complete(vec![completion]), &mut out).expect("completed");
+            let fresh = vec![new_task(workers * 2 + number)];
+            engine.handle(now, &client, Command::Submit(fresh), &mut out).expect("a submission is answered");
+        }
+    });
+    nanos as f64 / CROWD_CYCLES as f64
 }
 
 fn measure(backlog: u64) -> (f64, f64, f64) {
@@ -371,20 +414,21 @@ fn measure(backlog: u64) -> (f64, f64, f64) {
     engine
         .handle(Timestamp(backlog), &worker, Command::Register(Box::new(spec)), &mut out)
         .expect("registered");
-    let start = spent();
     let mut done = 0;
-    while done < CYCLES {
-        let now = Timestamp(backlog + done);
-        out.sessions.clear();
-        let held: Vec<Held> = out.assigned.drain(..).collect();
-        done += held.len() as u64;
-        let fresh = (0..held.len() as u64).map(|index| new_task(backlog + done + index)).collect();
-        engine.handle(now, &client, Command::Submit(fresh), &mut out).expect("a submission is answered");
-        engine.handle(now, &worker, Command::Start(held.clone()), &mut out).expect("started");
-        let completions = held.into_iter().map(|held| Completion { held, result: Blob::EMPTY }).collect();
-        engine.handle(now, &worker, Command::Complete(completions), &mut out).expect("completed");
-    }
-    (submit, (spent() - start) as f64 / done as f64, bytes)
+    let nanos = measured(|| {
+        while done < CYCLES {
+            let now = Timestamp(backlog + done);
+            out.sessions.clear();
+            let held: Vec<Held> = out.assigned.drain(..).collect();
+            done += held.len() as u64;
+            let fresh = (0..held.len() as u64).map(|index| new_task(backlog + done + index)).collect();
+            engine.handle(now, &client, Command::Submit(fresh), &mut out).expect("a submission is answered");
+            engine.handle(now, &worker, Command::Start(held.clone()), &mut out).expect("started");
+            let completions = held.into_iter().map(|held| Completion { held, result: Blob::EMPTY }).collect();
+            engine.handle(now, &worker, Command::Complete(completions), &mut out).expect("completed");
+        }
+    });
+    (submit, nanos as f64 / done as f64, bytes)
 }
 
 fn new_task(number: u64) -> NewTask {

@@ -416,6 +416,9 @@ impl Engine {
     }
 
     fn audit_classes(&self, expected: &Expected) {
+        if let Some(by_best) = self.classes.by_best() {
+            assert_eq!(*by_best, self.classes.find_by_best(), "classes by their best choice");
+        }
         for (key, class) in self.classes.iter() {
             assert_eq!(Some(&class.users()), expected.class_users.get(&key), "users of {key:?}");
             assert_eq!(class.live, expected.class_live.get(&key).copied().unwrap_or(0), "live in {key:?}");

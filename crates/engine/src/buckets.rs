@@ -1,9 +1,10 @@
 //! Token buckets: one for each tag or queue with a rate. Time fills a bucket, up to the burst; an assignment
 //! takes a token. Ready queues wait at an empty bucket until its timer fires.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use crate::dispatch_order::OfferRank;
+use crate::ordered_set::OrderedSet;
 use crate::queues::QueueKey;
 use crate::rate::Rate;
 use crate::ready_queues::ReadyQueueKey;
@@ -39,14 +40,14 @@ pub(crate) struct Bucket {
     /// What was taken before is not returned: it is not known how full the bucket has been since.
     known_since: Timestamp,
     /// Ready queues that wait for a token, by the rank of their first task.
-    pub(crate) parked: BTreeSet<(OfferRank, ReadyQueueKey)>,
+    pub(crate) parked: OrderedSet<(OfferRank, ReadyQueueKey)>,
     /// When the bucket's timer fires. It is armed while ready queues wait.
     pub(crate) wakes_at: Timestamp,
 }
 
 impl Bucket {
     fn new(owner: BucketOwner, rate: Rate, now: Timestamp) -> Bucket {
-        let parked = BTreeSet::new();
+        let parked = OrderedSet::default();
         let mut bucket = Bucket {
             owner,
             rate,

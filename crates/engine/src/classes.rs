@@ -7,6 +7,7 @@ use crate::demands::DemandKey;
 use crate::dispatch_groups::GroupKey;
 use crate::id::WorkerKey;
 use crate::name::Name;
+use crate::ordered_set::OrderedSet;
 use crate::queues::QueueKey;
 use crate::slab::Slab;
 
@@ -26,7 +27,7 @@ pub(crate) struct Class {
     /// The dispatch groups whose tasks its workers can take.
     pub(crate) groups: BTreeSet<GroupKey>,
     /// Workers with a free slot, best choice first.
-    pub(crate) free: BTreeSet<WorkerRank>,
+    pub(crate) free: OrderedSet<WorkerRank>,
     /// The demands of its dispatch groups, except the plain one.
     pub(crate) demands: BTreeMap<DemandKey, Fitting>,
     /// Live workers that may take work, whether or not they have a free slot.
@@ -40,7 +41,7 @@ pub(crate) struct Fitting {
     /// The dispatch groups of the class with this demand.
     pub(crate) groups: u32,
     /// Workers with room for it now, best choice first.
-    pub(crate) free: BTreeSet<WorkerRank>,
+    pub(crate) free: OrderedSet<WorkerRank>,
     /// Live workers that are large enough and may take work.
     pub(crate) live: u32,
 }
@@ -59,7 +60,12 @@ pub(crate) struct WorkerRank {
 pub(crate) struct Classes {
     slab: Slab<Class>,
     by_spec: BTreeMap<ClassSpec, ClassKey>,
+    /// The classes with a free worker, by their best choice. Kept while there are more than `SCANNED_MAX` classes.
+    by_best: Option<BTreeSet<(WorkerRank, ClassKey)>>,
 }
+
+/// This many classes are looked at one by one: to keep them in order would cost more.
+pub(crate) const SCANNED_MAX: usize = 16;
 
 impl Class {
     pub(crate) fn users(&self) -> u32 {
@@ -76,14 +82,54 @@ impl Classes {
         let class = Class {
             spec: spec.clone(),
             groups,
-            free: BTreeSet::new(),
+            free: OrderedSet::default(),
             demands: BTreeMap::new(),
             live: 0,
             users: 0,
         };
         let key = ClassKey(self.slab.insert(class));
         self.by_spec.insert(spec, key);
+        if self.slab.len() > SCANNED_MAX && self.by_best.is_none() {
+            self.by_best = Some(self.find_by_best());
+        }
         key
+    }
+
+    /// The classes with a free worker, by their best choice, if there are many.
+    pub(crate) fn by_best(&self) -> Option<&BTreeSet<(WorkerRank, ClassKey)>> {
+        self.by_best.as_ref()
+    }
+
+    /// The same by a search, whether or not there are many.
+    pub(crate) fn find_by_best(&self) -> BTreeSet<(WorkerRank, ClassKey)> {
+        self.iter().filter_map(|(key, class)| Some((*class.free.first()?, key))).collect()
+    }
+
+    /// A worker of the class has a free slot.
+    pub(crate) fn add_free(&mut self, key: ClassKey, worker: WorkerRank) {
+        let class = self.at_mut(key);
+        let before = class.free.first().copied();
+        class.free.insert(worker);
+        self.follow_best(key, before);
+    }
+
+    /// A worker of the class has no free slot under this rank.
+    pub(crate) fn remove_free(&mut self, key: ClassKey, worker: &WorkerRank) {
+        let class = self.at_mut(key);
+        let before = class.free.first().copied();
+        class.free.remove(worker);
+        self.follow_best(key, before);
+    }
+
+    fn follow_best(&mut self, key: ClassKey, before: Option<WorkerRank>) {
+        let Some(by_best) = &mut self.by_best else { return };
+        let after = self.slab.at(key.0).free.first().copied();
+        if before != after {
+            if let Some(before) = before {
+                by_best.remove(&(before, key));
+            }
+            by_best.extend(after.map(|after| (after, key)));
+        }
     }
 
     pub(crate) fn retain(&mut self, key: ClassKey) {
@@ -99,6 +145,9 @@ impl Classes {
         }
         let class = self.slab.remove(key.0);
         self.by_spec.remove(&class.spec);
+        if self.slab.len() <= SCANNED_MAX {
+            self.by_best = None;
+        }
         Some(class)
     }
 

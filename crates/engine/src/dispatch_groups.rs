@@ -10,6 +10,7 @@ use crate::demands::DemandKey;
 use crate::dispatch_order::OfferRank;
 use crate::id::WorkerKey;
 use crate::name::Name;
+use crate::ordered_set::OrderedSet;
 use crate::queues::QueueKey;
 use crate::ready_queues::ReadyQueueKey;
 use crate::slab::Slab;
@@ -26,7 +27,7 @@ pub(crate) struct DispatchGroup {
     pub(crate) demand: Option<DemandKey>,
     pub(crate) ready_queues: BTreeSet<ReadyQueueKey>,
     /// Ready queues with unblocked tasks, the most urgent first.
-    pub(crate) open: BTreeSet<(OfferRank, ReadyQueueKey)>,
+    pub(crate) open: OrderedSet<(OfferRank, ReadyQueueKey)>,
     /// The worker classes that can take these tasks.
     pub(crate) classes: Vec<ClassKey>,
     /// The worker that makes room for its first task.
@@ -61,7 +62,7 @@ impl DispatchGroups {
             needs: needs.to_vec(),
             demand,
             ready_queues: BTreeSet::new(),
-            open: BTreeSet::new(),
+            open: OrderedSet::default(),
             classes,
             reserved: None,
         }));

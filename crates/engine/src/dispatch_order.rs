@@ -31,17 +31,33 @@ pub(crate) fn goes_before((queue, rank): (QueueKey, OfferRank), other: (QueueKey
 pub(crate) fn first_offer<T: Copy + Ord>(
     offers: impl Iterator<Item = (QueueKey, OfferRank, T)> + Clone,
 ) -> Option<(QueueKey, OfferRank, T)> {
-    let mut first = None;
-    for offer in offers.clone() {
-        let (_, rank, of) = offer;
-        if rank.turn != 0 {
-            return first_by_queue(offers);
-        }
-        if first.is_none_or(|(_, first_rank, first_of)| (rank, of) < (first_rank, first_of)) {
-            first = Some(offer);
-        }
+    match first_if_comparable(offers.clone()) {
+        Ok(first) => first,
+        Err(Incomparable) => first_by_queue(offers),
     }
-    first
+}
+
+/// The offers are of several queues whose share keys take turns.
+pub(crate) struct Incomparable;
+
+/// The most urgent of these offers, if all of them can be compared. Then none of the others goes before it.
+#[inline]
+pub(crate) fn first_if_comparable<T: Copy + Ord>(
+    offers: impl Iterator<Item = (QueueKey, OfferRank, T)>,
+) -> Result<Option<(QueueKey, OfferRank, T)>, Incomparable> {
+    let mut first: Option<(QueueKey, OfferRank, T)> = None;
+    let (mut take_turns, mut are_of_several_queues) = (false, false);
+    for (queue, rank, of) in offers {
+        take_turns |= rank.turn != 0;
+        if let Some((first_queue, first_rank, first_of)) = first {
+            are_of_several_queues |= queue != first_queue;
+            if (first_rank, first_of) < (rank, of) {
+                continue;
+            }
+        }
+        first = Some((queue, rank, of));
+    }
+    if take_turns && are_of_several_queues { Err(Incomparable) } else { Ok(first) }
 }
 
 fn first_by_queue<T: Copy + Ord>(

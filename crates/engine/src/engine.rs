@@ -356,7 +356,7 @@ impl Engine {
         let holder = self.workers.at_mut(worker);
         assert_eq!(holder.held.swap_remove(place as usize), slot, "a held task has its place");
         let task = self.tasks.at_mut(slot);
-        let devices = task.extras.as_mut().and_then(|extras| extras.devices.take());
+        let devices = task.state.holding_mut().expect("it is held").devices.take();
         holder.stock.vacate(&self.terms.get(task.terms).demand, devices.as_deref());
         if let Some(moved) = holder.held.get(place as usize) {
             self.tasks.at_mut(*moved).state.holding_mut().expect("it is held").place = place;

@@ -5,7 +5,7 @@
 use crate::classes::{ClassKey, Fitting, WorkerRank};
 use crate::demands::DemandKey;
 use crate::dispatch_groups::GroupKey;
-use crate::dispatch_order::{OfferRank, first_offer, goes_before};
+use crate::dispatch_order::{OfferRank, first_if_comparable, first_offer, goes_before};
 use crate::engine::Engine;
 use crate::id::WorkerKey;
 use crate::queues::QueueKey;
@@ -145,6 +145,19 @@ impl Engine {
             let (rank, ready_queue) = *group.open.first()?;
             self.has_room_for(worker, *key).then_some((group.queue, rank, ready_queue))
         })
+    }
+
+    /// The most urgent ready queue of this class, if the worker has room for its tasks and nothing that the class
+    /// could take goes before them: then there is nothing to keep room for.
+    pub(crate) fn first_if_room(&self, worker: WorkerKey, class: ClassKey) -> Option<ReadyQueueKey> {
+        let groups = self.classes.at(class).groups.iter();
+        let firsts = groups.filter_map(|key| {
+            let group = self.groups.at(*key);
+            let (rank, ready_queue) = *group.open.first()?;
+            Some((group.queue, rank, (ready_queue, *key)))
+        });
+        let Ok(Some((_, _, (ready_queue, group)))) = first_if_comparable(firsts) else { return None };
+        self.has_room_for(worker, group).then_some(ready_queue)
     }
 
     /// Reserves a worker for the most urgent task that has waited too long for room on it and is more urgent

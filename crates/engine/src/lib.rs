@@ -41,6 +41,7 @@ pub mod name;
 mod namespaces;
 mod new_task;
 pub mod notice;
+mod ordered_set;
 mod queries;
 mod queues;
 mod ranked_list;

@@ -7,11 +7,12 @@
 //! without one. The parent is offered to workers, with the first task of whose turn it is. So a tag with a
 //! thousand users is no more work than a tag with one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::buckets::BucketKey;
 use crate::dispatch_groups::GroupKey;
 use crate::dispatch_order::OfferRank;
+use crate::ordered_set::OrderedSet;
 use crate::queues::QueueKey;
 use crate::ranked_list::RankedList;
 use crate::shares::ShareKey;
@@ -30,7 +31,7 @@ pub(crate) struct ReadyQueue {
     /// The ready queue that offers these tasks, if they have a share key.
     pub(crate) parent: Option<ReadyQueueKey>,
     /// The children that have tasks, by whose turn it is.
-    pub(crate) children: BTreeSet<(OfferRank, ReadyQueueKey)>,
+    pub(crate) children: OrderedSet<(OfferRank, ReadyQueueKey)>,
     pub(crate) ranked: RankedList,
     pub(crate) offer: ReadyOffer,
     /// It got a task, and is listed to be served.
@@ -90,7 +91,7 @@ impl ReadyQueues {
             tags,
             share,
             parent: of_share.map(|(_, parent)| parent),
-            children: BTreeSet::new(),
+            children: OrderedSet::default(),
             ranked: RankedList::default(),
             offer: ReadyOffer::Hidden,
             is_dirty: false,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::blob::Blob;
+use crate::demand::Devices;
 use crate::id::WorkerKey;
 use crate::name::Name;
 use crate::tags::TagKey;
@@ -60,6 +61,8 @@ pub struct Holding {
     pub started_at: Option<Timestamp>,
     pub intent: Option<Intent>,
     pub progress: Option<Progress>,
+    /// The cpus and gpus of the attempt.
+    pub devices: Option<Box<Devices>>,
     /// The event whose notice the holder has yet to receive. Until the hub has sent it, no timeout runs
     /// against the holder. Zero once it is sent.
     pub(crate) waits_for: u64,
@@ -70,7 +73,7 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// As read from the store: recovery fills in the worker's slot.
+    /// As read from the store, without devices: recovery fills in the worker's slot.
     pub fn restored(
         worker: Name,
         since: Timestamp,
@@ -86,6 +89,7 @@ impl Holding {
             started_at,
             intent,
             progress,
+            devices: None,
             waits_for: 0,
             told_at: Timestamp::NEVER,
             check_at: Timestamp::NEVER,

@@ -27,6 +27,10 @@ struct Supply {
     /// follow from the above, and answer whether a demand fits without a look at each piece.
     unused_pieces: u64,
     most_room: u64,
+    /// The pieces of which a part is in use, in order. A part goes there first, so there are few.
+    shared: Vec<u16>,
+    /// The pieces before this one are in use.
+    in_use_below: usize,
 }
 
 /// One thing that a worker has too little of.
@@ -41,8 +45,17 @@ pub(crate) struct Short {
 impl Supply {
     fn new(name: Name) -> Supply {
         let is_counted_by_piece = [CPUS, GPUS].contains(&&*name);
-        let pieces = Vec::new();
-        Supply { name, total: 0, used: 0, is_counted_by_piece, pieces, unused_pieces: 0, most_room: 0 }
+        Supply {
+            name,
+            total: 0,
+            used: 0,
+            is_counted_by_piece,
+            pieces: Vec::new(),
+            unused_pieces: 0,
+            most_room: 0,
+            shared: Vec::new(),
+            in_use_below: 0,
+        }
     }
 
     /// Takes over how much of it there is.
@@ -55,14 +68,20 @@ impl Supply {
         }
     }
 
-    /// After a change of the total or of a piece. A worker may have hundreds of pieces: the compiler makes vector
-    /// instructions of these loops, since every processor can compare and add signed numbers of 16 bits.
+    /// After a change of the total.
     fn count_pieces(&mut self) {
-        let pieces = self.existing_pieces();
-        let unused: u16 = pieces.iter().map(|used| u16::from(*used == 0)).sum();
-        let least_used = pieces.iter().map(|used| *used as i16).fold(1000, i16::min);
-        self.unused_pieces = u64::from(unused);
-        self.most_room = 1000 - least_used as u64;
+        let shared = self.existing_pieces().iter().zip(0..).filter(|(used, _)| is_shared(**used));
+        self.shared = shared.map(|(_, number)| number).collect();
+        self.unused_pieces = self.existing_pieces().iter().filter(|used| **used == 0).count() as u64;
+        self.in_use_below = 0;
+        self.most_room = self.find_most_room();
+    }
+
+    /// A worker may have hundreds of pieces: the compiler makes vector instructions of this loop, since every
+    /// processor can compare signed numbers of 16 bits.
+    fn find_most_room(&self) -> u64 {
+        let least_used = self.existing_pieces().iter().map(|used| *used as i16).fold(1000, i16::min);
+        1000 - least_used as u64
     }
 
     /// The thousandths in use of each piece that exists.
@@ -102,21 +121,22 @@ impl Supply {
         if needed < 1000 {
             return self.fullest_with_room(needed).into_iter().collect();
         }
-        let pieces = self.existing_pieces().iter().zip(0..);
-        let unused = pieces.filter(|(used, _)| **used == 0).map(|(_, number)| number);
-        unused.take((needed / 1000) as usize).collect()
+        self.unused().take((needed / 1000) as usize).collect()
     }
 
-    /// Of the pieces with room for a part, the first of those with most in use. As in `count_pieces`, the search for
-    /// the most is a loop that the compiler makes vector instructions of.
+    /// Of the pieces with room for a part, the first of those with most in use.
     fn fullest_with_room(&self, needed: u64) -> Option<u16> {
-        let most_used = 1000 - needed as u16;
-        let rank = |used: &u16| if *used <= most_used { *used as i16 } else { -1 };
-        let fullest = self.existing_pieces().iter().map(rank).fold(-1, i16::max);
-        if fullest < 0 {
-            return None;
-        }
-        self.existing_pieces().iter().position(|used| *used == fullest as u16).map(|number| number as u16)
+        let room = |number: &&u16| u64::from(self.pieces[usize::from(**number)]) + needed <= 1000;
+        let with_room = self.shared.iter().filter(room);
+        // Of equal ones `max_by_key` takes the last.
+        let fullest = with_room.rev().max_by_key(|number| self.pieces[usize::from(**number)]);
+        fullest.copied().or_else(|| self.unused().next())
+    }
+
+    /// The pieces that nothing uses, in order.
+    fn unused(&self) -> impl Iterator<Item = u16> {
+        let pieces = self.existing_pieces().iter().zip(0..).skip(self.in_use_below);
+        pieces.filter(|(used, _)| **used == 0).map(|(_, number)| number)
     }
 
     fn change(&mut self, needed: u64, pieces: &[u16], change: impl Fn(u64, u64) -> u64) {
@@ -126,16 +146,47 @@ impl Supply {
             if self.pieces.len() <= number {
                 self.pieces.resize(number + 1, 0);
             }
-            self.pieces[number] = change(u64::from(self.pieces[number]), of_each) as u16;
+            let before = self.pieces[number];
+            self.pieces[number] = change(u64::from(before), of_each) as u16;
+            self.follow_piece(number, before);
         }
-        if !pieces.is_empty() {
-            self.count_pieces();
+    }
+
+    /// Updates what follows from the pieces after one of them changed. Only if the one with most room got less is
+    /// there a look at each.
+    fn follow_piece(&mut self, number: usize, before: u16) {
+        if number >= self.existing_pieces().len() {
+            return;
+        }
+        let after = self.pieces[number];
+        if is_shared(before) != is_shared(after) {
+            match self.shared.binary_search(&(number as u16)) {
+                Ok(at) => drop(self.shared.remove(at)),
+                Err(at) => self.shared.insert(at, number as u16),
+            }
+        }
+        self.unused_pieces = self.unused_pieces + u64::from(after == 0) - u64::from(before == 0);
+        if after == 0 {
+            self.in_use_below = self.in_use_below.min(number);
+        } else if self.in_use_below == number {
+            self.in_use_below += 1;
+        }
+        let (had, has) = (1000 - u64::from(before.min(1000)), 1000 - u64::from(after.min(1000)));
+        if has >= self.most_room {
+            self.most_room = has;
+        } else if self.unused_pieces == 0 && had == self.most_room {
+            self.most_room = self.find_most_room();
         }
     }
 
     fn is_idle(&self) -> bool {
         self.total == 0 && self.used == 0
     }
+}
+
+/// Whether a part of a piece is in use, and a part is not.
+fn is_shared(used: u16) -> bool {
+    used > 0 && used < 1000
 }
 
 impl Stock {
@@ -232,7 +283,8 @@ impl Stock {
             let supply = self.supply_mut(&resource.name);
             supply.change(resource.quantity.0, pieces, |used, less| used - less);
         }
-        if !demand.resources.is_empty() {
+        // Most often what a task used is still there.
+        if !demand.resources.is_empty() && self.resources.iter().any(Supply::is_idle) {
             self.resources.retain(|supply| !supply.is_idle());
         }
     }
@@ -304,6 +356,7 @@ impl Stock {
             while supply.pieces.last() == Some(&0) {
                 supply.pieces.pop();
             }
+            supply.in_use_below = 0;
         }
         normal
     }
@@ -311,6 +364,8 @@ impl Stock {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn stock(slots: u32, resources: &[(&str, &str)]) -> Stock {
@@ -345,6 +400,42 @@ mod tests {
         assert!(stock.fits(&half) && stock.fits(&whole));
         let large = demand(1, &[("gpus", "0.6")]);
         assert_eq!(stock.choose(&large).gpus, [1]);
+    }
+
+    proptest! {
+        /// Whatever comes and goes, also after the worker registered again with another number of gpus.
+        #[test]
+        fn the_counts_of_pieces_are_those_of_a_look_at_each(
+            acts in prop::collection::vec((0u8..9, 0usize..8), 1..120),
+        ) {
+            let mut stock = stock(1_000, &[("gpus", "70")]);
+            let mut held: Vec<(Demand, Devices)> = Vec::new();
+            for (act, number) in acts {
+                if act == 8 {
+                    stock.declare(1_000, 2, &listed(&[("gpus", ["70", "2", "0", "40"][number % 4])]));
+                } else if act < 5 {
+                    let wanted = ["0.5", "0.6", "0.3", "1", "3", "40", "0.5", "0.1"][number];
+                    let wanted = demand(1, &[("gpus", wanted)]);
+                    if stock.fits(&wanted) {
+                        let devices = stock.choose(&wanted);
+                        prop_assert!(!devices.gpus.is_empty());
+                        stock.occupy(&wanted, Some(&devices));
+                        held.push((wanted, devices));
+                    }
+                } else if !held.is_empty() {
+                    let (wanted, devices) = held.swap_remove(number % held.len());
+                    stock.vacate(&wanted, Some(&devices));
+                }
+                for supply in &stock.resources {
+                    let mut counted = supply.clone();
+                    counted.count_pieces();
+                    let in_use = supply.existing_pieces().iter().take_while(|used| **used > 0).count();
+                    prop_assert!(supply.in_use_below <= in_use);
+                    counted.in_use_below = supply.in_use_below;
+                    prop_assert_eq!(&counted, supply);
+                }
+            }
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::buckets::BucketKey;
 use crate::dispatch_order::OfferRank;
 use crate::id::{Slot, TaskId};
 use crate::name::Name;
+use crate::ordered_set::OrderedSet;
 use crate::ranked_list::TaskRank;
 use crate::rate::Rate;
 use crate::ready_queues::ReadyQueueKey;
@@ -28,7 +29,7 @@ pub(crate) struct Tag {
     pub(crate) bucket: Option<BucketKey>,
     /// Ready queues that wait for this tag, by the rank of their first task. While there are any, the tag has
     /// no room.
-    pub(crate) parked: BTreeSet<(OfferRank, ReadyQueueKey)>,
+    pub(crate) parked: OrderedSet<(OfferRank, ReadyQueueKey)>,
     /// Suspended tasks that could continue, but for this tag.
     pub(crate) continuing: BTreeSet<(TaskRank, Slot)>,
     ready_queues: u32,
@@ -90,7 +91,7 @@ impl Tags {
             in_use: 0,
             rate: None,
             bucket: None,
-            parked: BTreeSet::new(),
+            parked: OrderedSet::default(),
             continuing: BTreeSet::new(),
             ready_queues: 0,
         };

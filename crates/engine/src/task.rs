@@ -68,8 +68,6 @@ pub struct Extras {
     /// next attempt.
     pub crashed_on: Vec<Name>,
     pub checkpoint: Option<Checkpoint>,
-    /// The cpus and gpus of the current attempt. Only a held task has them.
-    pub devices: Option<Box<Devices>>,
     /// How long the current attempt has been suspended so far. That time does not count as run time.
     pub suspended_for: Duration,
     pub trace: Option<Box<TraceContext>>,
@@ -122,7 +120,14 @@ impl Task {
 
     /// The devices that its attempt has.
     pub fn devices(&self) -> Option<&Devices> {
-        self.extras.as_ref()?.devices.as_deref()
+        self.state.holding()?.devices.as_deref()
+    }
+
+    /// Gives a task that is read from the store the devices that its attempt has.
+    pub fn restore_devices(&mut self, devices: Box<Devices>) {
+        if let Some(holding) = self.state.holding_mut() {
+            holding.devices = Some(devices);
+        }
     }
 
     /// How long its attempts were suspended.

@@ -2,17 +2,17 @@
 //! worker, and a worker that got a free slot looks for a ready queue. Neither looks past the first task of a
 //! ready queue.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::blob::Which;
 use crate::buckets::BucketKey;
-use crate::classes::{ClassKey, WorkerRank};
+use crate::classes::{ClassKey, SCANNED_MAX, WorkerRank};
 use crate::dispatch_order::{OfferRank, first_offer};
 use crate::engine::Engine;
 use crate::event::EventData;
 use crate::id::{Slot, WorkerKey};
 use crate::notice::{Assignment, Notice};
+use crate::ordered_set::OrderedSet;
 use crate::ready_queues::{ReadyOffer, ReadyQueueKey};
 use crate::record::Output;
 use crate::state::{Holding, TaskState};
@@ -166,12 +166,21 @@ impl Engine {
             return None;
         }
         loop {
-            let (queue, rank, ready_queue) = first_offer(self.open_for(worker, class))?;
+            // Most often the first of all has room. Only what goes before a task can have room kept for it.
+            let (ready_queue, behind) = match self.first_if_room(worker, class) {
+                Some(ready_queue) => (ready_queue, None),
+                None => {
+                    let (queue, rank, ready_queue) = first_offer(self.open_for(worker, class))?;
+                    (ready_queue, Some((queue, rank)))
+                }
+            };
             if let Some(tag) = self.full_tag(ready_queue) {
                 self.park(ready_queue, tag);
             } else if let Some(bucket) = self.empty_bucket(now, ready_queue) {
                 self.throttle(ready_queue, bucket);
-            } else if self.keeps_room(now, worker, class, None) || self.reserve(now, worker, queue, rank) {
+            } else if let Some((queue, rank)) = behind
+                && (self.keeps_room(now, worker, class, None) || self.reserve(now, worker, queue, rank))
+            {
                 return None;
             } else {
                 let slot = self.first_task(ready_queue);
@@ -203,11 +212,10 @@ impl Engine {
             extras.suspended_for = Duration::ZERO;
         }
         let terms = self.terms.get(task.terms);
+        let mut devices = None;
         if !terms.demand.resources.is_empty() {
-            let devices = self.workers.at(worker).stock.choose(&terms.demand);
-            if !devices.is_empty() {
-                task.extras_mut().devices = Some(Box::new(devices));
-            }
+            let chosen = self.workers.at(worker).stock.choose(&terms.demand);
+            devices = (!chosen.is_empty()).then(|| Box::new(chosen));
         }
         let group = self.ready_queues.at(self.terms.ready_queue(task.terms)).group;
         let starts_now = starts_on_assign && terms.on_lost != OnLost::Requeue;
@@ -219,6 +227,7 @@ impl Engine {
             started_at: None,
             intent: None,
             progress: None,
+            devices,
             // The number of the assignment's event. The timeout starts when the notice leaves (`mark_sent.rs`).
             waits_for: self.next_event,
             told_at: Timestamp::NEVER,
@@ -278,17 +287,38 @@ impl Engine {
     ) -> Option<WorkerKey> {
         let group = self.ready_queues.at(ready_queue).group;
         let first = self.first_task(ready_queue);
-        let classes = self.groups.at(group).classes.iter();
-        let best = classes.filter_map(|class| {
+        let best_of = |class: ClassKey| {
             let allowed = |worker_rank: &&WorkerRank| {
                 let worker = worker_rank.worker;
                 let is_named = || without.contains(self.workers.at(worker).name());
                 (without.is_empty() || !is_named())
-                    && !self.keeps_room(now, worker, *class, None)
+                    && !self.keeps_room(now, worker, class, None)
                     && !self.keeps_room_to_continue(worker, first)
             };
-            self.with_room(*class, group).find(allowed)
-        });
+            self.with_room(class, group).find(allowed).copied()
+        };
+        let classes = &self.groups.at(group).classes;
+        if let Some(by_best) = self.classes.by_best()
+            && classes.len() > SCANNED_MAX
+            && self.groups.at(group).demand.is_none()
+        {
+            // If the classes in front serve other queues, a look at each class of the group is no more work.
+            let mut looks = classes.len();
+            let mut best: Option<WorkerRank> = None;
+            for (rank, class) in by_best {
+                if best.is_some_and(|best| best < *rank) || looks == 0 {
+                    break;
+                }
+                looks -= 1;
+                if self.classes.at(*class).groups.contains(&group) {
+                    best = best.into_iter().chain(best_of(*class)).min();
+                }
+            }
+            if looks > 0 {
+                return best.map(|best| best.worker);
+            }
+        }
+        let best = classes.iter().filter_map(|class| best_of(*class));
         Some(best.min()?.worker)
     }
 
@@ -351,7 +381,7 @@ impl Engine {
         &mut self,
         key: ReadyQueueKey,
         offer: ReadyOffer,
-    ) -> Option<(OfferRank, &mut BTreeSet<(OfferRank, ReadyQueueKey)>)> {
+    ) -> Option<(OfferRank, &mut OrderedSet<(OfferRank, ReadyQueueKey)>)> {
         Some(match offer {
             ReadyOffer::Hidden => return None,
             ReadyOffer::Parked(tag, rank) => (rank, &mut self.tags.at_mut(tag).parked),
@@ -385,19 +415,19 @@ impl Engine {
             return;
         }
         if let Some((class, worker_rank)) = before {
-            let class = self.classes.at_mut(class);
             if had_slot {
-                class.free.remove(&worker_rank);
+                self.classes.remove_free(class, &worker_rank);
             }
+            let class = self.classes.at_mut(class);
             for demand in worker.fits.drain(..) {
                 class.demands.get_mut(&demand).expect("a class knows its demands").free.remove(&worker_rank);
             }
         }
         if let Some((class, worker_rank)) = worker_rank {
-            let class = self.classes.at_mut(class);
             if has_slot {
-                class.free.insert(worker_rank);
+                self.classes.add_free(class, worker_rank);
             }
+            let class = self.classes.at_mut(class);
             for (demand, fitting) in &mut class.demands {
                 if worker.stock.fits(self.demands.at(*demand)) {
                     fitting.free.insert(worker_rank);

@@ -75,7 +75,7 @@ impl Engine {
         if worker.lists_held && worker.is_live() {
             let held = Held { task: task.id, attempt: task.attempt };
             let terms = Arc::clone(self.terms.get(task.terms));
-            let devices = task.extras.as_ref().and_then(|extras| extras.devices.clone());
+            let devices = holding.devices.clone();
             worker.stock.occupy(&terms.demand, devices.as_deref());
             worker.stopping.push(Stopping { held, terms, devices });
         }

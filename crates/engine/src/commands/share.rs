@@ -67,8 +67,16 @@ impl Engine {
     }
 
     pub(crate) fn first_task(&self, key: ReadyQueueKey) -> Slot {
-        let (_, of) = self.first_of(key).expect("a listed ready queue has a task");
-        self.ready_queues.at(of).ranked.first().expect("a listed ready queue has a task")
+        let ready_queue = self.ready_queues.at(key);
+        let of = match ready_queue.children.first() {
+            None => ready_queue,
+            Some((_, child)) if ready_queue.ranked.len() == 0 => self.ready_queues.at(*child),
+            Some(_) => {
+                let (_, of) = self.first_of(key).expect("a listed ready queue has a task");
+                self.ready_queues.at(of)
+            }
+        };
+        of.ranked.first().expect("a listed ready queue has a task")
     }
 
     pub(crate) fn turn_of(&self, key: ReadyQueueKey) -> u64 {

@@ -306,7 +306,6 @@ pub(super) fn extras_of(new: &NewTask, fingerprint: u64) -> Option<Box<Extras>> 
         expires_at: new.expires_at,
         crashed_on: Vec::new(),
         checkpoint: None,
-        devices: None,
         suspended_for: std::time::Duration::ZERO,
         trace: new.trace.clone(),
         children: BTreeSet::new(),

@@ -70,7 +70,7 @@ impl Engine {
             not_before: extras.and_then(|extras| extras.not_before),
             expires_at: extras.and_then(|extras| extras.expires_at),
             crashed_on: extras.map_or_else(Vec::new, |extras| extras.crashed_on.clone()),
-            devices: extras.and_then(|extras| extras.devices.clone()),
+            devices: task.state.holding().and_then(|holding| holding.devices.clone()),
             body: self.body_of(task),
             checkpoint: task.checkpoint().copied(),
             trace: extras.and_then(|extras| extras.trace.clone()),

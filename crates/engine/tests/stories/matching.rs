@@ -48,6 +48,34 @@ fn a_worker_gets_as_many_tasks_as_it_has_slots() {
 }
 
 #[test]
+fn among_many_unlike_workers_the_least_loaded_gets_the_task() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let unlike = |number: usize, queue| {
+        let name = format!("{queue}{number}");
+        WorkerSpec { capabilities: vec![name.as_str().into()], ..spec(&name, &[queue], 2) }
+    };
+    let workers: Vec<_> = (0..40).map(|number| broker.worker_with(unlike(number, "q"))).collect();
+    let tasks: Vec<_> = (0..40).map(|_| broker.submit(&ann, "q")).collect();
+    // Each got one, in the order in which they came. These have less to do, but serve another queue.
+    for number in 0..60 {
+        broker.worker_with(unlike(number, "r"));
+    }
+    broker.complete(&workers[7], tasks[7]);
+    broker.complete(&workers[3], tasks[3]);
+    broker.hush();
+    broker.submit(&ann, "q");
+    broker.hears(&["#41 submitted", "#41/1 assigned to q3", "-> q3: run #41/1"]);
+    let picky = NewTask { needs: names(&["q9"]), ..broker.new_task("q") };
+    broker.submit_task(&ann, picky);
+    broker.hears(&["#42 submitted", "#42/1 assigned to q9", "-> q9: run #42/1"]);
+    broker.submit(&ann, "q");
+    broker.hears(&["#43 submitted", "#43/1 assigned to q7", "-> q7: run #43/1"]);
+    broker.submit(&ann, "q");
+    broker.hears(&["#44 submitted", "#44/1 assigned to q0", "-> q0: run #44/1"]);
+}
+
+#[test]
 fn the_least_loaded_worker_gets_the_task() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");

@@ -111,9 +111,11 @@ fn holding() -> BoxedStrategy<Box<Holding>> {
         .prop_map(|(wanted, in_place, reason, delivered)| Intent { wanted, in_place, reason, delivered });
     let progress =
         (of(any::<u8>()), text(), time()).prop_map(|(percent, note, at)| Progress { percent, note, at });
-    (name(), time(), of(time()), of(intent), of(progress))
-        .prop_map(|(worker, since, started_at, intent, progress)| {
-            Box::new(Holding::restored(worker, since, started_at, intent, progress))
+    (name(), time(), of(time()), of(intent), of(progress), of(devices()))
+        .prop_map(|(worker, since, started_at, intent, progress, devices)| {
+            let mut holding = Holding::restored(worker, since, started_at, intent, progress);
+            holding.devices = devices;
+            Box::new(holding)
         })
         .boxed()
 }
@@ -170,8 +172,8 @@ fn extras() -> BoxedStrategy<Box<Extras>> {
     let plain =
         (of(name()), any::<u64>(), of(id()), of(time()), of(time()), vec(name(), 0..3), of(checkpoint));
 
-    (plain, of(span()), of(devices()), of(trace()))
-        .prop_map(|(plain, suspended_for, devices, trace)| {
+    (plain, of(span()), of(trace()))
+        .prop_map(|(plain, suspended_for, trace)| {
             let (name, fingerprint, parent, not_before, expires_at, crashed_on, checkpoint) = plain;
             let mut extras = Box::new(Extras::default());
             extras.suspended_for = suspended_for.unwrap_or_default();
@@ -182,7 +184,6 @@ fn extras() -> BoxedStrategy<Box<Extras>> {
             extras.expires_at = expires_at;
             extras.crashed_on = crashed_on;
             extras.checkpoint = checkpoint;
-            extras.devices = devices;
             extras.trace = trace;
             extras
         })

@@ -89,7 +89,7 @@ pub(super) fn encode_task(
     head |= if task.body.is_empty() { 0 } else { HAS_BODY };
     head |= if task.priority == 0 { 0 } else { HAS_PRIORITY };
     head |= if troubled { HAS_TROUBLE } else { 0 };
-    let has_extras = task.extras.is_some() || !after.is_empty();
+    let has_extras = task.extras.is_some() || task.devices().is_some() || !after.is_empty();
     head |= if has_extras { HAS_EXTRAS } else { 0 };
     out.push(head);
     put::distance(out, base.event, task.age);
@@ -109,7 +109,7 @@ pub(super) fn encode_task(
         state => encode_state(out, book, base, state),
     }
     if has_extras {
-        encode_extras(out, book, base, task.extras.as_deref(), after);
+        encode_extras(out, book, base, task, after);
     }
 }
 
@@ -130,8 +130,10 @@ pub(super) fn take_task(
         READY => TaskState::Ready { since: submitted_at },
         code => take_state(take, page, code)?,
     };
-    let (extras, after) = if head & HAS_EXTRAS == 0 { (None, Vec::new()) } else { take_extras(take, page)? };
-    let task = Task {
+    let mut devices = None;
+    let (extras, after) =
+        if head & HAS_EXTRAS == 0 { (None, Vec::new()) } else { take_extras(take, page, &mut devices)? };
+    let mut task = Task {
         id: identity.id,
         body,
         terms,
@@ -145,6 +147,9 @@ pub(super) fn take_task(
         state,
         extras,
     };
+    if let Some(devices) = devices {
+        task.restore_devices(devices);
+    }
     Ok(TaskRecord { task, after })
 }
 
@@ -332,16 +337,16 @@ const ONLY_AFTER: u8 = 64;
 /// Optional fields follow, with their length.
 const HAS_FIELDS: u8 = 128;
 
-fn encode_extras(
-    out: &mut Vec<u8>,
-    book: &mut Dictionary,
-    base: &Base,
-    extras: Option<&Extras>,
-    after: &[Dependency],
-) {
-    let Some(extras) = extras else {
-        out.push(HAS_AFTER | ONLY_AFTER);
-        return encode_after(out, after);
+fn encode_extras(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, task: &Task, after: &[Dependency]) {
+    let none = Extras::default();
+    let extras = match &task.extras {
+        Some(extras) => &**extras,
+        // The devices of an attempt are written among the extras.
+        None if task.devices().is_some() => &none,
+        None => {
+            out.push(HAS_AFTER | ONLY_AFTER);
+            return encode_after(out, after);
+        }
     };
     let mut head = if after.is_empty() { 0 } else { HAS_AFTER };
     head |= if extras.name.is_some() { HAS_NAME } else { 0 };
@@ -350,7 +355,7 @@ fn encode_extras(
     head |= if extras.expires_at.is_some() { HAS_EXPIRY } else { 0 };
     head |= if extras.checkpoint.is_some() { HAS_CHECKPOINT } else { 0 };
     let mut fields = Vec::new();
-    encode_optional_extras(&mut fields, extras);
+    encode_optional_extras(&mut fields, extras, task.devices());
     head |= if fields.is_empty() { 0 } else { HAS_FIELDS };
     out.push(head);
     // A task's name is unique, so the dictionary would not save anything.
@@ -384,11 +389,11 @@ const SUSPENDED_FOR: u8 = 1;
 const DEVICES: u8 = 3;
 
 /// The extras that few tasks have.
-fn encode_optional_extras(out: &mut Vec<u8>, extras: &Extras) {
+fn encode_optional_extras(out: &mut Vec<u8>, extras: &Extras, devices: Option<&Devices>) {
     if extras.suspended_for != Duration::ZERO {
         encode_field(out, SUSPENDED_FOR, |out| put::span(out, extras.suspended_for));
     }
-    if let Some(devices) = &extras.devices {
+    if let Some(devices) = devices {
         encode_field(out, DEVICES, |out| {
             for numbers in [&devices.cpus, &devices.gpus] {
                 put::varint(out, numbers.len() as u64);
@@ -401,12 +406,17 @@ fn encode_optional_extras(out: &mut Vec<u8>, extras: &Extras) {
     }
 }
 
-fn take_optional_extra(tag: u8, take: &mut ByteCursor<'_>, extras: &mut Extras) -> Result<(), Malformed> {
+fn take_optional_extra(
+    tag: u8,
+    take: &mut ByteCursor<'_>,
+    extras: &mut Extras,
+    devices: &mut Option<Box<Devices>>,
+) -> Result<(), Malformed> {
     match tag {
         SUSPENDED_FOR => extras.suspended_for = take.span()?,
         DEVICES => {
             let (cpus, gpus) = (take_numbers(take)?, take_numbers(take)?);
-            extras.devices = Some(Box::new(Devices { cpus, gpus }));
+            *devices = Some(Box::new(Devices { cpus, gpus }));
         }
         TRACE => extras.trace = Some(Box::new(take_trace(take)?)),
         _ => return Err(Malformed("an unknown field of a task")),
@@ -482,6 +492,7 @@ fn take_after(take: &mut ByteCursor<'_>) -> Result<Vec<Dependency>, Malformed> {
 fn take_extras(
     take: &mut ByteCursor<'_>,
     page: &RecordPage<'_>,
+    devices: &mut Option<Box<Devices>>,
 ) -> Result<(Option<Box<Extras>>, Vec<Dependency>), Malformed> {
     let head = take.byte()?;
     if head & ONLY_AFTER != 0 {
@@ -510,7 +521,8 @@ fn take_extras(
     let after = if head & HAS_AFTER == 0 { Vec::new() } else { take_after(take)? };
     if head & HAS_FIELDS != 0 {
         let mut fields = ByteCursor::new(take.measured()?);
-        take_fields(&mut fields, |tag, take| take_optional_extra(tag, take, &mut extras))?;
+        take_fields(&mut fields, |tag, take| take_optional_extra(tag, take, &mut extras, devices))?;
     }
-    Ok((Some(Box::new(extras)), after))
+    let has_only_devices = devices.is_some() && extras == Extras::default();
+    Ok(((!has_only_devices).then(|| Box::new(extras)), after))
 }

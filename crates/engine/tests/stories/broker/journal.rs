@@ -155,19 +155,18 @@ fn task_line(task: &Task, terms: &Terms, after: &[Dependency]) -> String {
             expires_at,
             crashed_on,
             checkpoint,
-            devices,
             suspended_for,
             trace,
             ..
         } = &**extras;
         format!(
-            "{name:?} {fingerprint} {parent:?} {not_before:?} {expires_at:?} {crashed_on:?} {checkpoint:?} {devices:?} {suspended_for:?} {trace:?}"
+            "{name:?} {fingerprint} {parent:?} {not_before:?} {expires_at:?} {crashed_on:?} {checkpoint:?} {suspended_for:?} {trace:?}"
         )
     });
     // Extras that say nothing are as good as none.
-    let extras = extras.filter(|text| text != "None 0 None None None [] None None 0ns None");
+    let extras = extras.filter(|text| text != "None 0 None None None [] None 0ns None");
     format!(
-        "{} {:?} {} {} {} {} {} {} {state} {extras:?} {terms:?} {after:?}",
+        "{} {:?} {} {} {} {} {} {} {state} {:?} {extras:?} {terms:?} {after:?}",
         task.id,
         task.body,
         task.priority,
@@ -175,6 +174,7 @@ fn task_line(task: &Task, terms: &Terms, after: &[Dependency]) -> String {
         task.crashes,
         task.failures,
         task.age,
-        task.submitted_at
+        task.submitted_at,
+        task.devices(),
     )
 }
