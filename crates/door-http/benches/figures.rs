@@ -23,6 +23,10 @@ use tenure_hub::{
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
+/// As in the broker's own program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const TASKS: usize = 1_000_000;
 const QUEUES: usize = 1_000;
 const LISTENERS: usize = 1_000;

@@ -13,6 +13,7 @@ mod leading;
 mod queues_of_key;
 mod reconciling;
 mod stall;
+mod statistics;
 mod storing;
 mod unread;
 mod watching;
@@ -41,11 +42,12 @@ use crate::refusal::HubRefusal;
 use crate::request::{Ask, Delivery, Request, Response};
 use crate::settings::UnreadLimits;
 use crate::spans::{self, SpanSink};
-use crate::stats::{QueueFigures, Stats};
+use crate::stats::Stats;
 use crate::task_logs::{LogPiece, PIECE_BYTES_MAX, TaskLogs};
 use crate::watches::{WatchKey, Watches};
 use journal_outage::JournalOutage;
 use queues_of_key::QueuesOfKeys;
+use watching::GatheredEvents;
 
 /// The hub without threads, sockets or a clock.
 #[derive(Debug)]
@@ -56,6 +58,7 @@ pub struct Core {
     outbox: Outbox,
     sessions: HashMap<SessionId, Entry, FixedState>,
     watches: Watches,
+    gathered: GatheredEvents,
     calls: Calls,
     queues_of_keys: QueuesOfKeys,
     stats: Stats,
@@ -90,6 +93,8 @@ struct Entry {
     principal: Principal,
     mailbox: Arc<Mailbox>,
     watches: BTreeSet<u64>,
+    /// Events that go into its mailbox at the end of the turn, or before its next reply or notice.
+    gathered: Vec<Delivery>,
     /// The size of its replies in the outbox.
     unsent_reply_bytes: usize,
     /// The worker it has registered, kept for the audit log.
@@ -124,6 +129,7 @@ impl Core {
             maintenance,
             sessions: HashMap::default(),
             watches: Watches::new(next_event),
+            gathered: GatheredEvents::default(),
             calls: Calls::default(),
             queues_of_keys: QueuesOfKeys::default(),
             stats,
@@ -159,8 +165,15 @@ impl Core {
     pub fn open(&mut self, peer: Arc<Peer>, principal: Principal, mailbox: Arc<Mailbox>) {
         self.stats.sessions += 1;
         let session = peer.session;
-        let entry =
-            Entry { peer, principal, mailbox, watches: BTreeSet::new(), unsent_reply_bytes: 0, worker: None };
+        let entry = Entry {
+            peer,
+            principal,
+            mailbox,
+            watches: BTreeSet::new(),
+            gathered: Vec::new(),
+            unsent_reply_bytes: 0,
+            worker: None,
+        };
         self.sessions.insert(session, entry);
     }
 
@@ -423,6 +436,7 @@ impl Core {
             self.outbox.recycle(outs);
             self.engine.mark_sent(self.now, last_event);
         }
+        self.put_gathered();
     }
 
     /// Whether nothing waits for the disk.
@@ -460,41 +474,6 @@ impl Core {
         }
     }
 
-    /// The statistics for one session. A session whose key has a namespace sees only that namespace's.
-    pub(crate) fn stats_for(&self, now: Timestamp, session: SessionId) -> Stats {
-        let grant = self.sessions.get(&session).map(|entry| &entry.principal.grant);
-        let Some(namespace) = grant.and_then(|grant| grant.namespace.as_ref()) else {
-            return self.stats(now);
-        };
-        let gauges = self.engine.gauges_of(namespace);
-        Stats {
-            started_at_millis: self.stats.started_at_millis,
-            sync: self.stats.sync,
-            disk_full: self.stats.disk_full,
-            tasks: gauges.by_state.iter().sum(),
-            queues: QueueFigures::all(now, &gauges, &self.flows),
-            oldest_ready_seconds: gauges.oldest_ready.map_or(0.0, |oldest| now.since(oldest).as_secs_f64()),
-            gauges,
-            ..self.flows.total_of(namespace).stats()
-        }
-    }
-
-    /// The figures now.
-    pub fn stats(&self, now: Timestamp) -> Stats {
-        let gauges = self.engine.gauges();
-        Stats {
-            tasks: self.engine.task_count() as u64,
-            last_event: self.engine.last_event(),
-            queues: QueueFigures::all(now, &gauges, &self.flows),
-            connections: self.counters.iter().map(|door| door.connections()).collect(),
-            hooks: self.hooks.figures(),
-            oldest_ready_seconds: gauges.oldest_ready.map_or(0.0, |oldest| now.since(oldest).as_secs_f64()),
-            gauges,
-            doors: self.counters.iter().flat_map(|door| door.all()).collect(),
-            ..self.stats.clone()
-        }
-    }
-
     fn blob(&mut self, bytes: &Bytes) -> Blob {
         self.batches.blob(bytes)
     }
@@ -512,6 +491,7 @@ impl Core {
             OutboxItem::Notice { session, notice } => self.put(session, Delivery::Notice(notice)),
             OutboxItem::Other { session, delivery: delivery @ Delivery::Broadcast(_) } => {
                 // A broadcast is not a reply to this session, so a full mailbox may drop it.
+                self.put_gathered_of(session);
                 if let Some(entry) = self.sessions.get(&session)
                     && entry.mailbox.has_room_for_events()
                 {
@@ -531,7 +511,8 @@ impl Core {
         }
     }
 
-    fn put(&self, session: SessionId, delivery: Delivery) {
+    fn put(&mut self, session: SessionId, delivery: Delivery) {
+        self.put_gathered_of(session);
         if let Some(entry) = self.sessions.get(&session) {
             entry.mailbox.put(delivery);
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_engine::{Event, SessionId};
-use tenure_store::Events;
+use tenure_store::{Events, ReadError, Reader};
 
 use crate::core::Core;
 use crate::handle::{HubHandle, Inbound};
@@ -22,7 +22,7 @@ const ROOM_INTERVAL: Duration = Duration::from_millis(5);
 /// Reads the log for a watch, from `from` up to `until`, and reports back to the hub.
 pub(crate) fn follow(handle: &HubHandle, core: &mut Core, watch: (SessionId, u64), from: u64, until: u64) {
     let Some((mailbox, wanted)) = core.reading(watch) else { return };
-    let follower = Follower { handle: handle.clone(), mailbox, watch, wanted };
+    let follower = Follower { handle: handle.clone(), mailbox, watch, wanted: Arc::new(wanted) };
     tokio::spawn(follower.read(from, until));
 }
 
@@ -30,7 +30,7 @@ struct Follower {
     handle: HubHandle,
     mailbox: Arc<Mailbox>,
     watch: (SessionId, u64),
-    wanted: WatchInterest,
+    wanted: Arc<WatchInterest>,
 }
 
 impl Follower {
@@ -46,26 +46,18 @@ impl Follower {
             if from >= until {
                 break;
             }
-            let reader = self.handle.reader().clone();
             let place = self.handle.log_read().await;
-            let read = tokio::task::spawn_blocking(move || reader.events(from, count)).await;
+            let range = self.range(from, count, until);
+            let read = tokio::task::spawn_blocking(move || range.deliver()).await;
             drop(place);
             match read {
-                Ok(Ok(Events::Some { events, next })) => {
+                Ok(Ok(Delivered::Over)) => return,
+                Ok(Ok(Delivered::Until { next, next_count })) => {
                     if next == from {
                         // The events are decided but not on disk yet.
                         tokio::time::sleep(ROOM_INTERVAL).await;
                     }
-                    count = next_count(&events);
-                    from = match self.put(events, until) {
-                        PushResult::All => next,
-                        PushResult::Until(seq) => seq,
-                        PushResult::Over => return,
-                    };
-                }
-                Ok(Ok(Events::Gap { oldest })) => {
-                    self.mailbox.put(Delivery::Gap { watch: self.watch.1, from, oldest });
-                    from = oldest;
+                    (from, count) = (next, next_count);
                 }
                 Ok(Err(error)) => {
                     tracing::error!(%error, from, "the event log cannot be read; stop the broker and run `tenure journal verify`");
@@ -75,24 +67,20 @@ impl Follower {
                 Err(_) => return,
             }
         }
-        let life = self.wanted.life;
+        let life = self.wanted.life.clone();
         self.handle.send(Inbound::HasRead { watch: self.watch, life, next: from.min(until) });
     }
 
-    /// Adds events while the mailbox has room.
-    fn put(&self, events: Vec<Event>, until: u64) -> PushResult {
-        for event in events.into_iter().filter(|event| event.seq < until) {
-            if self.wanted.life.is_over() {
-                return PushResult::Over;
-            }
-            if self.wanted.matches(&event) {
-                if !self.mailbox.has_room_for_events() {
-                    return PushResult::Until(event.seq);
-                }
-                self.mailbox.put(Delivery::Event { watch: self.watch.1, event: Arc::new(event) });
-            }
+    fn range(&self, from: u64, count: usize, until: u64) -> EventRange {
+        EventRange {
+            reader: self.handle.reader().clone(),
+            mailbox: Arc::clone(&self.mailbox),
+            watch: self.watch.1,
+            wanted: Arc::clone(&self.wanted),
+            from,
+            count,
+            until,
         }
-        PushResult::All
     }
 
     /// Waits until the mailbox has room. Returns whether the watch still exists.
@@ -105,12 +93,49 @@ impl Follower {
     }
 }
 
-enum PushResult {
-    All,
-    /// The mailbox is full: continue with this event.
-    Until(u64),
+/// A part of the log for one watch. Reading and decoding it and comparing its events with the filter takes no time of the
+/// hub's thread.
+struct EventRange {
+    reader: Reader,
+    mailbox: Arc<Mailbox>,
+    watch: u64,
+    wanted: Arc<WatchInterest>,
+    from: u64,
+    count: usize,
+    until: u64,
+}
+
+enum Delivered {
+    /// Continue with this event, and read as many.
+    Until { next: u64, next_count: usize },
     /// The watch has ended.
     Over,
+}
+
+impl EventRange {
+    /// Adds the events that the watch wants while the mailbox has room.
+    fn deliver(self) -> Result<Delivered, ReadError> {
+        let (events, next) = match self.reader.events(self.from, self.count)? {
+            Events::Some { events, next } => (events, next),
+            Events::Gap { oldest } => {
+                self.mailbox.put(Delivery::Gap { watch: self.watch, from: self.from, oldest });
+                return Ok(Delivered::Until { next: oldest, next_count: self.count });
+            }
+        };
+        let next_count = next_count(&events);
+        let wanted = events.into_iter().filter(|event| event.seq < self.until && self.wanted.matches(event));
+        let delivery = |event| Delivery::Event { watch: self.watch, event: Arc::new(event) };
+        let mut wanted: Vec<Delivery> = wanted.map(delivery).collect();
+        if self.wanted.life.is_over() {
+            return Ok(Delivered::Over);
+        }
+        self.mailbox.put_events(&mut wanted);
+        let next = match wanted.first() {
+            Some(Delivery::Event { event, .. }) => event.seq,
+            _ => next,
+        };
+        Ok(Delivered::Until { next, next_count })
+    }
 }
 
 /// How many events to read next, assuming they are as large as these.

@@ -129,6 +129,37 @@ impl Mailbox {
         bytes
     }
 
+    /// Adds events as long as they fit, with one lock and one wake-up for all of them. Leaves those that do not fit,
+    /// which have to be read from the log later.
+    pub(crate) fn put_events(&self, events: &mut Vec<Delivery>) {
+        let is_first = {
+            let mut content = self.lock();
+            if self.is_ended() {
+                return events.clear();
+            }
+            let (waiting, bytes_before) = (content.deliveries.len(), content.bytes);
+            let mut count = 0;
+            while count < events.len()
+                && waiting + count < MAILBOX_EVENTS_MAX
+                && content.bytes < MAILBOX_EVENT_BYTES_MAX
+            {
+                content.bytes += events[count].bytes();
+                count += 1;
+            }
+            // Count them before a door can take them.
+            self.unread.0.fetch_add(content.bytes - bytes_before, Ordering::Relaxed);
+            if waiting == 0 && count == events.len() {
+                std::mem::swap(&mut content.deliveries, events);
+            } else {
+                content.deliveries.extend(events.drain(..count));
+            }
+            waiting == 0 && count > 0
+        };
+        if is_first {
+            self.arrived.notify_one();
+        }
+    }
+
     /// Whether one more event fits, or has to be read from the log later.
     pub(crate) fn has_room_for_events(&self) -> bool {
         let content = self.lock();
@@ -180,6 +211,8 @@ impl Drop for Mailbox {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use tenure_engine::event::{EventData, EventSubject};
+    use tenure_engine::{Event, Timestamp};
 
     use super::*;
     use crate::request::CallAnswer;
@@ -225,5 +258,40 @@ mod tests {
         mailbox.take(&mut taken);
         assert!(matches!(taken[..], [Delivery::Goodbye]));
         assert!(mailbox.is_closed());
+    }
+
+    fn event(seq: u64) -> Delivery {
+        let about = EventSubject::Queue { namespace: "default".into(), queue: "q".into() };
+        let event = Event { seq, at: Timestamp(0), about, kind: EventData::QueuePaused };
+        Delivery::Event { watch: 1, event: Arc::new(event) }
+    }
+
+    #[test]
+    fn events_that_do_not_fit_are_left_and_the_others_are_counted() {
+        let unread = Arc::new(UnreadBytes::default());
+        let mailbox = Mailbox::new(Arc::clone(&unread));
+        let each = event(1).bytes();
+        let mut events: Vec<Delivery> = (1..=3).map(event).collect();
+        mailbox.put_events(&mut events);
+        assert!(events.is_empty());
+        events.extend((4..=MAILBOX_EVENTS_MAX as u64 + 2).map(event));
+        mailbox.put_events(&mut events);
+        assert_eq!(mailbox.waiting(), MAILBOX_EVENTS_MAX);
+        assert_eq!(unread.get(), MAILBOX_EVENTS_MAX * each);
+        let left = |delivery: &Delivery| match delivery {
+            Delivery::Event { event, .. } => event.seq,
+            other => panic!("{other:?}"),
+        };
+        let first_left = MAILBOX_EVENTS_MAX as u64 + 1;
+        assert_eq!(events.iter().map(left).collect::<Vec<_>>(), [first_left, first_left + 1]);
+        let mut taken = Vec::new();
+        while mailbox.waiting() > 0 {
+            mailbox.take(&mut taken);
+        }
+        assert!(taken.iter().map(left).eq(1..first_left), "in order");
+        assert_eq!(unread.get(), 0);
+        mailbox.close();
+        mailbox.put_events(&mut events);
+        assert!(events.is_empty() && unread.get() == 0, "nothing is added after the end");
     }
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 use foldhash::fast::FixedState;
 use tenure_engine::{Event, EventFilter, Name, SessionId};
 
+use crate::request::Delivery;
 use index::WatchIndex;
 
 /// How many deliveries may wait in a mailbox before a watch stops adding to it and reads the log later.
@@ -28,9 +29,11 @@ type Map<K, V> = HashMap<K, V, FixedState>;
 pub(crate) struct Watches {
     all: Map<WatchKey, Entry>,
     index: WatchIndex,
+    /// How many watches are not live. While there is none, nothing needs `recent`.
+    catching_up: usize,
     /// The last events that a watch wanted when they were decided, in order.
     recent: VecDeque<Arc<Event>>,
-    /// Older ones are no longer in `recent`.
+    /// Older ones are not in `recent`.
     recent_from: u64,
     /// The first event that has not been published.
     next: u64,
@@ -78,6 +81,7 @@ impl Watches {
     ) {
         self.remove(key);
         self.index.insert(key, &filter);
+        self.catching_up += 1;
         let (kept_from, life) = (decided + 1, Arc::new(()));
         self.all.insert(key, Entry { namespace, filter, from, kept_from, live: false, life });
     }
@@ -90,6 +94,9 @@ impl Watches {
     pub(crate) fn remove(&mut self, key: WatchKey) -> bool {
         let Some(entry) = self.all.remove(&key) else { return false };
         self.index.remove(key, &entry.filter);
+        if !entry.live {
+            self.caught_up();
+        }
         true
     }
 
@@ -100,26 +107,18 @@ impl Watches {
         }
     }
 
-    /// An event is on disk: delivers it to every live watch that wants it. `deliver` returns whether there
-    /// was room; a watch without room is no longer live and is passed to `lagging`.
-    pub(crate) fn publish(
-        &mut self,
-        event: &Arc<Event>,
-        mut deliver: impl FnMut(WatchKey) -> bool,
-        mut lagging: impl FnMut(WatchKey, u64),
-    ) {
+    /// An event is on disk: passes every live watch that wants it to `deliver`.
+    pub(crate) fn publish(&mut self, event: &Arc<Event>, mut deliver: impl FnMut(WatchKey)) {
         self.next = event.seq + 1;
-        if self.recent.len() == RECENT_MAX
-            && let Some(gone) = self.recent.pop_front()
-        {
-            self.recent_from = gone.seq + 1;
+        if self.catching_up == 0 {
+            self.recent_from = self.next;
+        } else {
+            self.keep(event);
         }
-        self.recent.push_back(Arc::clone(event));
         for key in self.index.candidates(event) {
-            let entry = self.all.get_mut(&key).expect("an indexed watch exists");
-            if entry.live && wants(entry, event) && !deliver(key) {
-                entry.live = false;
-                lagging(key, event.seq);
+            let entry = self.all.get(&key).expect("an indexed watch exists");
+            if entry.live && wants(entry, event) {
+                deliver(key);
             }
         }
     }
@@ -127,32 +126,60 @@ impl Watches {
     /// Events up to `seq` are on disk, and no watch wanted them when they were decided.
     pub(crate) fn pass(&mut self, seq: u64) {
         self.next = seq + 1;
-        if self.all.is_empty() {
-            self.recent.clear();
-        }
+    }
+
+    /// There was no room for an event of this watch: it has to read the log. Returns whether it was live until now.
+    pub(crate) fn fall_behind(&mut self, key: WatchKey) -> bool {
+        let Some(entry) = self.all.get_mut(&key) else { return false };
+        let was_live = std::mem::replace(&mut entry.live, false);
+        self.catching_up += usize::from(was_live);
+        was_live
     }
 
     /// The watch has seen everything before `from`. If memory reaches back that far, it gets the rest and is
     /// live. Otherwise it has to read the log, because memory begins too late or the mailbox is full.
-    /// `deliver` returns whether there was room.
+    /// `deliver` leaves what it has no room for.
     pub(crate) fn catch_up(
         &mut self,
         key: WatchKey,
         from: u64,
-        mut deliver: impl FnMut(&Arc<Event>) -> bool,
+        deliver: impl FnOnce(&mut Vec<Delivery>),
     ) -> WatchCatchUp {
         let Some(entry) = self.all.get_mut(&key) else { return WatchCatchUp::Gone };
         if from < entry.kept_from || from < self.recent_from {
             return WatchCatchUp::Read { from, until: self.next.max(entry.kept_from) };
         }
         let known = self.recent.partition_point(|event| event.seq < from);
-        for event in self.recent.range(known..) {
-            if wants(entry, event) && !deliver(event) {
-                return WatchCatchUp::Read { from: event.seq, until: self.next };
-            }
+        let missed = self.recent.range(known..).filter(|event| wants(entry, event));
+        let delivery = |event: &Arc<Event>| Delivery::Event { watch: key.1, event: Arc::clone(event) };
+        let mut missed: Vec<Delivery> = missed.map(delivery).collect();
+        deliver(&mut missed);
+        if let Some(Delivery::Event { event, .. }) = missed.first() {
+            return WatchCatchUp::Read { from: event.seq, until: self.next };
         }
-        entry.live = true;
+        if !std::mem::replace(&mut entry.live, true) {
+            self.caught_up();
+        }
         WatchCatchUp::Live
+    }
+
+    /// Keeps an event for watches that are not live yet.
+    fn keep(&mut self, event: &Arc<Event>) {
+        if self.recent.len() == RECENT_MAX
+            && let Some(gone) = self.recent.pop_front()
+        {
+            self.recent_from = gone.seq + 1;
+        }
+        self.recent.push_back(Arc::clone(event));
+    }
+
+    /// One watch less needs the recent events.
+    fn caught_up(&mut self) {
+        self.catching_up -= 1;
+        if self.catching_up == 0 {
+            self.recent.clear();
+            self.recent_from = self.next;
+        }
     }
 
     /// What a watch wants, for the follower that reads the log for it.
@@ -220,14 +247,7 @@ mod tests {
     fn happens(watches: &mut Watches, event: &Arc<Event>) -> Vec<u64> {
         let mut got = Vec::new();
         if watches.want(event) {
-            watches.publish(
-                event,
-                |(_, watch)| {
-                    got.push(watch);
-                    true
-                },
-                |_, _| {},
-            );
+            watches.publish(event, |(_, watch)| got.push(watch));
         } else {
             watches.pass(event.seq);
         }
@@ -236,11 +256,12 @@ mod tests {
 
     fn caught_up(watches: &mut Watches, watch: u64, from: u64) -> (WatchCatchUp, Vec<u64>) {
         let mut got = Vec::new();
-        let caught = watches.catch_up((SessionId(1), watch), from, |event| {
-            got.push(event.seq);
-            true
-        });
-        (caught, got)
+        let caught = watches.catch_up((SessionId(1), watch), from, |missed| got.append(missed));
+        let seq = |delivery: Delivery| match delivery {
+            Delivery::Event { event, .. } => event.seq,
+            other => panic!("{other:?}"),
+        };
+        (caught, got.into_iter().map(seq).collect())
     }
 
     #[test]
@@ -282,5 +303,28 @@ mod tests {
         }
         assert_eq!(caught_up(&mut watches, 1, 2).0, WatchCatchUp::Read { from: 2, until: count + 1 });
         assert_eq!(caught_up(&mut watches, 1, 3).1.len(), RECENT_MAX);
+    }
+
+    #[test]
+    fn events_are_kept_only_while_a_watch_catches_up() {
+        let mut watches = Watches::new(1);
+        watches.add((SessionId(1), 1), "default".into(), of_queue("a"), 1, 0);
+        happens(&mut watches, &event(1, "a"));
+        assert_eq!(caught_up(&mut watches, 1, 1), (WatchCatchUp::Live, vec![1]));
+        assert_eq!(happens(&mut watches, &event(2, "a")), [1]);
+        assert!(watches.recent.is_empty());
+        // There was no room for event 2, and event 3 was published before the hub noticed.
+        assert_eq!(happens(&mut watches, &event(3, "a")), [1]);
+        assert!(watches.fall_behind((SessionId(1), 1)));
+        assert!(!watches.fall_behind((SessionId(1), 1)), "it reads the log already");
+        assert!(happens(&mut watches, &event(4, "a")).is_empty());
+        assert_eq!(caught_up(&mut watches, 1, 2).0, WatchCatchUp::Read { from: 2, until: 5 });
+        happens(&mut watches, &event(5, "a"));
+        assert_eq!(caught_up(&mut watches, 1, 5), (WatchCatchUp::Live, vec![5]));
+        watches.add((SessionId(1), 2), "default".into(), of_queue("a"), 6, 5);
+        happens(&mut watches, &event(6, "a"));
+        assert_eq!(watches.recent.len(), 1);
+        watches.remove((SessionId(1), 2));
+        assert!(watches.recent.is_empty(), "the watch that needed it has ended");
     }
 }

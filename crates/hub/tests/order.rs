@@ -5,8 +5,8 @@ mod support;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_hub::words::{Answer, Command, NewTask, Peer, Query, SessionId, TaskId, WorkerSpec};
-use tenure_hub::{Delivery, HubRefusal, Mailbox, Request, Response, Submission};
+use tenure_hub::words::{Answer, Command, EventFilter, NewTask, Peer, Query, SessionId, TaskId, WorkerSpec};
+use tenure_hub::{Delivery, HubRefusal, Mailbox, Request, Response, Submission, Watch};
 
 use support::bench::Bench;
 
@@ -23,6 +23,8 @@ fn heard(mailbox: &Mailbox) -> Vec<String> {
             format!("reply {token} {}", if reply.is_ok() { "yes" } else { "no" })
         }
         Delivery::Notice(_) => "notice".to_owned(),
+        Delivery::Event { event, .. } => format!("event {} {}", event.seq, event.kind.as_str()),
+        Delivery::Live { .. } => "live".to_owned(),
         other => format!("{other:?}"),
     };
     deliveries.iter().map(name).collect()
@@ -71,6 +73,33 @@ fn a_question_is_answered_after_everything_that_was_decided_before_it() {
     bench.ask(1, 3, Request::Query(Query::Counts));
     assert!(bench.seal().is_none());
     assert_eq!(heard(&client), ["reply 3 yes"]);
+}
+
+#[test]
+fn replies_and_events_of_one_session_keep_the_order_of_the_decisions() {
+    let mut bench = Bench::new();
+    let client = bench.session(1);
+    bench.ask(1, 1, Request::Watch(Watch { watch: 1, filter: EventFilter::default(), from: None }));
+    bench.commit();
+    for (watch, from) in bench.core.take_to_read() {
+        assert_eq!(bench.core.has_read(watch, from), None);
+    }
+    assert_eq!(heard(&client), ["reply 1 yes", "live"]);
+    bench.ask(1, 2, submission(1));
+    bench.ask(1, 3, Request::Submit(vec![]));
+    bench.ask(1, 4, submission(2));
+    bench.ask(1, 5, submission(3));
+    bench.commit();
+    let expected = [
+        "reply 2 yes",
+        "event 1 submitted",
+        "reply 3 yes",
+        "reply 4 yes",
+        "event 2 submitted",
+        "reply 5 yes",
+        "event 3 submitted",
+    ];
+    assert_eq!(heard(&client), expected);
 }
 
 #[test]

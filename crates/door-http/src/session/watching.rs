@@ -5,13 +5,19 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tenure_hub::words::{Event, EventFilter, Name};
 use tenure_hub::{Ask, Delivery, HubHandle, HubRefusal, Principal, Request, Session, Watch};
+use tokio::time::{Instant, sleep_until};
 
 use crate::authentication::HttpPeer;
 use crate::problem::ProblemDetails;
 use crate::translate;
+
+/// How long a watch waits after it has taken events. While many come, they gather in the mailbox meanwhile, and the hub
+/// does not have to wake this door for each of its turns. The mailbox has room for what a busy hub publishes in this time.
+const TAKE_INTERVAL: Duration = Duration::from_millis(2);
 
 pub(crate) struct EventWatch {
     session: Session,
@@ -19,6 +25,8 @@ pub(crate) struct EventWatch {
     watch: u64,
     arrived: VecDeque<Delivery>,
     taken: Vec<Delivery>,
+    /// When it may take from the mailbox again.
+    next_take: Instant,
 }
 
 #[derive(Debug)]
@@ -60,7 +68,13 @@ impl EventWatch {
     }
 
     fn of(session: Session) -> EventWatch {
-        EventWatch { session, watch: 0, arrived: VecDeque::new(), taken: Vec::new() }
+        EventWatch {
+            session,
+            watch: 0,
+            arrived: VecDeque::new(),
+            taken: Vec::new(),
+            next_take: Instant::now(),
+        }
     }
 
     /// Starts a watch. What is left of an earlier one is dropped.
@@ -126,7 +140,11 @@ impl EventWatch {
 
     async fn delivery(&mut self) -> Option<Delivery> {
         while self.arrived.is_empty() {
+            if Instant::now() < self.next_take {
+                sleep_until(self.next_take).await;
+            }
             self.session.mailbox().arrived().await;
+            self.next_take = Instant::now() + TAKE_INTERVAL;
             let is_closed = self.session.mailbox().is_closed();
             if !self.session.mailbox().take(&mut self.taken) && is_closed {
                 return None;

@@ -12,6 +12,19 @@ use crate::refusal::HubRefusal;
 use crate::request::{Delivery, Response, Watch};
 use crate::watches::{SAME_WATCHES_MAX, WATCHES_MAX, WatchCatchUp, WatchInterest, WatchKey};
 
+/// How many events may be gathered for all sessions together before they are moved into the mailboxes.
+const GATHERED_MAX: usize = 65_536;
+/// For how many gathered events a session keeps memory.
+const GATHERED_SPARE_MAX: usize = 1_024;
+
+/// The events that are on disk and not in the mailboxes yet. There is none between two turns.
+#[derive(Debug, Default)]
+pub(super) struct GatheredEvents {
+    /// The sessions for which there are any.
+    sessions: Vec<SessionId>,
+    events: usize,
+}
+
 impl Core {
     /// The watches that have just begun or fallen behind, with the first event each needs.
     pub fn take_to_read(&mut self) -> Vec<(WatchKey, u64)> {
@@ -35,13 +48,7 @@ impl Core {
     pub fn has_read(&mut self, key: WatchKey, next: u64) -> Option<(u64, u64)> {
         let entry = self.sessions.get(&key.0)?;
         let mailbox = Arc::clone(&entry.mailbox);
-        let caught = self.watches.catch_up(key, next, |event| {
-            let has_room = mailbox.has_room_for_events();
-            if has_room {
-                mailbox.put(Delivery::Event { watch: key.1, event: Arc::clone(event) });
-            }
-            has_room
-        });
+        let caught = self.watches.catch_up(key, next, |missed| mailbox.put_events(missed));
         match caught {
             WatchCatchUp::Live => {
                 mailbox.put(Delivery::Live { watch: key.1, next: self.watches.next() });
@@ -104,22 +111,49 @@ impl Core {
         Ok(Response::Done)
     }
 
+    /// Gathers an event for the sessions that watch it. A mailbox gets the events of a turn at once, because a lock and
+    /// a wake-up for each of them would cost more than deciding it.
     pub(super) fn publish(&mut self, event: &Arc<Event>) {
+        let Core { watches, sessions, gathered, .. } = self;
+        watches.publish(event, |(session, watch)| {
+            let Some(entry) = sessions.get_mut(&session) else { return };
+            if entry.gathered.is_empty() {
+                gathered.sessions.push(session);
+            }
+            entry.gathered.push(Delivery::Event { watch, event: Arc::clone(event) });
+            gathered.events += 1;
+        });
+        if self.gathered.events >= GATHERED_MAX {
+            self.put_gathered();
+        }
+    }
+
+    /// Moves all gathered events into the mailboxes.
+    pub(super) fn put_gathered(&mut self) {
+        let mut sessions = std::mem::take(&mut self.gathered.sessions);
+        for session in sessions.drain(..) {
+            self.put_gathered_of(session);
+        }
+        self.gathered = GatheredEvents { sessions, events: 0 };
+    }
+
+    /// Moves the gathered events of one session into its mailbox, before something else goes there. A watch whose events
+    /// find no room reads the log later.
+    pub(super) fn put_gathered_of(&mut self, session: SessionId) {
         let Core { watches, sessions, to_read, stats, .. } = self;
-        watches.publish(
-            event,
-            |(session, watch)| {
-                let Some(entry) = sessions.get(&session) else { return true };
-                if !entry.mailbox.has_room_for_events() {
-                    return false;
-                }
-                entry.mailbox.put(Delivery::Event { watch, event: Arc::clone(event) });
-                true
-            },
-            |key, from| {
+        let Some(entry) = sessions.get_mut(&session) else { return };
+        if entry.gathered.is_empty() {
+            return;
+        }
+        entry.mailbox.put_events(&mut entry.gathered);
+        for left in entry.gathered.drain(..) {
+            if let Delivery::Event { watch, event } = left
+                && watches.fall_behind((session, watch))
+            {
                 stats.watches_lagged_total += 1;
-                to_read.push((key, from));
-            },
-        );
+                to_read.push(((session, watch), event.seq));
+            }
+        }
+        entry.gathered.shrink_to(GATHERED_SPARE_MAX);
     }
 }
