@@ -11,7 +11,8 @@ pub(super) fn prepare() -> Result<PathBuf> {
     if let Some(found) = programs() {
         return Ok(found);
     }
-    apt::install(&["postgresql"])?;
+    // The pooler is for a test that is skipped without it.
+    apt::install(&["postgresql", "pgbouncer"])?;
     programs().context("installed, but initdb is not found in /usr/lib/postgresql/*/bin")
 }
 
