@@ -15,6 +15,7 @@
 //! `sweep` rewrites the log, `restore` reads it at a start.
 
 mod client;
+mod moving;
 mod pending;
 mod restore;
 mod saver;
@@ -33,6 +34,7 @@ use client::Sink;
 use pending::PendingWrites;
 
 pub use client::{KeyspaceAnswer, KeyspaceCall, KeyspaceClient, KeyspaceFailure};
+pub(crate) use moving::{IdleKeys, KeyReplay};
 pub use saver::{KeySaver, Round};
 pub use settings::KeyspaceSettings;
 pub use tenure_keyspace::Settings as KeyLimits;

@@ -23,6 +23,7 @@ mod events;
 mod feed;
 mod list;
 mod log;
+mod moving;
 mod namespace;
 mod publish;
 mod reaper;
@@ -35,7 +36,7 @@ mod stepped;
 mod subscribe;
 mod subscription;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
@@ -51,9 +52,9 @@ use saver::SaverChannels;
 
 pub use events::EVENT_PREFIXES;
 pub(crate) use events::event_prefix;
+pub(crate) use moving::{IdleTopics, TopicContents, has_rows_of};
 pub use publish::{PublishReceipt, PublishResult};
 pub use request::RequestAnswer;
-pub use rows::count_topic_rows;
 pub use settings::{DURABLE_MESSAGES, TopicSettings};
 pub use stepped::SteppedTopics;
 pub use subscription::{Ended, SubscriptionHandle};
@@ -87,6 +88,8 @@ struct Shared {
     floor: AtomicU64,
     /// Durable topics whose numbers are all on disk.
     exact: OnceLock<Vec<TopicFilter>>,
+    /// Namespaces that have moved: where each begins in the log.
+    starts: OnceLock<BTreeMap<Name, u64>>,
     saver: SaverChannels,
     /// Notified after each save.
     saved: Notify,
@@ -105,6 +108,7 @@ impl Topics {
             settings,
             floor: AtomicU64::new(0),
             exact: OnceLock::new(),
+            starts: OnceLock::new(),
             saver,
             saved: Notify::new(),
             namespaces: RwLock::default(),
@@ -168,6 +172,11 @@ impl Topics {
 
     fn exact(&self) -> &[TopicFilter] {
         self.shared.exact.get().map_or(&[], Vec::as_slice)
+    }
+
+    fn starts(&self) -> &BTreeMap<Name, u64> {
+        static NONE: BTreeMap<Name, u64> = BTreeMap::new();
+        self.shared.starts.get().unwrap_or(&NONE)
     }
 
     fn known_space(&self, namespace: &str) -> Option<Arc<NamespaceTopics>> {

@@ -17,6 +17,7 @@ use crate::batches::Batches;
 use crate::error::{AppendError, ReadError, StoreError};
 use crate::reader::Reader;
 use crate::store::{Opened, Parts};
+use crate::topic_log::LogFamily;
 use crate::writer::Writer;
 
 /// How long the database of a group may be away while a namespace is moved.
@@ -71,6 +72,14 @@ impl IdleJournal {
         self.parts.writer.epoch()
     }
 
+    /// Renews the lease if it is time for it. The caller does this while it writes to the other logs.
+    pub fn renew(&mut self) -> Result<(), AppendError> {
+        match self.parts.writer.tick((self.clock)()) {
+            Err(AppendError::Away { .. }) | Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Closes the journal. Another member may lead at once.
     pub fn close(mut self) -> Result<(), StoreError> {
         self.parts.writer.close((self.clock)())
@@ -123,6 +132,21 @@ impl Opened {
     /// The namespaces of which the journal holds anything.
     pub fn namespaces(&self) -> Vec<Name> {
         namespaces_in(&self.engine)
+    }
+
+    /// The rows of the log of topics, as long as it is not opened.
+    pub fn topic_rows(&self, mut see: impl FnMut(&[u8], &[u8])) {
+        if let Some(found) = &*self.store.reader().shared.found(LogFamily::Topics) {
+            found.rows.iter().for_each(|(key, value)| see(key, value));
+        }
+    }
+
+    /// The records of the log of stored keys, as long as it is not opened.
+    pub fn key_records(&self, see: impl FnMut(&[u8], &[u8])) -> Result<(), StoreError> {
+        match &*self.store.reader().shared.found(LogFamily::Keys) {
+            Some(found) => found.messages(see),
+            None => Ok(()),
+        }
     }
 }
 

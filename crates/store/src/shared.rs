@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use bytes::BytesMut;
 
@@ -221,11 +221,16 @@ impl Shared {
     }
 
     pub(crate) fn take_found(&self, family: LogFamily) -> Option<TopicsFound> {
+        self.found(family).take()
+    }
+
+    /// What the start read of a log, until the log is opened.
+    pub(crate) fn found(&self, family: LogFamily) -> MutexGuard<'_, Option<TopicsFound>> {
         let found = match family {
             LogFamily::Topics => &self.topics_found,
             LogFamily::Keys => &self.keys_found,
         };
-        found.lock().expect("no holder of the lock panics").take()
+        found.lock().expect("no holder of the lock panics")
     }
 
     /// Notes that everything before `position` is synced.

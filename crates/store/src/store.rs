@@ -116,6 +116,10 @@ impl Store {
     pub fn split(self) -> Parts {
         self.parts
     }
+
+    pub(crate) fn reader(&self) -> &Reader {
+        &self.parts.reader
+    }
 }
 
 /// Checks that the copied events belong to this journal.

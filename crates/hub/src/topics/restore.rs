@@ -1,8 +1,10 @@
 //! Restores topics and paused subscriptions from the rows and messages of the log.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use tenure_engine::Name;
 use tenure_store::{AppendError, Reader, ReplicationError, StoreError, TopicLog, TopicRows, TopicsOpened};
 use tenure_topics::{
     SEQUENCE_BLOCK, SavedMessage, Sequence, Snapshot, Stop, Timestamp, TopicFilter, TopicRefusal,
@@ -58,6 +60,7 @@ impl Topics {
         let floor = floor_of(&rows, stop, allowance);
         // A log is restored once.
         let _ = self.shared.exact.set(exact(&self.shared.settings.durable, &rows, floor));
+        let _ = self.shared.starts.set(starts(&rows, log.start()));
         // Known topics have their own numbers. Only what is restored after them begins above the floor,
         // including a topic that only a subscription refers to.
         let (topics, others): (Vec<TopicRow>, Vec<TopicRow>) =
@@ -148,9 +151,11 @@ impl Topics {
                 subscription = Some((row.saved.id.clone(), row.shown, row.events_from));
                 (namespace, Snapshot { subscriptions: vec![row.saved], ..Snapshot::default() })
             }
-            TopicRow::GlobalFloor(_) | TopicRow::Allowance(_) | TopicRow::Exact(_) | TopicRow::Clean => {
-                return;
-            }
+            TopicRow::Start(..)
+            | TopicRow::GlobalFloor(_)
+            | TopicRow::Allowance(_)
+            | TopicRow::Exact(_)
+            | TopicRow::Clean => return,
         };
         let restored = self.space(&namespace).and_then(|space| {
             space.with(|state, now| {
@@ -175,11 +180,13 @@ impl Topics {
             .0
             .saturating_sub(self.shared.settings.log.kept_for.as_millis() as u64);
         let mut failed = None;
-        log.messages(|at, key, value| {
+        log.messages_with_position(|position, at, key, value| {
             if at.millis() < oldest || failed.is_some() {
                 return;
             }
             match rows::decode_message(key, value) {
+                Ok((namespace, ..))
+                    if self.starts().get(&namespace).is_some_and(|start| position < *start) => {}
                 Ok((namespace, topic, message)) => {
                     let restored = self.space(&namespace).and_then(|space| {
                         space.with(|state, now| restore_message(state, &topic, message, now))
@@ -233,6 +240,7 @@ fn floor_of(rows: &[TopicRow], stop: Stop, allowance: u64) -> u64 {
             TopicRow::Topic(..)
             | TopicRow::Number(..)
             | TopicRow::Subscription(..)
+            | TopicRow::Start(..)
             | TopicRow::Allowance(_)
             | TopicRow::Exact(_)
             | TopicRow::Clean => {}
@@ -242,6 +250,17 @@ fn floor_of(rows: &[TopicRow], stop: Stop, allowance: u64) -> u64 {
         Stop::Clean => floor,
         Stop::Unclean => floor.max(highest) + allowance,
     }
+}
+
+/// Where namespaces begin in the log, as long as it has anything from before that.
+fn starts(rows: &[TopicRow], log_start: u64) -> BTreeMap<Name, u64> {
+    let start_of = |row: &TopicRow| match row {
+        TopicRow::Start(namespace, position) if *position > log_start => {
+            Some((Name::clone(namespace), *position))
+        }
+        _ => None,
+    };
+    rows.iter().filter_map(start_of).collect()
 }
 
 /// The durable topics whose numbers are all on disk, so that an unknown one begins at 1.

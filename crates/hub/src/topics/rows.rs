@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tenure_engine::Name;
-use tenure_store::{Damage, StoreError, TopicRows, TopicsOpened};
+use tenure_store::{Damage, StoreError, TopicRows};
 use tenure_topics::{
     Changes, SavedFloor, SavedMessage, SavedSubscription, SavedTopic, Sequence, Snapshot, SubscriptionId,
     TopicFilter,
@@ -20,6 +20,8 @@ const TOPIC: u8 = b'T';
 const NUMBER: u8 = b'N';
 const SUBSCRIPTION: u8 = b'S';
 const FLOOR: u8 = b'F';
+/// Where a namespace begins in this log: it has left the broker before, or has arrived from another group.
+const START: u8 = b'M';
 /// The floor of all namespaces.
 const GLOBAL_FLOOR: &[u8] = b"G";
 /// How many messages may be published before a change is written, in any namespace.
@@ -36,6 +38,8 @@ pub(super) enum TopicRow {
     Number(Name, SavedTopic),
     Subscription(Name, Box<SubscriptionRow>),
     Floor(Name, SavedFloor),
+    /// Messages of the namespace before this position do not count.
+    Start(Name, u64),
     GlobalFloor(u64),
     Allowance(u64),
     /// Filters, as spelled in the configuration.
@@ -86,6 +90,25 @@ impl Namespace<'_> {
         self.key(NUMBER, topic.as_bytes())
     }
 
+    pub(super) fn start(&self, position: u64) -> (Vec<u8>, Vec<u8>) {
+        (self.key(START, b""), position.to_le_bytes().to_vec())
+    }
+
+    /// Whether a key is that of a topic, a subscription or a floor of this namespace.
+    pub(super) fn has_key(&self, key: &[u8]) -> bool {
+        let Some((kind, rest)) = key.split_first() else { return false };
+        [TOPIC, NUMBER, SUBSCRIPTION, FLOOR].contains(kind) && self.is_of(rest)
+    }
+
+    /// Whether a message with this key belongs to this namespace.
+    pub(super) fn has_message(&self, key: &[u8]) -> bool {
+        self.is_of(key)
+    }
+
+    fn is_of(&self, key: &[u8]) -> bool {
+        key.strip_prefix(self.0.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
+    }
+
     /// The key of a topic's messages.
     pub(super) fn message_key(&self, topic: &str) -> Vec<u8> {
         [self.0.as_bytes(), &[0], topic.as_bytes()].concat()
@@ -131,12 +154,6 @@ impl Namespace<'_> {
     }
 }
 
-/// How many topics and subscriptions of a namespace the topic log has.
-pub fn count_topic_rows(opened: &TopicsOpened, namespace: &str) -> usize {
-    let prefixes = [TOPIC, NUMBER, SUBSCRIPTION].map(|kind| Namespace(namespace).key(kind, b""));
-    opened.rows.keys().filter(|key| prefixes.iter().any(|prefix| key.starts_with(prefix))).count()
-}
-
 pub(super) fn clean() -> (Vec<u8>, Vec<u8>) {
     (CLEAN.to_vec(), Vec::new())
 }
@@ -155,6 +172,11 @@ pub(super) fn allowance(messages: u64) -> (Vec<u8>, Vec<u8>) {
 
 pub(super) fn exact(filters: &[TopicFilter]) -> (Vec<u8>, Vec<u8>) {
     let texts: Vec<&str> = filters.iter().map(TopicFilter::as_str).collect();
+    exact_texts(&texts)
+}
+
+/// The same, as spelled in the configuration.
+pub(super) fn exact_texts(texts: &[&str]) -> (Vec<u8>, Vec<u8>) {
     (EXACT.to_vec(), encode(&texts))
 }
 
@@ -190,6 +212,7 @@ pub(super) fn decode_row(key: &[u8], value: &[u8]) -> Result<TopicRow, StoreErro
             let floor = floor.map_err(|_| damaged("the number of a floor is not of four bytes"))?;
             Ok(TopicRow::Floor(namespace, SavedFloor { floor, sequence: Sequence(number()?) }))
         }
+        START => Ok(TopicRow::Start(split(rest)?.0, number()?)),
         _ if key == GLOBAL_FLOOR => Ok(TopicRow::GlobalFloor(number()?)),
         _ if key == ALLOWANCE => Ok(TopicRow::Allowance(number()?)),
         _ if key == EXACT => Ok(TopicRow::Exact(decode(value)?)),

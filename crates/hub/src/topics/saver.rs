@@ -476,10 +476,12 @@ impl Topics {
     }
 
     /// The rows that apply to all namespaces.
-    pub(super) fn general_rows(&self) -> [(Vec<u8>, Vec<u8>); 3] {
+    pub(super) fn general_rows(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let floor = self.shared.floor.load(Ordering::Acquire);
         let allowance = self.shared.saver.allowance.messages();
-        [rows::global_floor(floor), rows::allowance(allowance), rows::exact(self.exact())]
+        let mut rows = vec![rows::global_floor(floor), rows::allowance(allowance), rows::exact(self.exact())];
+        rows.extend(self.starts().iter().map(|(namespace, start)| Namespace(namespace).start(*start)));
+        rows
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn check_file(
     next: Option<u64>,
 ) -> Result<(u64, Option<Cut>), StoreError> {
     let segment = open_segment(disk, family, start)?;
-    let read = read_file(&segment, next, |_| ())?;
+    let read = read_file(&segment, next, |_, _| ())?;
     Ok((read.frames, read.cut))
 }
 
@@ -31,6 +31,6 @@ pub(crate) fn good_part(
         Err(StoreError::Damaged(_)) => return Ok(None),
         Err(other) => return Err(other),
     };
-    let (read, _) = walk(&segment, None, &mut |_| ())?;
+    let (read, _) = walk(&segment, None, &mut |_, _| ())?;
     Ok((read.base_end > start).then_some((segment, read.end)))
 }

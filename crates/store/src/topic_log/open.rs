@@ -50,8 +50,8 @@ impl TopicsFound {
         for (index, segment) in segments.iter().enumerate() {
             let next = segments.get(index + 1).map(|next| next.start);
             let read = match next {
-                Some(_) => read_file(segment, next, |_| ())?,
-                None => read_file(segment, None, |row| replay(row, &mut rows))?,
+                Some(_) => read_file(segment, next, |_, _| ())?,
+                None => read_file(segment, None, |_, row| replay(row, &mut rows))?,
             };
             files.push((Arc::clone(segment), read));
         }
@@ -69,7 +69,7 @@ impl TopicsFound {
         for (index, segment) in segments.iter().enumerate() {
             let next = segments.get(index + 1).unwrap_or(&last).start;
             rows_before.clear();
-            let read = read_file(segment, Some(next), |row| {
+            let read = read_file(segment, Some(next), |_, row| {
                 if !is_complete && next == last.start {
                     replay(row, &mut rows_before);
                 }
@@ -87,6 +87,18 @@ impl TopicsFound {
     /// The position of the first file.
     pub(crate) fn start(&self) -> Option<u64> {
         self.files.first().map(|(segment, _)| segment.start)
+    }
+
+    /// Reads the messages, oldest first, before the log is opened.
+    pub(crate) fn messages(&self, mut see: impl FnMut(&[u8], &[u8])) -> Result<(), StoreError> {
+        for (segment, read) in self.files.iter().filter(|(_, read)| read.messages.bytes > 0) {
+            read_file(segment, Some(read.end), |_, row| {
+                if let LogRow::Message { key, value, .. } = row {
+                    see(key, value);
+                }
+            })?;
+        }
+        Ok(())
     }
 }
 
@@ -160,22 +172,36 @@ impl TopicsFound {
 impl TopicLog {
     /// Reads the kept messages, oldest first.
     pub fn messages(&self, mut see: impl FnMut(Timestamp, &[u8], &[u8])) -> Result<(), StoreError> {
+        self.messages_with_position(|_, at, key, value| see(at, key, value))
+    }
+
+    /// The same, each with the position of its frame.
+    pub fn messages_with_position(
+        &self,
+        mut see: impl FnMut(u64, Timestamp, &[u8], &[u8]),
+    ) -> Result<(), StoreError> {
         let files = self.family.files(&self.shared).lock().expect("no holder of the lock panics").clone();
         for file in files.iter().filter(|file| file.messages.bytes > 0) {
-            read_file(&file.segment, Some(file.end), |row| {
+            read_file(&file.segment, Some(file.end), |position, row| {
                 if let LogRow::Message { at, key, value } = row {
-                    see(at, key, value);
+                    see(position, at, key, value);
                 }
             })?;
         }
         Ok(())
+    }
+
+    /// The position of the first frame that is kept.
+    pub fn start(&self) -> u64 {
+        let files = self.family.files(&self.shared).lock().expect("no holder of the lock panics");
+        files.first().map_or(self.position, |first| first.segment.start)
     }
 }
 
 /// Reads the last file of a replicated log: its rows, complete or not.
 fn read_last_copied(segment: &Segment) -> Result<(Read, Rows), StoreError> {
     let mut rows = BTreeMap::new();
-    let (read, stopped) = walk(segment, None, &mut |row| replay(row, &mut rows))?;
+    let (read, stopped) = walk(segment, None, &mut |_, row| replay(row, &mut rows))?;
     match stopped {
         None => Ok((read, rows)),
         Some(why) => Err(Damage::new(&segment.name, segment.offset(read.end), why).into()),
@@ -228,11 +254,12 @@ pub(super) struct Read {
     pub(super) cut: Option<Cut>,
 }
 
-/// Reads a file up to `until`, where it must end. The last file, without `until`, may have a torn tail.
+/// Reads a file up to `until`, where it must end. The last file, without `until`, may have a torn tail. Each row comes
+/// with the position of its frame.
 pub(super) fn read_file(
     segment: &Segment,
     until: Option<u64>,
-    mut see: impl FnMut(LogRow<'_>),
+    mut see: impl FnMut(u64, LogRow<'_>),
 ) -> Result<Read, StoreError> {
     let (mut read, stopped) = walk(segment, until, &mut see)?;
     let offset = segment.offset(read.end);
@@ -260,7 +287,7 @@ pub(super) fn read_file(
 pub(super) fn walk(
     segment: &Segment,
     until: Option<u64>,
-    see: &mut dyn FnMut(LogRow<'_>),
+    see: &mut dyn FnMut(u64, LogRow<'_>),
 ) -> Result<(Read, Option<String>), StoreError> {
     let start = segment.start;
     let messages = Messages::default();
@@ -274,7 +301,7 @@ pub(super) fn walk(
                     if let LogRow::Message { at, key, value } = &row {
                         messages.add(*at, key.len() + value.len());
                     }
-                    see(row);
+                    see(header.position, row);
                 });
                 match kind {
                     Ok(BASE_END) => read.base_end = header.end(),

@@ -29,7 +29,7 @@ impl TopicLog {
         if self.position - self.segment.start > self.settings.segment_bytes + 2 * base {
             let mut all: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
             self.sync_now()?;
-            read_file(&self.segment, Some(self.position), |row| replay(row, &mut all))?;
+            read_file(&self.segment, Some(self.position), |_, row| replay(row, &mut all))?;
             self.begin(all.into_iter())?;
         }
         self.delete_unused_files(now)

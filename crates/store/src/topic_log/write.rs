@@ -77,7 +77,7 @@ impl TopicLog {
     }
 
     /// The position of the next frame.
-    pub(crate) fn position(&self) -> u64 {
+    pub fn position(&self) -> u64 {
         self.position
     }
 

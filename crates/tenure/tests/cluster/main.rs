@@ -7,6 +7,7 @@ mod figures;
 mod groups;
 mod load;
 mod long;
+mod moving_logs;
 mod redis;
 mod reloading;
 mod short;

@@ -189,8 +189,8 @@ impl ThisMember<'_> {
                 return Ok(HubEnd::Stopped);
             }
         };
-        let gone = placed.iter().flat_map(|placed| placement::not_of(&self.cluster.group, placed, &opened));
-        let gone: Vec<_> = gone.collect();
+        let gone = placed.as_ref().map(|placed| placement::not_of(&self.cluster.group, placed, &opened));
+        let gone = gone.transpose().map_err(|error| explain(self.config, &error))?.unwrap_or_default();
         if !gone.is_empty() {
             placement::forget(opened, gone).await;
             return Ok(HubEnd::Stopped);

@@ -2,17 +2,15 @@
 //! acknowledge or assign anything. When it ends, another member leads: at once if the program lets go of the group, and
 //! otherwise within ten seconds.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tenure_hub::keyspace::Keyspaces;
-use tenure_hub::topics::count_topic_rows;
-use tenure_hub::{monotonic_clock, wall_clock};
+use tenure_hub::words::Name;
+use tenure_hub::{IdleLogs, monotonic_clock, wall_clock};
 use tenure_journal_postgres::{GroupEntry, MemberHeartbeat, MemberInfo, MemberSession, PostgresJournal};
-use tenure_store::{
-    Followed, IdleJournal, Member, Opened, RealDisk, Replica, ReplicaSettings, StoreError, TopicLogSettings,
-};
+use tenure_store::{Followed, IdleJournal, Member, Opened, RealDisk, Replica, ReplicaSettings, StoreError};
 
 use crate::config::cluster::ClusterSettings;
 use crate::config::{Config, random_seed};
@@ -33,6 +31,8 @@ const ASK_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) struct LedGroup {
     pub(super) name: String,
     pub(super) idle: IdleJournal,
+    /// Its topics and stored keys.
+    pub(super) logs: IdleLogs,
     journal: PostgresJournal,
     member: String,
     _directory: TempDir,
@@ -96,11 +96,13 @@ impl GroupCopy {
         let GroupCopy { name, replica, session, journal, member, directory, .. } = self;
         // The name must be free before it can be forgotten.
         drop((replica, session));
-        match led {
-            Ok(opened) => {
-                let idle = IdleJournal::new(opened, monotonic_clock);
-                Ok(LedGroup { name, idle, journal, member, _directory: directory })
-            }
+        let opened = led.and_then(|opened| {
+            let idle = IdleJournal::new(opened, monotonic_clock);
+            let logs = IdleLogs::open(&idle).map_err(|error| failed(&name, &error))?;
+            Ok((idle, logs))
+        });
+        match opened {
+            Ok((idle, logs)) => Ok(LedGroup { name, idle, logs, journal, member, _directory: directory }),
             Err(failure) => {
                 let _ = journal.forget(&member);
                 Err(failure)
@@ -167,21 +169,17 @@ impl LedGroup {
         GroupEntry { name: self.name.clone(), epoch: self.idle.epoch().unwrap_or(0) }
     }
 
-    /// How many rows of topics and how many stored keys a namespace has.
-    pub(super) fn topics_and_keys(
-        &self,
-        config: &Config,
-        namespace: &str,
-    ) -> Result<(usize, usize), Failure> {
-        let explain = |error: StoreError| failed(&self.name, &error);
-        let topics = self.idle.reader().open_topics(TopicLogSettings::default()).map_err(explain)?;
-        let topics = count_topic_rows(&topics, namespace);
-        let (keys, _) = Keyspaces::open(self.idle.reader(), config.keyspace).map_err(explain)?;
-        Ok((topics, keys.figures(namespace).keys))
+    /// The namespaces of which the group has anything.
+    pub(super) fn namespaces(&self) -> Result<BTreeSet<Name>, Failure> {
+        let mut found = self.logs.namespaces().map_err(|error| failed(&self.name, &error))?;
+        found.extend(self.idle.namespaces());
+        Ok(found)
     }
 
     /// Lets another member lead.
     pub(super) fn end(self) -> Result<(), Failure> {
+        // What was not committed is not written by the next leader either.
+        drop(self.logs);
         let closed = self.idle.close();
         let _ = self.journal.forget(&self.member);
         closed.map_err(|error| failed(&self.name, &error))

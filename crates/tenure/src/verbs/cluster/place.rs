@@ -1,10 +1,12 @@
 //! `tenure cluster place`: gives a namespace to a group. It leads the group that has the namespace and the group that gets
 //! it, so that no broker can change anything of the namespace meanwhile, and brings over what the first one has of it.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use serde_json::json;
-use tenure_hub::wall_clock;
 use tenure_hub::words::{Name, check_name};
+use tenure_hub::{LogContents, wall_clock};
 use tenure_journal_postgres::{ClusterPlacement, DEFAULT_ROW, GroupEntry, PostgresJournal};
 
 use super::led_group::{GroupCopy, LedGroup, failed};
@@ -76,15 +78,16 @@ impl Place {
             start::retry_as_tool(|| journal.cancel_move(&self.namespace))?;
             return self.say_there(screen, &from);
         }
-        let tasks = placer.place(&self.namespace.as_str().into(), &from, &self.to)?;
+        let moved = placer.place(&self.namespace.as_str().into(), &from, &self.to)?;
+        let Moved { tasks, logs: LogContents { topics, subscriptions, messages, keys } } = moved;
         let text = || {
             let (namespace, to) = (&self.namespace, &self.to);
-            let moved = counted(tasks, "task has moved", "tasks have moved");
-            format!("the group {to} serves the namespace {namespace} now; {moved} there from {from}")
+            format!("the group {to} serves the namespace {namespace} now; moved from {from}: {moved}")
         };
         let value = || {
             json!({
-                "namespace": self.namespace, "from": from, "group": self.to, "tasks": tasks, "changed": true,
+                "namespace": self.namespace, "from": from, "group": self.to, "tasks": tasks, "topics": topics,
+                "subscriptions": subscriptions, "messages": messages, "keys": keys, "changed": true,
             })
         };
         screen.one(text, value)?;
@@ -104,6 +107,32 @@ impl Place {
     }
 }
 
+/// What has moved with a namespace.
+#[derive(Clone, Copy)]
+struct Moved {
+    tasks: u64,
+    logs: LogContents,
+}
+
+impl std::fmt::Display for Moved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let LogContents { topics, subscriptions, messages, keys } = self.logs;
+        f.write_str(&counted(self.tasks, "task", "tasks"))?;
+        let others = [
+            counted(topics, "topic", "topics"),
+            counted(subscriptions, "subscription", "subscriptions"),
+            counted(messages, "durable message", "durable messages"),
+            counted(keys, "stored key", "stored keys"),
+        ];
+        for (number, text) in [topics, subscriptions, messages, keys].into_iter().zip(others) {
+            if number > 0 {
+                write!(f, ", {text}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
 struct Placer<'a> {
     config: &'a Config,
     cluster: &'a ClusterSettings,
@@ -117,14 +146,15 @@ impl Placer<'_> {
         let mut led = Vec::new();
         for group in groups.iter().filter(|group| group.name != default && group.epoch > 0) {
             let group = self.copy(&group.name)?.lead()?;
-            let namespaces = group.idle.namespaces();
+            let namespaces = group.namespaces();
             led.push(group);
-            if !namespaces.is_empty() {
+            if !namespaces.as_ref().is_ok_and(BTreeSet::is_empty) {
                 let group = led.last().map_or("", |group| &group.name).to_owned();
                 led.into_iter().try_for_each(LedGroup::end)?;
+                let namespaces: Vec<Name> = namespaces?.into_iter().collect();
                 return Err(Failure::input(format!(
-                    "the group {group} has tasks or settings of its own in {}, which would belong to {default}: make it the \
-                     group of what is not placed with `tenure cluster place '*' {group}`, or use a new group",
+                    "the group {group} has tasks, settings, topics or keys of its own in {}, which would belong to {default}: \
+                     make it the group of what is not placed with `tenure cluster place '*' {group}`, or use a new group",
                     namespaces.join(", ")
                 )));
             }
@@ -151,19 +181,19 @@ impl Placer<'_> {
         }
     }
 
-    /// Returns how many tasks have moved.
-    fn place(&self, namespace: &Name, from: &str, to: &str) -> Result<u64, Failure> {
+    /// Returns what has moved.
+    fn place(&self, namespace: &Name, from: &str, to: &str) -> Result<Moved, Failure> {
         // From now on a leader of the other group drops what it finds of the namespace, until the row says otherwise.
         start::retry_as_tool(|| self.journal.begin_move(namespace, from))?;
         // Copied first, so that the groups wait for this program only briefly.
         let (old, new) = (self.copy(from)?, self.copy(to)?);
-        let mut old = old.lead()?;
-        if let Err(failure) = self.refuse_what_stays(&old, namespace) {
-            let _ = self.journal.cancel_move(namespace);
-            new.leave();
-            old.end()?;
-            return Err(failure);
-        }
+        let mut old = match old.lead() {
+            Ok(old) => old,
+            Err(failure) => {
+                new.leave();
+                return Err(failure);
+            }
+        };
         let mut new = match new.lead() {
             Ok(new) => new,
             Err(failure) => {
@@ -174,16 +204,29 @@ impl Placer<'_> {
         let moved = self.move_between(namespace, &mut old, &mut new);
         // The leaders that follow decide by the row, whatever has become of this.
         let ended = old.end().and(new.end());
-        let tasks = moved?;
+        let moved = moved?;
         ended?;
-        Ok(tasks)
+        Ok(moved)
     }
 
-    fn move_between(&self, namespace: &Name, old: &mut LedGroup, new: &mut LedGroup) -> Result<u64, Failure> {
-        let tasks = old.idle.contents_of(namespace).tasks;
+    fn move_between(
+        &self,
+        namespace: &Name,
+        old: &mut LedGroup,
+        new: &mut LedGroup,
+    ) -> Result<Moved, Failure> {
+        let logs = old.logs.contents_of(namespace).map_err(|error| failed(&old.name, &error))?;
+        let moved = Moved { tasks: old.idle.contents_of(namespace).tasks, logs };
         let first_event = new
             .idle
             .add_namespace(&mut old.idle, namespace, wall_clock())
+            .map_err(|error| failed(&new.name, &error))?;
+        let (old_idle, new_idle) = (&mut old.idle, &mut new.idle);
+        new.logs
+            .add_namespace(&old.logs, namespace, first_event, &mut || {
+                old_idle.renew()?;
+                new_idle.renew()
+            })
             .map_err(|error| failed(&new.name, &error))?;
         let led = [old.entry(), new.entry()];
         let is_done = self
@@ -199,24 +242,14 @@ impl Placer<'_> {
             ));
         }
         old.idle.drop_namespace(namespace).map_err(|error| failed(&old.name, &error))?;
-        Ok(tasks)
-    }
-
-    /// Topics and stored keys are in logs of their own, and are not moved.
-    fn refuse_what_stays(&self, old: &LedGroup, namespace: &Name) -> Result<(), Failure> {
-        let (topics, keys) = old.topics_and_keys(self.config, namespace)?;
-        if topics == 0 && keys == 0 {
-            return Ok(());
-        }
-        let (topics, keys) = (
-            counted(topics as u64, "row of topics", "rows of topics"),
-            counted(keys as u64, "stored key", "stored keys"),
-        );
-        Err(Failure::input(format!(
-            "the namespace {namespace} has {topics} and {keys} in the group {}, which cannot be moved: delete them first, or \
-             leave the namespace where it is",
-            old.name
-        )))
+        let (old_idle, new_idle) = (&mut old.idle, &mut new.idle);
+        old.logs
+            .drop_namespace(namespace, &mut || {
+                old_idle.renew()?;
+                new_idle.renew()
+            })
+            .map_err(|error| failed(&old.name, &error))?;
+        Ok(moved)
     }
 
     fn copy(&self, group: &str) -> Result<GroupCopy, Failure> {
