@@ -46,6 +46,12 @@ def segfault() -> None:
 
 
 @app.task(queue="tests")
+def note(line: str) -> None:
+    tenure.current_context().logger.info(line)
+    tenure.current_context().logger.debug("too much")
+
+
+@app.task(queue="tests")
 def pid() -> int:
     return os.getpid()
 

@@ -7,10 +7,20 @@ import threading
 from datetime import datetime, timezone
 
 import pytest
+import tasks_app
 import tenure
-from conftest import LONG, until
+from conftest import LONG, end_worker, start_worker, until
 from tenure.logs import _Printed
 from tenure.testing import Broker
+
+
+@pytest.mark.parametrize("pool", ["processes", "threads", "asyncio"])
+def test_a_worker_shows_what_its_tasks_log(app_broker: Broker, capfd: pytest.CaptureFixture[str], pool: str) -> None:
+    worker = start_worker(app_broker, "--pool", pool, "--slots", "1")
+    tasks_app.note.submit(f"half way in {pool}").result(timeout=LONG)
+    assert end_worker(worker) == 0
+    told = capfd.readouterr().err
+    assert f"INFO tenure.task: half way in {pool}\n" in told and "too much" not in told, told
 
 
 def test_what_a_handler_logs_carries_its_task(

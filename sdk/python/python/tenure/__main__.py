@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 from . import _binary
-from ._load import load_app
+from ._load import load_app, log_to_stderr
 from ._pool_asyncio import AsyncioPool
 from ._pool_processes import ProcessPool
 from ._pool_threads import ThreadPool
@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
 def work(arguments: Sequence[str]) -> int:
     """Runs a worker until it has left."""
     said = parser().parse_args(arguments)
-    logging.basicConfig(level=said.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_to_stderr(said.log_level.upper())
     # As `python -m` does for its own module.
     sys.path.insert(0, os.getcwd())
     try:
@@ -75,8 +75,9 @@ def work(arguments: Sequence[str]) -> int:
         pool: Pool
         if said.pool == "processes":
             # Each task needs a process, whatever it weighs.
+            level = said.log_level.upper()
             light = said.slots if said.light_slots is None else said.light_slots
-            pool = ProcessPool(said.app, said.slots, said.processes, said.kill_after, elsewhere, light)
+            pool = ProcessPool(said.app, said.slots, said.processes, said.kill_after, elsewhere, light, level)
             settings["light_slots"] = light
         elif said.pool == "asyncio":
             pool = AsyncioPool(app.handle_async)

@@ -1,6 +1,6 @@
 """A process of a worker: runs one task after another, and can be killed with the one it runs.
 
-Started by ``_pool_processes`` as ``python -m tenure._child FD module:app SETTINGS``.
+Started by ``_pool_processes`` as ``python -m tenure._child FD module:app SETTINGS LOG_LEVEL``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Optional
 
 from . import errors
 from ._frames import Frames
-from ._load import load_app
+from ._load import load_app, log_to_stderr
 from ._pool_threads import ThreadPool
 from .app import App
 from .errors import StaleAttempt
@@ -175,6 +175,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.path.insert(0, os.getcwd())
     frames = Frames(socket.socket(fileno=int(sys.argv[1])))
+    if sys.argv[4]:
+        log_to_stderr(sys.argv[4])
     try:
         app = load_app(sys.argv[2])
         app.configure(**json.loads(sys.argv[3]))

@@ -1,8 +1,9 @@
-"""Finding the app of ``module:app``."""
+"""What every process of a worker does first: it finds the app of ``module:app``, and shows its logs."""
 
 from __future__ import annotations
 
 import importlib
+import logging
 
 from .app import App
 from .errors import BadSetting
@@ -21,3 +22,8 @@ def load_app(target: str) -> App:
     if not isinstance(app, App):
         raise BadSetting(f"{module} has no tenure.App called {name or 'app'!r}: write module:name")
     return app
+
+
+def log_to_stderr(level: str) -> None:
+    """Shows what this process logs."""
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

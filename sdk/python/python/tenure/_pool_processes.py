@@ -47,8 +47,12 @@ class ProcessPool(Pool):
         kill_after: float = 5.0,
         settings: Optional[dict[str, str]] = None,
         light_slots: int = 0,
+        log_level: Optional[str] = None,
     ) -> None:
-        """``settings`` are those of the app that differ from what its module says."""
+        """``settings`` are those of the app that differ from what its module says. With ``log_level`` the processes log
+        to stderr.
+        """
+        self._log_level = log_level or ""
         self._target = target
         self._settings = settings or {}
         self._children_max = min(processes or slots, slots)
@@ -83,7 +87,7 @@ class ProcessPool(Pool):
             child.close()
 
     def _start_child(self) -> ChildProcess:
-        return ChildProcess([self._target, json.dumps(self._settings)], self._died, self._waits)
+        return ChildProcess([self._target, json.dumps(self._settings), self._log_level], self._died, self._waits)
 
     def _dispatch(self) -> None:
         try:

@@ -135,7 +135,7 @@ def test_the_commands_tell_and_mend(aiida: Installation) -> None:
     node = sleeper(aiida, 0)
     info = task_of(aiida, node).info
     assert (info.queue, info.terms.slots) == ("aiida", 0)
-    assert info.name == f"{node.pk} Nested"
+    assert info.name == f"{node.pk} Nested-{node.uuid[:8]}"
     assert info.terms.on_lost == "requeue"
     assert "1 tasks wait" in aiida.run("tenure-aiida", "status")
     listed = aiida.run("tenure-aiida", "tasks")
@@ -152,7 +152,7 @@ def test_the_commands_tell_and_mend(aiida: Installation) -> None:
     communicator = aiida.broker.get_communicator()
     # A process has one task, however often it is sent.
     communicator.task_send(task_of(aiida, node).body, no_reply=True)
-    assert communicator.task_send(task_of(aiida, node).body).result(60) is False
+    assert communicator.task_send(task_of(aiida, node).body).result(60).result(60) is False
     assert "agree" in aiida.run("tenure-aiida", "reconcile")
     with aiida.broker.client() as client:
         client.submit("aiida", client.body(info.id), name=f"{info.name}-0a1b2c3d")
@@ -180,7 +180,7 @@ def test_the_commands_tell_and_mend(aiida: Installation) -> None:
     finally:
         _reconcile.YOUNG = before
     again = task_of(aiida, node).info
-    assert (again.state, again.name) == ("ready", f"{node.pk} Nested~2")
+    assert (again.state, again.name) == ("ready", f"{node.pk} Nested-{node.uuid[:8]}~2")
     assert "  Nested  " in aiida.run("tenure-aiida", "tasks")
 
     aiida.start_daemon()
@@ -195,6 +195,66 @@ def listed(aiida: Installation) -> str:
     """What `tenure list` shows of the profile."""
     command = f'eval "$({shlex.quote(str(BIN / "tenure-aiida"))} env)"; {shlex.quote(str(BIN / "tenure"))} list'
     return subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def test_a_revived_process_has_a_task_until_it_ends(aiida: Installation) -> None:
+    """`verdi devel rabbitmq tasks revive` asks for an answer before the process has ended."""
+    node = sleeper(aiida, 3)
+    revive = ("devel", "rabbitmq", "tasks", "revive", "--force", node.pk)
+    lost = next(task for task in aiida.broker.iterate_tasks() if task.body["args"]["pid"] == node.pk)
+    lost.remove()
+    aiida.start_daemon()
+    try:
+        told = aiida.verdi(*revive)
+        assert "No response" not in told and "Failed to deliver" not in told, told
+        # AiiDA's launcher would end the task at once: a second worker could begin, and the next crash lose the process.
+        (child,) = aiida.children(node)
+        assert aiida.task(node).state == "running"
+        told = aiida.verdi(*revive)
+        assert "No response" not in told and "Failed to deliver" not in told, told
+        assert "the process has a task already" in told and "state=running" in told, told
+        assert aiida.ends(node).is_finished_ok and aiida.ends(child).is_finished_ok
+    finally:
+        aiida.stop_daemon()
+
+
+def test_a_sender_that_waits_for_a_process_with_a_task_gets_the_answer_of_a_launcher(aiida: Installation) -> None:
+    from aiida.tools import delete_nodes
+
+    node = sleeper(aiida, 0)
+    body = {"task": "continue", "args": {"pid": node.pk, "nowait": False, "tag": None}}
+    answer = aiida.broker.get_communicator().task_send(body)
+    # A launcher is a coroutine: what comes first is its future.
+    assert answer.result(30).result(30) is False
+    (task,) = [task for task in aiida.broker.iterate_tasks() if task.body["args"]["pid"] == node.pk]
+    task.remove()
+    delete_nodes([node.pk], dry_run=False)
+
+
+def test_a_process_with_the_pk_of_a_deleted_one_has_a_task_of_its_own(aiida: Installation) -> None:
+    from aiida.orm import Int
+    from aiida.tools import delete_nodes
+    from processes import Nested
+
+    inputs = {"code": aiida.code, "depth": Int(1).store(), "sleep": Int(0).store()}
+    deleted = aiida.submit(Nested, **inputs)
+    pk = deleted.pk
+    left = task_of(aiida, deleted)
+    delete_nodes([pk], dry_run=False)
+    node = aiida.submit(Nested, **inputs)
+    assert node.pk == pk, "the database gives each pk once"
+    tasks = [task for task in aiida.broker.iterate_tasks() if task.body["args"]["pid"] == pk]
+    assert sorted(task.body["uuid"] for task in tasks) == sorted([left.body["uuid"], node.uuid])
+    # The task that was left behind is useless, whatever it says of its pk. A worker would run the other one with it.
+    assert f"1 tasks belong to no active process: {pk}" in aiida.run("tenure-aiida", "reconcile", fails=True)
+    aiida.start_daemon()
+    try:
+        assert aiida.ends(node).is_finished_ok
+        with aiida.broker.client() as client:
+            assert client.show(left.info.id).state == "cancelled"
+        assert f"of the deleted process {pk} is removed" in aiida.daemon_log()
+    finally:
+        aiida.stop_daemon()
 
 
 def test_a_calculation_is_submitted_with_its_computer_and_depth(daemon: Installation) -> None:
@@ -304,7 +364,8 @@ def test_tasks_move_with_a_profile_to_another_broker(aiida: Installation, tenure
         assert list(aiida.broker.iterate_tasks()) == []
         with tenure_broker.client(namespace=aiida.broker.namespace) as client:
             states = {one.name: one.state for one in client.list()}
-        assert states == {f"{waiting.pk} Nested": "ready", f"{paused.pk} Nested": "paused"}
+        names = [f"{node.pk} Nested-{node.uuid[:8]}" for node in (waiting, paused)]
+        assert states == dict(zip(names, ("ready", "paused")))
     finally:
         aiida.run("tenure-aiida", "switch", "test", "--own-broker")
     assert task_of(aiida, waiting).info.state == "ready"

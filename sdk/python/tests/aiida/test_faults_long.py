@@ -166,7 +166,7 @@ def test_f7_a_frozen_worker_makes_no_step_after_its_lease(
 
 
 def test_a_second_task_for_a_process_that_runs_makes_no_second_owner(aiida: Installation, tmp_path: Path) -> None:
-    """As `verdi devel revive` submits it."""
+    """As `verdi devel rabbitmq tasks revive` submits it."""
     from aiida.orm import Int, Str
     from processes import Steps
 

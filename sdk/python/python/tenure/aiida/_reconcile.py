@@ -57,9 +57,9 @@ def compare(broker: TenureBroker, tasks: list[ListedTask], ask: bool = True) -> 
     query = QueryBuilder().append(
         ProcessNode,
         filters={"attributes.process_state": {"in": ["created", "waiting", "running"]}},
-        project=["id", "mtime"],
+        project=["id", "uuid", "mtime"],
     )
-    active: dict[int, Any] = dict(query.all())
+    active: dict[int, Any] = {pk: (uuid, changed) for pk, uuid, changed in query.all()}
     difference = Difference()
     counts: Counter[int] = Counter()
     # What runs is kept, of what waits the oldest.
@@ -67,13 +67,15 @@ def compare(broker: TenureBroker, tasks: list[ListedTask], ask: bool = True) -> 
         pk = pk_of(task.body)
         if pk is None:
             continue
-        counts[pk] += 1
-        if pk not in active:
+        # Tasks of version 0.2 do not say the uuid.
+        if pk not in active or task.body.get("uuid") not in (None, active[pk][0]):
             difference.useless.append(task)
-        elif counts[pk] > 1:
+            continue
+        counts[pk] += 1
+        if counts[pk] > 1:
             difference.duplicate.append(task)
     now = datetime.now(timezone.utc)
-    for pk, changed in sorted(active.items()):
+    for pk, (_, changed) in sorted(active.items()):
         if pk in counts:
             continue
         if now - changed < YOUNG or (ask and _is_running_elsewhere(broker, pk)):
@@ -98,14 +100,31 @@ def revive(broker: TenureBroker, pk: int) -> None:
 
 
 def report(broker: TenureBroker) -> None:
-    """Says what does not fit together. Never raises: a worker starts all the same."""
+    """Says what does not fit together, and removes waiting tasks of deleted processes: the database may have given
+    their pks to others. Never raises: a worker starts all the same.
+    """
     try:
-        difference = compare(broker, list(broker.iterate_tasks()))
+        # The tasks first: a process is in the database before its task is sent.
+        tasks = list(broker.iterate_tasks())
+        deleted = [task for task in _of_deleted(tasks) if task.info.state not in ("running", "assigned")]
+        for task in deleted:
+            log.warning("task %s of the deleted process %s is removed", task.info.id, pk_of(task.body))
+            task.remove()
+        difference = compare(broker, [task for task in tasks if task not in deleted])
     except Exception:
         log.exception("the database and the broker could not be compared")
         return
     if difference:
         log.warning("%s; `tenure-aiida reconcile --fix` mends this", difference)
+
+
+def _of_deleted(tasks: list[ListedTask]) -> list[ListedTask]:
+    from aiida.orm import ProcessNode, QueryBuilder
+
+    told = {task.body["uuid"] for task in tasks if task.body.get("uuid")}
+    query = QueryBuilder().append(ProcessNode, filters={"uuid": {"in": sorted(told)}}, project=["uuid"])
+    gone = told.difference(query.all(flat=True)) if told else set()
+    return [task for task in tasks if task.body.get("uuid") in gone]
 
 
 def _pks(tasks: list[ListedTask]) -> str:

@@ -19,8 +19,10 @@ WORKCHAINS_OF_0_2 = "aiida.workchains"
 DEPTH_MAX = 100
 #: A process label is cut to this length in the task's name.
 LABEL_CHARS_MAX = 100
+#: How much of the uuid of a process is in the task's name.
+UUID_CHARS = 8
 #: What makes the name of a further task of a process differ.
-_SUFFIX = re.compile(r"(~[0-9]+|-[0-9a-f]{8})$")
+_SUFFIX = re.compile(r"(-[0-9a-f]{8})?(~[0-9]+)?$")
 
 
 def pk_of(body: Any) -> Optional[int]:
@@ -34,7 +36,27 @@ def pk_of(body: Any) -> Optional[int]:
 
 def key_of(body: Any) -> Optional[Hashable]:
     """Two tasks that continue the same process are the same work."""
-    return pk_of(body)
+    pk = pk_of(body)
+    return None if pk is None else (pk, body.get("uuid"))
+
+
+def held(body: Any) -> Any:
+    """The body with which the broker keeps the task of a process: until the process has ended, whether or not the
+    sender waits for that, and with the uuid, because a database may give the pk of a deleted process to another one.
+    """
+    from aiida.orm import load_node
+
+    pk = pk_of(body)
+    if pk is None:
+        return body
+    kept = body
+    if body["args"].get("nowait"):
+        kept = {**body, "args": {**body["args"], "nowait": False}}
+    try:
+        return {**kept, "uuid": load_node(pk).uuid}
+    except Exception as error:
+        log.warning("a process could not be looked up", extra={"pk": pk, "error": str(error)})
+        return kept
 
 
 def terms_of(body: Any, config: BrokerConfig) -> dict[str, Any]:
@@ -59,7 +81,7 @@ def _terms_of_process(pk: int, config: BrokerConfig) -> dict[str, Any]:
         "queue": PROCESSES,
         # A workchain waits for its children most of the time. If it occupied a slot, they might get none.
         "slots": 0 if is_workchain else 1,
-        "name": f"{pk} {label[:LABEL_CHARS_MAX]}",
+        "name": f"{pk} {label[:LABEL_CHARS_MAX]}-{node.uuid[:UUID_CHARS]}",
         # A second task would let a second worker run the same process.
         "exclusive": True,
         # Children first: their parents wait for them.
@@ -72,7 +94,7 @@ def _terms_of_process(pk: int, config: BrokerConfig) -> dict[str, Any]:
 
 
 def label_of(name: Optional[str]) -> str:
-    """The label of a process from the name of its task. In version 0.2 all names ended with eight digits."""
+    """The label of a process from the name of its task. In version 0.2 the digits were random."""
     return _SUFFIX.sub("", (name or "").partition(" ")[2])
 
 

@@ -8,6 +8,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable, Optional
@@ -23,7 +24,7 @@ from ..records import TaskInfo
 from ..sync_client import SyncClient
 from ._config import BrokerConfig
 from ._service import Service
-from ._terms import PROCESSES, WORKCHAINS_OF_0_2, key_of, pk_of, terms_of
+from ._terms import PROCESSES, WORKCHAINS_OF_0_2, held, key_of, pk_of, terms_of
 
 log = FieldLogger("tenure.aiida")
 
@@ -200,6 +201,22 @@ class _ProfileCommunicator(Communicator):
 
             report(broker)
         return super().add_task_subscriber(subscriber, identifier)
+
+    def task_send(self, task: Any, no_reply: bool = False) -> Optional[Future[Any]]:
+        """Sends a task. One that continues a process is held until the process has ended. A sender that does not wait
+        for that (``nowait``) learns at once that the broker has the task.
+        """
+        pk = pk_of(task)
+        if pk is None or not task["args"].get("nowait"):
+            return super().task_send(held(task), no_reply)
+        super().task_send(held(task), no_reply=True)
+        return None if no_reply else _resolved(_resolved(pk))
+
+
+def _resolved(value: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(value)
+    return future
 
 
 class ListedTask:

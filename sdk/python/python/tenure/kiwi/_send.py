@@ -21,7 +21,8 @@ from ._rpc import Rpc
 log = FieldLogger("tenure.kiwi")
 
 #: What a submission says beside its queue and body, from the body of a task. With ``exclusive`` its name belongs to one
-#: active task at a time: while there is one, the task is not sent, and a sender that waits for a result gets ``False``.
+#: active task at a time: while there is one, the task is not sent, and a sender that waits for a result gets a future
+#: of ``False``, which is what a launcher of AiiDA, a coroutine, answers to a duplicate.
 Terms = Callable[[Any], dict[str, Any]]
 #: No number of lost workers is too many: AiiDA's processes go on from their checkpoints.
 CRASH_BUDGET = 65_535
@@ -66,7 +67,7 @@ class Sending:
         if sent:
             self._wait(task, mirror)
         else:
-            self._finish(task, mirror, 0, End("result", False))
+            self._finish(task, mirror, 1, End("result", False))
         return mirror.root
 
     def _submit(self, task: str, body: bytes, terms: dict[str, Any]) -> bool:
@@ -83,7 +84,8 @@ class Sending:
             if holder == task:
                 return True
             if state not in ENDED:
-                log.warning("a task is there already and is not sent again", extra={"task": holder, "task_name": name})
+                fields = {"task": holder, "task_name": numbered, "state": state}
+                log.warning("the process has a task already: it is not sent again", extra=fields)
                 return False
         raise AssertionError("a count does not end")
 
