@@ -104,7 +104,7 @@ pub struct TaskLogs {
 
 #[derive(Debug)]
 struct Shared {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<LogBuffer>,
     arrived: Condvar,
     /// Apart from what waits, so that the hub never waits for a search in it.
     index: Mutex<Index>,
@@ -112,7 +112,7 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct LogBuffer {
     entries: Vec<LogEntry>,
     bytes: usize,
     dropped: u64,
@@ -240,7 +240,7 @@ impl TaskLogSaver {
     /// Writes what waits, after waiting for it up to `wait`. Returns whether the broker stops.
     fn round(&mut self, shared: &Shared, wait: Duration) -> Result<bool, StoreError> {
         let waiting = lock(&shared.waiting);
-        let is_idle = |waiting: &mut Waiting| waiting.entries.is_empty() && !waiting.is_over;
+        let is_idle = |waiting: &mut LogBuffer| waiting.entries.is_empty() && !waiting.is_over;
         let (mut waiting, _) =
             shared.arrived.wait_timeout_while(waiting, wait, is_idle).unwrap_or_else(PoisonError::into_inner);
         let (entries, dropped) = (std::mem::take(&mut waiting.entries), std::mem::take(&mut waiting.dropped));

@@ -16,13 +16,13 @@ use crate::JournalContext;
 use crate::connect::{Connected, connect};
 use crate::error::DatabaseFault;
 
-type Call = Box<dyn FnOnce(Rc<Connected>) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
+type LinkCall = Box<dyn FnOnce(Rc<Connected>) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 
 /// How long a statement that only reads may take.
 pub(crate) const QUERY_MAX: Duration = Duration::from_secs(10);
 
 pub(crate) struct PostgresLink {
-    calls: UnboundedSender<Call>,
+    calls: UnboundedSender<LinkCall>,
 }
 
 impl PostgresLink {
@@ -52,7 +52,7 @@ impl PostgresLink {
         F: Future<Output = Result<T, DatabaseFault>> + 'static,
     {
         let (answer, answered) = mpsc::sync_channel(1);
-        let call: Call = Box::new(move |connected| {
+        let call: LinkCall = Box::new(move |connected| {
             Box::pin(async move {
                 let result = tokio::time::timeout(limit, work(connected)).await;
                 let _ = answer.send(result.unwrap_or(Err(DatabaseFault::NoAnswer(limit))));
@@ -104,7 +104,7 @@ impl fmt::Debug for PostgresLink {
 
 fn run(
     shared: &JournalContext,
-    mut calls: UnboundedReceiver<Call>,
+    mut calls: UnboundedReceiver<LinkCall>,
     ready: &mpsc::SyncSender<Result<(), ReplicationError>>,
 ) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {

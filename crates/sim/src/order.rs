@@ -10,7 +10,7 @@ use tenure_hub::words::{
 
 #[derive(Debug, Default)]
 pub(crate) struct OrderChecker {
-    after: BTreeMap<TaskId, Waiting>,
+    after: BTreeMap<TaskId, DependencyList>,
     /// How each task has ended so far. A retried task may end in several ways.
     ends: BTreeMap<TaskId, BTreeSet<StateName>>,
     /// A client has retried them, so how their dependencies ended no longer matters.
@@ -22,7 +22,7 @@ pub(crate) struct OrderChecker {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct DependencyList {
     dependencies: Vec<(TaskId, Condition)>,
     on_broken: OnBroken,
 }
@@ -33,7 +33,7 @@ impl OrderChecker {
             AfterTask::Id(id) => Some((id, after.condition)),
             AfterTask::Name(_) | AfterTask::Index(_) => None,
         });
-        let waiting = Waiting { dependencies: dependencies.collect(), on_broken: task.on_broken };
+        let waiting = DependencyList { dependencies: dependencies.collect(), on_broken: task.on_broken };
         self.after.insert(task.id, waiting);
     }
 

@@ -28,8 +28,8 @@ const PIECE_BYTES_MAX: usize = 64 << 10;
 /// The output of one attempt.
 #[derive(Debug)]
 pub(crate) struct Live {
-    stdout: Waiting,
-    stderr: Waiting,
+    stdout: UnsentOutput,
+    stderr: UnsentOutput,
     sent_bytes: u64,
     next_at: Instant,
     pause: Duration,
@@ -37,7 +37,7 @@ pub(crate) struct Live {
 
 /// What a stream has printed and not sent.
 #[derive(Debug, Default)]
-struct Waiting {
+struct UnsentOutput {
     bytes: VecDeque<u8>,
     /// Where they begin in the stream.
     offset: u64,
@@ -54,8 +54,8 @@ pub(crate) struct Printed {
 impl Live {
     pub(crate) fn new(now: Instant) -> Live {
         Live {
-            stdout: Waiting::default(),
-            stderr: Waiting::default(),
+            stdout: UnsentOutput::default(),
+            stderr: UnsentOutput::default(),
             sent_bytes: 0,
             next_at: now + FIRST_AFTER,
             pause: EVERY,
@@ -106,7 +106,7 @@ impl Live {
     }
 }
 
-impl Waiting {
+impl UnsentOutput {
     fn add(&mut self, bytes: &[u8]) {
         // Of a long piece only its end can stay.
         let skipped = bytes.len().saturating_sub(WAITING_BYTES);
