@@ -35,6 +35,8 @@ def test_a_function_has_a_schedule(shared_broker: Broker) -> None:
         return f"{copies} of {day}"
 
     report.schedule("report", "0 6 * * 1-5", ["monday"], {"copies": 3}, zone="Europe/Zurich", jitter=60, paused=True)
+    with pytest.raises(TypeError, match=r"as a list, such as \['monday'\]"):
+        report.schedule("report", "0 6 * * 1-5", "monday")
     info = app.client.schedule("report")
     assert (info.zone, info.jitter_ms, info.state, info.terms.retries) == ("Europe/Zurich", 60_000, "paused", 2)
     with app.worker():

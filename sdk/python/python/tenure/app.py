@@ -317,6 +317,8 @@ class Task(Generic[P, R]):
         >>> app.client.schedule("daily report").terms.queue
         'reports'
         """
+        if not isinstance(args, (list, tuple)):
+            raise TypeError(f"{self.name}: give the arguments of the call as a list, such as [{args!r}]")
         options = {key: value for key, value in self.options.items() if key != "name"}
         submission = self._submission(self.body(tuple(args), kwargs or {}), options)
         try:
