@@ -25,6 +25,7 @@ pub(crate) enum ConnectionCommand {
     Info(Vec<String>),
     Command(CommandQuery),
     Time,
+    Role,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -202,6 +203,10 @@ pub(super) fn command(arguments: &mut Arguments<'_>) -> Result<Command, CommandE
 
 pub(super) fn time(_: &mut Arguments<'_>) -> Result<Command, CommandError> {
     Ok(Command::Connection(ConnectionCommand::Time))
+}
+
+pub(super) fn role(_: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::Connection(ConnectionCommand::Role))
 }
 
 fn key(arguments: &mut Arguments<'_>) -> Result<Bytes, CommandError> {

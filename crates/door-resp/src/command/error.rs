@@ -61,7 +61,9 @@ pub(crate) enum CommandError {
     Kept(String),
     #[error("ERR '{0}' is not a queue, queues are queue:<name>")]
     NotAQueue(String),
-    #[error("ERR '{0}' cannot be set, only job:<id>:status|stdout|stderr|result and worker:<id>:tools can")]
+    #[error(
+        "ERR '{0}' cannot be set, only job:<id>:status|stdout|stderr|result and worker:<id>:tools|tags|alive can"
+    )]
     NotWritable(String),
     /// The broker renders this key, and no command on values changes it.
     #[error("ERR '{0}' is a view of the broker's jobs and workers: this command is for other keys")]

@@ -267,6 +267,7 @@ pub(crate) static TABLE: &[Entry] = &[
     entry("rename", 3, (1, 2, 1), WRITE, keys::rename, "Renames a key"),
     entry("renamenx", 3, (1, 2, 1), WRITE, keys::renamenx, "Renames a key if the new name is free"),
     open("reset", 1, connection::reset, "Resets the session"),
+    entry("role", 1, NO_KEY, TALK, connection::role, "Whether clients may write here"),
     entry("rpop", -2, ONE_KEY, WRITE, lists::rpop, "Claims a task and returns it"),
     entry("rpoplpush", 3, (1, 2, 1), WRITE, lists::rpoplpush, "Claims a task and returns its id"),
     entry("rpush", -3, ONE_KEY, WRITE, lists::rpush, "Appends to a list"),

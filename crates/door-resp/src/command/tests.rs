@@ -157,7 +157,7 @@ fn old_workers_report_by_setting_keys_and_nothing_else_can_be_set() {
     assert_eq!(refused("SET worker:w:alive 1 NX"), "ERR syntax error");
     assert_eq!(
         refused("SET plan:p 1"),
-        "ERR 'plan:p' cannot be set, only job:<id>:status|stdout|stderr|result and worker:<id>:tools can"
+        "ERR 'plan:p' cannot be set, only job:<id>:status|stdout|stderr|result and worker:<id>:tools|tags|alive can"
     );
 }
 
@@ -337,6 +337,8 @@ fn other_keys_are_stored_and_views_are_not_changed_by_commands_on_values() {
         "XREAD COUNT 1 BLOCK 5 STREAMS s $",
         "WATCH a b",
         "SET worker:w:notes cpu",
+        "HSET worker:w a b",
+        "SET capability:x 1",
         "KEYS rq:*",
         "SCAN 0",
     ] {

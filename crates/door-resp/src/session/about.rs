@@ -25,6 +25,11 @@ pub(super) fn hello(version: Version, id: u64) -> Reply {
     ])
 }
 
+/// A client that asks whether it may write here learns that it may.
+pub(super) fn role() -> Reply {
+    Reply::array([Reply::word("master"), Reply::Integer(0), Reply::Array(Vec::new())])
+}
+
 pub(crate) fn info(sections: &[String], now: Timestamp, outcome: FlowOutcome) -> Reply {
     let stats = match outcome {
         Ok(Response::Stats(stats)) => stats,

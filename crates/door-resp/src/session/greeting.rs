@@ -71,6 +71,7 @@ impl Session {
                 return self.run(now, place, step, out);
             }
             ConnectionCommand::Command(query) => about::commands(&query),
+            ConnectionCommand::Role => about::role(),
             ConnectionCommand::Time => {
                 let millis = now.wall.millis();
                 let micros = millis % 1000 * 1000;
