@@ -1,6 +1,8 @@
 //! The key space in a simulated world: clients set, push and pop, connections break, the power fails at any write, and
 //! the log is rewritten meanwhile. Acknowledged changes must survive, and no transaction may be torn.
 
+mod values;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +53,9 @@ struct Broker {
 impl Broker {
     fn start(disk: MemoryDisk, mutation: Mutation) -> Result<Broker, StoreError> {
         disk.ignore_sync(mutation == Mutation::ForgetSync);
+        if mutation == Mutation::ForgetKeySync {
+            disk.ignore_sync_of("keys");
+        }
         let store = StoreSettings { segment_bytes: 8 << 10, spare_segments: 0, ..StoreSettings::default() };
         let Opened { store, .. } = Store::open(Arc::new(disk.clone()), store, Settings::default(), NOW)?;
         let reader = store.split().reader;
@@ -65,8 +70,15 @@ impl Broker {
     }
 }
 
-/// Simulates one world of keys, and returns the broken promises.
+/// Simulates two worlds of keys, and returns the broken promises.
 pub(crate) fn live(seed: u64, mutation: Mutation) -> Vec<String> {
+    let mut broken = push_and_pop(seed, mutation);
+    broken.extend(values::live(seed, mutation));
+    broken
+}
+
+/// Several clients set pairs of keys, push, and wait for elements.
+fn push_and_pop(seed: u64, mutation: Mutation) -> Vec<String> {
     let mut random = Random::new(seed ^ 0x006b_6579);
     let mut promises = Promises::default();
     let mut broker = Broker::start(MemoryDisk::new(), mutation).expect("an empty disk opens");
@@ -239,8 +251,10 @@ mod tests {
     #[test]
     fn promises_about_keys_are_kept_and_a_disk_that_does_not_sync_is_caught() {
         for seed in 0..150 {
-            assert_eq!(live(seed, Mutation::None), [""; 0], "seed {seed}");
+            assert_eq!(push_and_pop(seed, Mutation::None), [""; 0], "seed {seed}");
         }
-        assert!((0..50).any(|seed| !live(seed, Mutation::ForgetSync).is_empty()));
+        for mutation in [Mutation::ForgetSync, Mutation::ForgetKeySync] {
+            assert!((0..50).any(|seed| !push_and_pop(seed, mutation).is_empty()), "{mutation:?}");
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! A world (`world.rs`) is a queue of scheduled events. Clients and workers talk to the broker over links that
 //! delay and break; the broker's process and power fail at any write; the promise checker (`promises.rs`) records
 //! what was promised and inspects the broker again and again. A seed that breaks a promise replays exactly. Topics
-//! (`topics/`), schedules (`schedules.rs`), reconciliation (`reconciling.rs`), hooks (`hooks.rs`) and a group of brokers that share a replicated journal (`cluster/`) have
+//! (`topics/`), stored keys (`keys.rs`), schedules (`schedules.rs`), reconciliation (`reconciling.rs`), hooks (`hooks.rs`) and a group of brokers that share a replicated journal (`cluster/`) have
 //! their own worlds with the same seed.
 
 mod arrays;

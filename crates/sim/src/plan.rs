@@ -15,6 +15,8 @@ pub enum Mutation {
     ForgetAbsence,
     /// The disk does nothing when the log of topics is synced.
     ForgetTopicSync,
+    /// The disk does nothing when the log of stored keys is synced.
+    ForgetKeySync,
     /// A subscriber acknowledges what its connection holds, not what it has read.
     ReadEarly,
     /// A hook's place is the last event that it has read, not the first that is still on its way.

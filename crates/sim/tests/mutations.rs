@@ -26,6 +26,11 @@ fn a_log_of_topics_that_is_not_synced_is_caught() {
 }
 
 #[test]
+fn a_log_of_stored_keys_that_is_not_synced_is_caught() {
+    assert!(is_caught(Mutation::ForgetKeySync));
+}
+
+#[test]
 fn a_subscriber_that_acknowledges_what_it_has_not_read_is_caught() {
     assert!(is_caught(Mutation::ReadEarly));
 }

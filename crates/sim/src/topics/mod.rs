@@ -222,6 +222,7 @@ impl World {
             Mutation::None
             | Mutation::SpeakEarly
             | Mutation::ForgetAbsence
+            | Mutation::ForgetKeySync
             | Mutation::ReadEarly
             | Mutation::ForgetOpenEvents => {}
         }
