@@ -234,8 +234,10 @@ fn an_array_that_is_found_by_its_name_is_acted_on_as_one() {
 #[test]
 fn a_watch_names_arrays_and_their_tasks() {
     let broker = Broker::start();
+    broker.tenure(&["submit", "-q", "q", "--array", "1-2", "--name", "sweep", "x"]).ok();
+    broker.tenure(&["submit", "-q", "q", "--after", "sweep", "--name", "reduce", "x"]).ok();
     let _worker = broker.worker("w", "q");
-    broker.tenure(&["submit", "-q", "q", "--array", "1-2", "--name", "sweep", "--wait", "x"]).ok();
+    broker.tenure(&["wait", "name:reduce"]).ok();
     broker.tenure(&["submit", "-q", "q", "--array", "1-2", "--wait", "x"]).ok();
     let watched = broker.tenure(&["watch", "--since", "1h", "--until", "now"]).ok();
     let ends: Vec<&str> = watched.lines().filter(|line| line.contains("array ended")).collect();
@@ -243,6 +245,7 @@ fn a_watch_names_arrays_and_their_tasks() {
     let id = named["id"].as_str().unwrap();
     assert!(ends[0].contains(&id[id.len() - 8..]) && ends[0].contains("sweep"), "{watched}");
     assert!(ends[1].contains("array of 2"), "{watched}");
+    assert!(watched.contains("reduce  what it waited for has ended"), "{watched}");
     for index in [1, 2] {
         let started =
             watched.lines().find(|line| line.contains(&format!("sweep[{index}]  attempt 1 started")));
