@@ -393,6 +393,35 @@ mod tests {
     }
 
     #[test]
+    fn what_workers_send_faster_than_the_disk_writes_is_dropped_and_counted() {
+        let disk = MemoryDisk::new();
+        let mut world = open(&disk, TaskLogSettings::default());
+        let text = Bytes::from("x".repeat(PIECE_BYTES_MAX));
+        let length = text.len() as u64;
+        let fitting = (WAITING_BYTES_MAX / PIECE_BYTES_MAX) as u64;
+        for number in 0..fitting + 3 {
+            let held = Held { task: TaskId([7; 16]), attempt: 1 };
+            let piece =
+                LogPiece { stream: OutputStream::Stdout, offset: number * length, bytes: text.clone() };
+            world.logs.append(Timestamp(5), &"default".into(), held, piece);
+        }
+        let state = |world: &World| {
+            let waiting = lock(&world.logs.shared.waiting);
+            (waiting.entries.len() as u64, waiting.bytes, waiting.dropped)
+        };
+        assert_eq!(state(&world), (fitting, WAITING_BYTES_MAX, 3 * length), "the bound holds");
+        let shared = Arc::clone(&world.logs.shared);
+        world.saver.round(&shared, Duration::ZERO).expect("the disk works");
+        assert_eq!(state(&world), (0, 0, 0), "there is room again, and the log has said what was dropped");
+        world.print(1, (fitting + 3) * length, "after");
+        let index = lock(&world.logs.shared.index);
+        let kept = &index.tasks[&(Name::from("default"), TaskId([7; 16]))];
+        let [.., before, after] = kept.as_slice() else { panic!("{kept:?}") };
+        // A reader sees by the offsets how much is missing.
+        assert_eq!(after.offset - before.offset - length, 3 * length);
+    }
+
+    #[test]
     fn the_oldest_files_make_room() {
         let disk = MemoryDisk::new();
         let mut world = open(&disk, TaskLogSettings { file_bytes: 200, kept_bytes: 600 });

@@ -59,7 +59,7 @@ fn ended(outcome: Outcome) -> ExitCode {
         Err(failure) => {
             if !failure.message.is_empty() {
                 // It may quote what others have sent.
-                output::remark(format!("tenure: {}", output::text::escape_lines(&failure.message)));
+                output::last_words(&format!("tenure: {}", failure.message));
             }
             ExitCode::from(failure.code)
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_hub::words::{Assignment, Name, TaskId, Wanted, WorkerAbout, WorkerStats};
+use tenure_hub::words::{Assignment, Name, Resource, TaskId, Wanted, WorkerAbout, WorkerStats};
 use tenure_hub::{Grant, HubRefusal, Right};
 
 use super::Dialect;
@@ -133,6 +133,8 @@ impl<D: Dialect> WorkerRequest<D> {
 pub struct Introduction {
     /// How many tasks it takes at once.
     pub slots: u32,
+    /// What it has for tasks that need quantities.
+    pub resources: Vec<Resource>,
     /// What it offers.
     pub capabilities: Vec<Name>,
     /// Whether it names its capabilities. One that does not may be able to do anything.

@@ -248,6 +248,7 @@ impl<D: Dialect> WorkerActor<D> {
             lease: silence,
             on_close: if nameless { OnClose::TasksDie } else { OnClose::MayStillRun },
             remembered: !nameless,
+            resources: self.terms.resources(),
             profile: self.terms.profile(),
             starts_on_assign: true,
             held: self.claims.known(),

@@ -1,6 +1,6 @@
 //! What a worker has reported about itself: its offer and its figures.
 
-use tenure_hub::words::{Name, Timestamp, WorkerAbout, WorkerStats};
+use tenure_hub::words::{Name, Resource, Timestamp, WorkerAbout, WorkerStats};
 
 use super::{Figures, Introduction, WorkerKind};
 
@@ -58,6 +58,11 @@ impl WorkerTerms {
     /// Its registration, for the hub to store.
     pub(super) fn profile(&self) -> Option<Box<str>> {
         self.introduction.as_ref().and_then(|introduction| introduction.profile.clone())
+    }
+
+    /// What it has for tasks that need quantities.
+    pub(super) fn resources(&self) -> Vec<Resource> {
+        self.introduction.as_ref().map(|introduction| introduction.resources.clone()).unwrap_or_default()
     }
 
     /// Its instance, if it has named one.

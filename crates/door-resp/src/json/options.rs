@@ -83,12 +83,17 @@ impl Default for TaskOptions {
     }
 }
 
-/// `slots`, and `resources`: an object of numbers, or of texts with a unit.
+/// `slots`, and `resources`.
 fn demand(object: &mut Document) -> Result<Demand, SchemaError> {
     let slots = object.integer("slots", 0..=i64::from(u32::MAX))?.unwrap_or(1);
     let slots = u32::try_from(slots).expect("within the limit");
+    Ok(Demand { slots, resources: resources(object)? })
+}
+
+/// What a job needs, or what a worker has: an object of numbers, or of texts with a unit.
+pub(super) fn resources(object: &mut Document) -> Result<Vec<Resource>, SchemaError> {
     let entries = match object.take("resources") {
-        None => return Ok(Demand { slots, ..Demand::default() }),
+        None => return Ok(Vec::new()),
         Some(Value::Object(entries)) => entries,
         Some(_) => return Err(object.invalid("resources is not an object")),
     };
@@ -102,7 +107,7 @@ fn demand(object: &mut Document) -> Result<Demand, SchemaError> {
     let why =
         "resources has an entry that is neither a number with at most three decimals nor a text such as 8GB";
     let resources: Option<Vec<Resource>> = entries.into_iter().map(one).collect();
-    Ok(Demand { slots, resources: resources.ok_or_else(|| object.invalid(why))? })
+    resources.ok_or_else(|| object.invalid(why))
 }
 
 /// `after`: a job, or a list of jobs; each is the job's id, or an object with `job_id` and `status`.

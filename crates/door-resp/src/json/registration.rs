@@ -2,10 +2,12 @@
 
 use bytes::Bytes;
 use serde_json::Value;
+use tenure_hub::words::Resource;
 use tenure_plans::{Document, SchemaError, is_name};
 
 use super::error::DocumentError;
 use super::identifier::check_worker_id;
+use super::options::resources;
 
 const WHAT: &str = "Invalid worker registration";
 const REGISTRATION_BYTES_MAX: usize = 128 * 1024;
@@ -26,6 +28,8 @@ pub(crate) struct WorkerRegistration {
     pub version: String,
     pub capabilities: Capabilities,
     pub slots: u32,
+    /// What it has for jobs that need quantities.
+    pub resources: Vec<Resource>,
     /// Labels of the worker; a task selects by them with `needs`.
     pub tags: Vec<(String, String)>,
     /// Distinguishes processes with the same id.
@@ -54,12 +58,25 @@ impl WorkerRegistration {
         let capabilities = Capabilities::parse(object.take("capabilities"))?;
         let slots = object.integer("max_concurrent_jobs", 1..=SLOTS_MAX)?.unwrap_or(1);
         let slots = u32::try_from(slots).expect("within the limit");
+        let resources = resources(&mut object)?;
         let tags = tags(&mut object)?;
         let instance = instance(&mut object)?;
         let jobs = jobs(&mut object)?;
         // Workers add fields of their own; they are stored in the metadata and otherwise ignored.
         let json = Bytes::copy_from_slice(json);
-        Ok(Self { worker, hostname, platform, version, capabilities, slots, tags, instance, jobs, json })
+        Ok(Self {
+            worker,
+            hostname,
+            platform,
+            version,
+            capabilities,
+            slots,
+            resources,
+            tags,
+            instance,
+            jobs,
+            json,
+        })
     }
 
     /// Everything a task may ask for: tools, agentic units, and each tag as `key=value`. A tag that is
@@ -300,6 +317,20 @@ mod tests {
             parse(&with("tags", json!({"a": {"b": 1}}))).unwrap_err(),
             "Invalid worker registration: tags has a value that is not a string, number or boolean"
         );
+    }
+
+    #[test]
+    fn resources_are_numbers_or_texts_with_a_unit() {
+        let registration =
+            parse(&with("resources", json!({"gpus": 2, "mem": "8GB", "licence": 0.5}))).unwrap();
+        let said: Vec<String> =
+            registration.resources.iter().map(|of| format!("{} {}", of.name, of.quantity.0)).collect();
+        assert_eq!(said, ["gpus 2000", "licence 500", "mem 8000000000000"]);
+        assert_eq!(parse(&good()).unwrap().resources, []);
+        for wrong in [json!(["gpus"]), json!({"gpus": "many"}), json!({"gpus": {"count": 2}})] {
+            let error = parse(&with("resources", wrong)).unwrap_err();
+            assert!(error.starts_with("Invalid worker registration: resources"), "{error}");
+        }
     }
 
     #[test]

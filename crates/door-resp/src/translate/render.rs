@@ -74,7 +74,11 @@ struct Pulled<'a> {
     body: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     body_base64: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[u16]>::is_empty")]
+    cpus: &'a [u16],
     created_at: &'a str,
+    #[serde(skip_serializing_if = "<[u16]>::is_empty")]
+    gpus: &'a [u16],
     #[serde(skip_serializing_if = "Option::is_none")]
     index: Option<u32>,
     job_id: &'a str,
@@ -98,6 +102,8 @@ pub(super) fn pulled(assignment: &Assignment, body: &Bytes) -> Bytes {
         attempt: assignment.attempt,
         body: None,
         body_base64: None,
+        cpus: &assignment.devices.cpus,
+        gpus: &assignment.devices.gpus,
         created_at: &format_time(assignment.submitted_at.millis()),
         index: element.map(|element| element.index),
         job_id: &assigned_id(assignment),
@@ -145,6 +151,7 @@ pub(super) fn whole(task: &TaskInfo, body: &Bytes, result: &Bytes) -> Value {
         OWN_FIELDS.iter().filter_map(|field| job.remove_entry(*field)).collect();
     job.append(&mut state(task, result));
     let mut terms = terms(task);
+    terms.append(&mut devices(task));
     // Fields that most jobs lack may stand in the body of such a job with a meaning of their own.
     said.extend(terms.keys().filter_map(|field| job.remove_entry(field)));
     job.append(&mut terms);
@@ -214,6 +221,19 @@ fn terms(task: &TaskInfo) -> Map<String, Value> {
     if !terms.demand.resources.is_empty() {
         let one = |of: &Resource| (of.name.to_string(), Value::from(of.quantity.to_string()));
         shown.insert("resources".into(), Value::Object(terms.demand.resources.iter().map(one).collect()));
+    }
+    shown
+}
+
+/// The numbers of the cpus and gpus that belong to the attempt.
+fn devices(task: &TaskInfo) -> Map<String, Value> {
+    let mut shown = Map::new();
+    if let Some(devices) = task.state.holding().and_then(|holding| holding.devices.as_deref()) {
+        for (name, numbers) in [("cpus", &devices.cpus), ("gpus", &devices.gpus)] {
+            if !numbers.is_empty() {
+                shown.insert(name.into(), numbers.iter().copied().map(Value::from).collect());
+            }
+        }
     }
     shown
 }

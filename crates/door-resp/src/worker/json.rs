@@ -16,6 +16,7 @@ pub(crate) fn introduction(registration: &WorkerRegistration) -> Box<Introductio
     let text = |text: &str| Some(Box::<str>::from(text));
     Box::new(Introduction {
         slots: registration.slots,
+        resources: registration.resources.clone(),
         capabilities: registration.offers().into_iter().map(Into::into).collect(),
         is_specific: registration.capabilities.all().next().is_some(),
         instance: registration.instance.clone(),

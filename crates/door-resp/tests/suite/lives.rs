@@ -134,3 +134,29 @@ fn what_a_worker_said_when_it_registered_outlives_the_broker() {
     assert_eq!(world.ask(2, "GET worker:w:metadata"), ["$-1"]);
     assert_eq!(world.ask(2, "WORKERS.LIST"), ["*0"]);
 }
+
+#[test]
+fn a_worker_with_resources_gets_the_jobs_that_need_them_and_learns_which_are_theirs() {
+    let mut world = World::new(false);
+    let job = r#"{"job_id":"j","body":"x","queue":"ready","resources":{"gpus":1,"cpus":2,"mem":"1GB"}}"#;
+    world.ask(2, &format!("JOB.SUBMIT '{job}'"));
+    register(&mut world, 1);
+    assert_eq!(world.ask(1, "RPOP queue:ready"), ["$-1"], "it has declared nothing");
+    let resources = r#","resources":{"gpus":2,"cpus":4,"mem":"8GB"}}"#;
+    let registration = WORKER.replace(r#""w""#, r#""large""#).replace('}', resources);
+    let answer = world.ask(3, &format!("WORKER.REGISTER '{registration}'"));
+    assert_eq!(answer, ["+OK worker_id=large heartbeat_interval=30"]);
+    let popped = world.ask(3, "BRPOP queue:ready 5");
+    let popped: Value = serde_json::from_str(&popped[0][2..]).expect("JSON");
+    assert_eq!((&popped["cpus"], &popped["gpus"]), (&serde_json::json!([0, 1]), &serde_json::json!([0])));
+    let shown = world.ask(99, "JOB.GET j");
+    let shown: Value = serde_json::from_str(&shown[0][2..]).expect("JSON");
+    assert_eq!((&shown["cpus"], &shown["gpus"]), (&popped["cpus"], &popped["gpus"]), "{shown}");
+    world.ask(3, r#"JOB.UPDATE j '{"status":"completed"}'"#);
+    let shown = world.ask(99, "JOB.GET j");
+    let shown: Value = serde_json::from_str(&shown[0][2..]).expect("JSON");
+    assert_eq!((&shown["cpus"], &shown["resources"]["gpus"]), (&Value::Null, &"1".into()), "{shown}");
+    let wrong = WORKER.replace('}', r#","resources":{"gpus":"many"}}"#);
+    let answer = world.ask(4, &format!("WORKER.REGISTER '{wrong}'"));
+    assert!(answer[0].starts_with("-ERR Invalid worker registration: resources"), "{answer:?}");
+}

@@ -49,6 +49,7 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
                 None => format!("submitted to queue {queue}"),
             }
         }
+        EventKind::DependenciesMet => "what it waited for has ended".to_owned(),
         EventKind::Assigned => format!("attempt {attempt} assigned to worker {worker}"),
         EventKind::Started => format!("attempt {attempt} started by worker {worker}"),
         EventKind::Progress => {

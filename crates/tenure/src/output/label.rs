@@ -20,6 +20,23 @@ pub(crate) fn short(id: TaskId) -> String {
     ending(&digits(id), SHORT_DIGITS)
 }
 
+/// The text with short ids in the place of whole ones. What only contains an id, a path for instance, stays.
+pub(crate) fn with_short_ids(text: &str) -> String {
+    let is_edge = |c: char| c.is_whitespace() || "`'\"()[]{},:;".contains(c);
+    let mut shown = String::with_capacity(text.len());
+    for piece in text.split_inclusive(is_edge) {
+        let word = piece.trim_end_matches(is_edge);
+        // A sentence may end with an id.
+        let word = word.strip_suffix('.').unwrap_or(word);
+        match word.parse::<TaskId>() {
+            Ok(id) if word.len() == id.to_string().len() => shown += &short(id),
+            _ => shown += word,
+        }
+        shown += &piece[word.len()..];
+    }
+    shown
+}
+
 /// The fewest digits by which these ids differ from each other, and no less than the shortest.
 pub(crate) fn digits_needed(ids: impl IntoIterator<Item = TaskId>) -> usize {
     let all: HashSet<String> = ids.into_iter().map(digits).collect();
@@ -79,6 +96,17 @@ mod tests {
         assert_eq!(digits_needed([id(1), id(2)]), 9);
         assert_eq!(shortened(id(2), 9), "207070707");
         assert_eq!(digits_needed([id(1), id(1)]), 8, "one id is not its own neighbour");
+    }
+
+    #[test]
+    fn whole_ids_in_a_sentence_become_short() {
+        let id = "01a1f043-77f0-7cc3-98b4-dc0c0c07398f";
+        let sentence = format!("waits for 2 tasks: {id}, `{id}[7]`. Not /{id}/x or run-{id}. But {id}.");
+        assert_eq!(
+            with_short_ids(&sentence),
+            format!("waits for 2 tasks: 0c07398f, `0c07398f[7]`. Not /{id}/x or run-{id}. But 0c07398f.")
+        );
+        assert_eq!(with_short_ids("no id: 漢字  (x) "), "no id: 漢字  (x) ");
     }
 
     #[test]

@@ -74,6 +74,11 @@ impl Screen {
         if self.is_terminal { self.width } else { usize::MAX }
     }
 
+    /// Sentences for people, with lines that are no longer than the terminal is wide.
+    pub(crate) fn wrapped(&self, text: &str) -> String {
+        text::wrap(text, self.line_width())
+    }
+
     /// A list: a table for people, a JSON list, or a line for each entry.
     pub(crate) fn list(
         &self,
@@ -174,8 +179,19 @@ impl<'a> ItemList<'a> {
     }
 }
 
-/// A remark for people, apart from what programs read.
+/// A remark for people, apart from what programs read. On a terminal, its lines are no longer than the terminal is wide.
 pub(crate) fn remark(text: impl AsRef<str>) {
+    let text = text.as_ref();
+    let text = match terminal_size::terminal_size_of(io::stderr()) {
+        Some((width, _)) => text::wrap(text, usize::from(width.0).max(WIDTH_MIN)),
+        None => text.to_owned(),
+    };
     // A remark that cannot be written is not an error.
-    let _ = writeln!(io::stderr(), "{}", text.as_ref());
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// The last words of a program that failed. On a terminal, with short ids.
+pub(crate) fn last_words(text: &str) {
+    let text = text::escape_lines(text);
+    if io::stderr().is_terminal() { remark(label::with_short_ids(&text)) } else { remark(text) }
 }

@@ -7,8 +7,9 @@ use super::paint::{Color, Paint, escape_line};
 
 /// The space between columns.
 const GAP: usize = 2;
-/// No column shrinks below this.
-const COLUMN_MIN: usize = 6;
+/// How far columns shrink, one step after the other: first those that matter less. No column shrinks below the last
+/// widths.
+const STEPS: [(bool, usize); 4] = [(true, 12), (false, 16), (true, 6), (false, 6)];
 
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -24,6 +25,8 @@ pub(crate) enum Column {
     Fixed(&'static str),
     /// May be cut.
     Flexible(&'static str),
+    /// As `Flexible`, but cut before those.
+    Minor(&'static str),
     /// Keeps its width, flush right.
     Number(&'static str),
     /// As `Number`, but left out where there is no room; the last one goes first.
@@ -51,9 +54,11 @@ impl Cell {
 impl Column {
     fn title(self) -> &'static str {
         match self {
-            Column::Fixed(title) | Column::Flexible(title) | Column::Number(title) | Column::Spare(title) => {
-                title
-            }
+            Column::Fixed(title)
+            | Column::Flexible(title)
+            | Column::Minor(title)
+            | Column::Number(title)
+            | Column::Spare(title) => title,
         }
     }
 }
@@ -122,10 +127,7 @@ impl Table {
             if total <= width {
                 return widths;
             }
-            let flexible = |index: &usize| {
-                matches!(self.columns[*index], Column::Flexible(_)) && widths[*index] > COLUMN_MIN
-            };
-            let Some(widest) = (0..widths.len()).filter(flexible).max_by_key(|index| widths[*index]) else {
+            let Some(widest) = STEPS.iter().find_map(|step| self.widest(&widths, *step)) else {
                 let is_spare =
                     |index: &usize| matches!(self.columns[*index], Column::Spare(_)) && widths[*index] > 0;
                 let Some(spare) = (0..widths.len()).rev().find(is_spare) else { return widths };
@@ -135,6 +137,16 @@ impl Table {
             // Down to what is needed, but not below the next widest at once: neighbours share the loss.
             widths[widest] -= 1;
         }
+    }
+
+    /// The widest column that one step may cut.
+    fn widest(&self, widths: &[usize], (is_minor, least): (bool, usize)) -> Option<usize> {
+        let may_be_cut = |index: &usize| match self.columns[*index] {
+            Column::Flexible(_) => !is_minor && widths[*index] > least,
+            Column::Minor(_) => is_minor && widths[*index] > least,
+            _ => false,
+        };
+        (0..widths.len()).filter(may_be_cut).max_by_key(|index| widths[*index])
     }
 }
 
@@ -191,6 +203,18 @@ mod tests {
         assert!(text.lines().all(|line| line.width() <= 40), "{text}");
         assert!(text.contains("0190bbbb  a note that goes o…     12") || text.contains('…'), "{text}");
         assert!(text.contains("0190bbbb"));
+    }
+
+    #[test]
+    fn what_matters_less_is_cut_first() {
+        let mut table = Table::new([Column::Minor("QUEUE"), Column::Flexible("NOTE")], "none");
+        table.row(["a-queue-with-a-name".into(), "a note with some words".into()]);
+        let row =
+            |width| table.render(width, Paint::new(false)).lines().nth(1).unwrap_or_default().to_owned();
+        assert_eq!(row(40), "a-queue-with-a-…  a note with some words");
+        assert_eq!(row(30), "a-queue-wit…  a note with som…");
+        assert_eq!(row(24), "a-que…  a note with som…");
+        assert_eq!(row(16), "a-que…  a note …");
     }
 
     #[test]

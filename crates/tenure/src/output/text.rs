@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use tenure_hub::words::is_invisible;
+use unicode_width::UnicodeWidthStr;
 
 /// A piece of one line: a line feed is shown too.
 pub(crate) fn escape_line(text: &str) -> Cow<'_, str> {
@@ -32,6 +33,44 @@ pub(crate) fn write<W: Write + IsTerminal>(out: &mut W, bytes: &[u8]) -> io::Res
         out.write_all(bytes)?;
     }
     out.flush()
+}
+
+/// Breaks lines between words where they are longer than the terminal is wide. A word that is too long for a line stays
+/// whole, and the terminal breaks it.
+pub(crate) fn wrap(text: &str, width: usize) -> String {
+    text.split('\n').map(|line| wrap_line(line, width)).collect::<Vec<_>>().join("\n")
+}
+
+fn wrap_line(line: &str, width: usize) -> String {
+    if shown_width(line) <= width {
+        return line.to_owned();
+    }
+    let (mut wrapped, mut used) = (String::new(), 0);
+    for piece in line.split_inclusive(' ') {
+        let word = shown_width(piece.trim_end());
+        if used > 0 && used + word > width {
+            wrapped.truncate(wrapped.trim_end().len());
+            wrapped.push('\n');
+            used = 0;
+        }
+        wrapped += piece;
+        used += shown_width(piece);
+        if word > width {
+            used %= width.max(1);
+        }
+    }
+    wrapped
+}
+
+/// The columns that a text takes, without those of its colours.
+fn shown_width(text: &str) -> usize {
+    let mut width = 0;
+    let mut pieces = text.split("\x1b[");
+    width += pieces.next().unwrap_or_default().width();
+    for piece in pieces {
+        width += piece.split_once('m').map_or(piece, |(_, rest)| rest).width();
+    }
+    width
 }
 
 /// How a dangerous character is shown. An empty text means the character itself.
@@ -84,6 +123,17 @@ mod tests {
     fn lines_stay_lines_and_a_lone_carriage_return_cannot_overwrite_one() {
         assert_eq!(escape_lines("a\tb\r\nc\rd\n"), "a\tb\nc\\x0dd\n");
         assert_eq!(escape_lines("\x1b]0;owned\x07"), "\\x1b]0;owned\\x07");
+    }
+
+    #[test]
+    fn a_long_line_is_broken_between_words() {
+        assert_eq!(wrap("one two three four", 9), "one two\nthree\nfour");
+        assert_eq!(wrap("one three four", 9), "one three\nfour");
+        assert_eq!(wrap("one tree a four", 9), "one tree\na four");
+        assert_eq!(wrap("short\none two three", 9), "short\none two\nthree");
+        assert_eq!(wrap("\x1b[2mone\x1b[0m two", 7), "\x1b[2mone\x1b[0m two", "a colour takes no room");
+        assert_eq!(wrap("a abcdefghijk b", 5), "a\nabcdefghijk b", "a path stays whole for the mouse");
+        assert_eq!(wrap("日本 語テ", 6), "日本\n語テ");
     }
 
     #[test]

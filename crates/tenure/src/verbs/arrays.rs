@@ -9,7 +9,7 @@ use tenure_client::{ArrayInfo, Client, Error, EventKind, Query, StateCounts, Sta
 use super::progress::Progress;
 use super::which::resolve;
 use crate::exit::{Failure, OK, Outcome, STILL_GOING, TASK_CANCELLED, TASK_FAILED, of_task};
-use crate::output::label::{ID_DIGITS, digits_needed, shortened};
+use crate::output::label::{ID_DIGITS, digits_needed, short, shortened};
 use crate::output::paint::{Color, escape_line, of_state};
 use crate::output::table::{Cell, Column, Table};
 use crate::output::times::{relative, rfc3339};
@@ -66,11 +66,10 @@ impl Arrays {
         let id = resolve(client, array).await?;
         client.limit_array(id, limit).await?;
         let text = || match limit {
-            Some(limit) => format!(
-                "at most {} of array {id} may be held at once",
-                counted(limit.into(), "task", "tasks")
-            ),
-            None => format!("array {id} has no limit any more"),
+            Some(limit) => {
+                format!("limit of array {} is {}", short(id), counted(limit.into(), "task", "tasks"))
+            }
+            None => format!("limit of array {} removed", short(id)),
         };
         screen.one(text, || json!({ "array": id.to_string(), "limit": limit }))?;
         Ok(OK)
@@ -236,7 +235,7 @@ pub(crate) async fn wait(
     }
     let Some(info) = ended else {
         if screen.is_table() {
-            remark(format!("timed out waiting for array {array}; it has not ended"));
+            remark(format!("timed out waiting for array {}; it has not ended", short(array)));
         } else {
             screen.one(String::new, || json!({ "pending": [array.to_string()] }))?;
         }
@@ -273,7 +272,10 @@ pub(crate) async fn within(
             // A broker that is away comes back.
             Err(Error::Unreachable { .. } | Error::Lost { .. } | Error::UnknownOutcome { .. }) => {
                 if !std::mem::replace(&mut is_printed, true) {
-                    remark(format!("connection to the broker lost; reconnecting to wait for array {array}"));
+                    remark(format!(
+                        "connection to the broker lost; reconnecting to wait for array {}",
+                        short(array)
+                    ));
                 }
             }
             Err(error) => return Err(error.into()),

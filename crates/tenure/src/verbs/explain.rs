@@ -6,7 +6,7 @@ use tenure_client::{Client, TaskId, Why, WhyCode};
 
 use super::which::resolve;
 use crate::exit::{OK, Outcome};
-use crate::output::label::short;
+use crate::output::label::{short, with_short_ids};
 use crate::output::paint::escape_line;
 use crate::output::{Screen, json};
 
@@ -29,14 +29,14 @@ impl Explain {
         // How a task ended, a reconciliation for instance, is part of why it does not run.
         let ended = client.show(task).await.ok().and_then(|task| task.end?.message);
         let text = || {
-            let mut text = escape_line(&why.message).into_owned();
+            let mut text = escape_line(&with_short_ids(&why.message)).into_owned();
             if let Some(message) = ended.as_deref().filter(|message| !why.message.contains(message)) {
-                text += &format!(": {}", escape_line(message));
+                text += &format!(": {}", escape_line(&with_short_ids(message)));
             }
             if let Some(advice) = advice(&why, task) {
                 text += &format!("\n{advice}");
             }
-            text
+            screen.wrapped(&text)
         };
         let value = || {
             let mut value = json::why(&why);

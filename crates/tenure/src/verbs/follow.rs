@@ -7,6 +7,7 @@ use tenure_client::{Client, Ended, Error, Event, TaskId, Watch, Watched, Watcher
 
 use super::slot::without_slot;
 use crate::exit::{Failure, TASK_CANCELLED, of_task};
+use crate::output::label::short;
 use crate::output::paint::escape_line;
 use crate::output::{Format, Screen, events, json, remark};
 
@@ -30,9 +31,12 @@ pub(crate) async fn unless_interrupted<T>(
 
 fn goes_on(tasks: &[TaskId]) -> String {
     match tasks {
-        [task] => format!(
-            "no longer waiting: the task goes on. Follow it with `tenure wait {task}`, end it with `tenure cancel {task}`"
-        ),
+        [task] => {
+            let task = short(*task);
+            format!(
+                "no longer waiting: the task goes on. Follow it with `tenure wait {task}`, end it with `tenure cancel {task}`"
+            )
+        }
         tasks => format!(
             "no longer waiting: the {} tasks go on. Follow them with `tenure list` or `tenure watch`",
             tasks.len()
@@ -134,7 +138,7 @@ pub(crate) fn print_end(ended: &Ended, screen: &Screen) -> Result<u8, Failure> {
         // What a worker says of a failure may end with what its command wrote.
         let message = ended.message.as_deref().map(|message| format!(": {}", escape_line(message)));
         let message = message.unwrap_or_default();
-        remark(format!("task {} {}{message}", ended.task, ended.state.as_str()));
+        remark(format!("task {} {}{message}", short(ended.task), ended.state.as_str()));
     }
     Ok(of_task(ended.exit_code))
 }

@@ -1,6 +1,7 @@
 //! What tasks are called: their names, or what they run. A list knows the names; the commands are in the bodies.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use futures::stream::{self, StreamExt};
 use tenure_client::{ArrayInfo, Client, TaskId, TaskInfo};
@@ -18,6 +19,8 @@ const REMEMBERED_MAX: usize = 10_000;
 #[derive(Debug, Default)]
 pub(crate) struct Labels {
     known: HashMap<TaskId, String>,
+    /// The names of the arrays of tasks that were asked for.
+    arrays: HashMap<TaskId, Option<Box<str>>>,
 }
 
 impl Labels {
@@ -26,8 +29,12 @@ impl Labels {
         self.make_room(tasks.len());
         let unknown = tasks.iter().filter(|task| !self.known.contains_key(&task.id));
         let unknown: Vec<&TaskInfo> = unknown.collect();
+        for array in unknown.iter().filter_map(|task| task.array) {
+            self.learn_array(client, array).await;
+        }
+        let arrays = &self.arrays;
         let reading = stream::iter(unknown)
-            .map(async |task| (task.id, of(client, task).await))
+            .map(async |task| (task.id, of(client, task, arrays).await))
             .buffer_unordered(READS_AT_ONCE);
         let learnt: Vec<(TaskId, String)> = reading.collect().await;
         self.known.extend(learnt);
@@ -38,7 +45,12 @@ impl Labels {
         if !self.known.contains_key(&task) {
             self.make_room(1);
             let label = match client.show(task).await {
-                Ok(task) => of(client, &task).await,
+                Ok(task) => {
+                    if let Some(array) = task.array {
+                        self.learn_array(client, array).await;
+                    }
+                    of(client, &task, &self.arrays).await
+                }
                 Err(_) => match client.array(task).await {
                     Ok(ArrayInfo { name: Some(name), .. }) => name.to_string(),
                     Ok(array) => format!("array of {}", array.size),
@@ -55,16 +67,28 @@ impl Labels {
         self.known.get(&task).map_or("", String::as_str)
     }
 
+    async fn learn_array(&mut self, client: &Client, array: TaskId) {
+        if let Entry::Vacant(vacant) = self.arrays.entry(array) {
+            let name = client.array(array).await.ok().and_then(|array| array.name);
+            vacant.insert(name.map(|name| name.to_string().into()));
+        }
+    }
+
     fn make_room(&mut self, count: usize) {
         if self.known.len() + count > REMEMBERED_MAX {
             self.known.clear();
+            self.arrays.clear();
         }
     }
 }
 
-async fn of(client: &Client, task: &TaskInfo) -> String {
+async fn of(client: &Client, task: &TaskInfo, arrays: &HashMap<TaskId, Option<Box<str>>>) -> String {
     if let Some(name) = task.name.as_deref() {
         return name.to_owned();
+    }
+    let array = task.array.and_then(|array| arrays.get(&array)?.as_deref());
+    if let (Some(array), Some(index)) = (array, task.index) {
+        return format!("{array}[{index}]");
     }
     if task.body_bytes > BODY_BYTES_MAX {
         return String::new();

@@ -60,12 +60,7 @@ impl Limits {
             Some(Act::Set { tag, limit }) => {
                 client.set_limit(tag.as_str(), Some(*limit)).await?;
                 screen.one(
-                    || {
-                        format!(
-                            "at most {} with tag {tag} may be held at once",
-                            counted((*limit).into(), "task", "tasks")
-                        )
-                    },
+                    || format!("limit of tag {tag} is {}", counted((*limit).into(), "task", "tasks")),
                     || json!({ "tag": tag, "limit": limit }),
                 )?;
             }
@@ -79,10 +74,8 @@ impl Limits {
             }
             Some(Act::Unset { tag }) => {
                 client.set_limit(tag.as_str(), None).await?;
-                screen.one(
-                    || format!("tag {tag} has no limit any more"),
-                    || json!({ "tag": tag, "limit": null }),
-                )?;
+                screen
+                    .one(|| format!("limit of tag {tag} removed"), || json!({ "tag": tag, "limit": null }))?;
             }
         }
         Ok(OK)

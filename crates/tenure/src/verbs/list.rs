@@ -6,6 +6,7 @@ use tenure_client::{ArrayInfo, Client, DependencyProgress, Query, StateName, Tas
 use super::arrays;
 use super::labels::Labels;
 use super::select::{Selection, UNENDED, counted, parse, state_name, with_whole_ids, worker_of};
+use super::selected_arrays::ARRAYS_READ_MAX;
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::label::{ID_DIGITS, digits_needed, shortened};
 use crate::output::paint::{Color, of_state};
@@ -58,9 +59,11 @@ impl List {
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
         let mut selection = self.selection(client, screen.now).await?;
         let mut arrays = Vec::new();
-        if self.joins_arrays() {
+        if self.joins_arrays(&selection) {
             selection.query = selection.query.without_elements();
             arrays = self.arrays(client, &selection).await?;
+        } else {
+            selection.learn_arrays(client).await?;
         }
         let (mut tasks, more) = read(client, &selection, self.limit).await?;
         if more && screen.format == Format::Table {
@@ -73,7 +76,7 @@ impl List {
         let all = || arrays.iter().map(|array| array.id).chain(tasks.iter().map(|task| task.id));
         let ids = if self.full_ids { ID_DIGITS } else { digits_needed(all()) };
         let entries = || arrays.iter().map(json::array).chain(tasks.iter().map(json::task)).collect();
-        screen.list(|| table(&arrays, &tasks, &labels, ids, screen.now), entries)?;
+        screen.list(|| table(&arrays, &tasks, &labels, ids, screen), entries)?;
         if more && screen.format == Format::Table {
             remark(format!("more tasks match: raise --limit (now {})", self.limit));
         }
@@ -81,16 +84,17 @@ impl List {
     }
 
     /// Whether an array is one row. Who selects by what tasks differ in means the tasks.
-    fn joins_arrays(&self) -> bool {
-        !self.elements && self.wanted.is_empty() && self.tag.is_none() && self.worker.is_none()
+    fn joins_arrays(&self, selection: &Selection) -> bool {
+        let is_of_all = self.wanted.is_empty() && self.tag.is_none() && self.worker.is_none();
+        !self.elements && (is_of_all || selection.takes_arrays())
     }
 
     /// The arrays with elements in one of the states that are meant.
     async fn arrays(&self, client: &Client, selection: &Selection) -> Result<Vec<ArrayInfo>, Failure> {
         let mut meant = Vec::new();
         for array in client.arrays(ARRAYS_READ_MAX).await? {
-            let is_of_queue = self.queue.as_deref().is_none_or(|queue| queue == &*array.queue);
-            if meant.len() < self.limit && is_of_queue && has_meant(client, &array, selection).await? {
+            let is_meant = meant.len() < self.limit && selection.takes_array(&array);
+            if is_meant && has_meant(client, &array, selection, |task| selection.takes_element(task)).await? {
                 meant.push(array);
             }
         }
@@ -132,7 +136,12 @@ impl List {
 
 /// Whether an array has elements that are meant. The counts say how many are suspended, but not whether one of them is
 /// paused in place.
-async fn has_meant(client: &Client, array: &ArrayInfo, selection: &Selection) -> Result<bool, Failure> {
+pub(crate) async fn has_meant(
+    client: &Client,
+    array: &ArrayInfo,
+    selection: &Selection,
+    fits: impl Fn(&TaskInfo) -> bool,
+) -> Result<bool, Failure> {
     let counts = arrays::by_state(&array.counts);
     let has = |state: &StateName| counts.iter().any(|(name, count)| *name == state.as_str() && *count > 0);
     let (suspended, others): (Vec<_>, Vec<_>) =
@@ -146,15 +155,12 @@ async fn has_meant(client: &Client, array: &ArrayInfo, selection: &Selection) ->
     let query = Query::default().array(array.id).states([StateName::Suspended]).page(1_000);
     let mut elements = client.list(query);
     while let Some(element) = elements.next().await {
-        if selection.takes(&element?) {
+        if fits(&element?) {
             return Ok(true);
         }
     }
     Ok(false)
 }
-
-/// How many arrays are looked at.
-const ARRAYS_READ_MAX: usize = 10_000;
 
 /// What runs, then what waits, then what has ended.
 const FOREMOST: [&str; 11] = [
@@ -193,15 +199,25 @@ async fn read(
     Ok((tasks, false))
 }
 
-fn table(arrays: &[ArrayInfo], tasks: &[TaskInfo], labels: &Labels, id_digits: usize, now: u64) -> Table {
+/// The width that a column for the priority needs.
+const WIDE: usize = 100;
+
+fn table(
+    arrays: &[ArrayInfo],
+    tasks: &[TaskInfo],
+    labels: &Labels,
+    id_digits: usize,
+    screen: &Screen,
+) -> Table {
+    let now = screen.now;
     let columns = [
         Column::Fixed("TASK"),
         Column::Fixed("STATE"),
-        Column::Flexible("QUEUE"),
+        Column::Minor("QUEUE"),
         Column::Flexible("NAME OR COMMAND"),
         Column::Number("PRIO"),
         Column::Number("TRY"),
-        Column::Flexible("WORKER"),
+        Column::Minor("WORKER"),
         Column::Fixed("SUBMITTED"),
         Column::Flexible("NOTE"),
     ];
@@ -222,12 +238,13 @@ fn table(arrays: &[ArrayInfo], tasks: &[TaskInfo], labels: &Labels, id_digits: u
     }
     for task in tasks {
         let number = |value: i64| if value == 0 { String::new() } else { value.to_string() };
+        let priority = if screen.width < WIDE { 0 } else { task.priority };
         table.row([
             id(task.id).into(),
             Cell::new(task.state.as_str(), of_state(task.state.as_str())),
             task.terms.queue.to_string().into(),
             labels.get(task.id).into(),
-            number(task.priority.into()).into(),
+            number(priority.into()).into(),
             number(task.attempt.into()).into(),
             worker_of(task).unwrap_or_default().into(),
             Cell::new(relative(task.submitted_at.0, now), Color::Dim),

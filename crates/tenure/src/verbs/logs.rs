@@ -10,6 +10,7 @@ use tenure_client::{Client, LogChunk, LogStream, TaskId, TaskInfo};
 use super::follow;
 use super::which::show_task;
 use crate::exit::{Failure, OK, Outcome, STILL_GOING, of_task};
+use crate::output::label::short;
 use crate::output::{Screen, remark, text};
 use crate::units::counted;
 use crate::work::output::Output;
@@ -22,9 +23,9 @@ const LOOK_AFTER_MAX: Duration = Duration::from_secs(1);
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The command's stdout goes to stdout, its stderr to stderr. On a terminal, control characters are escaped; a file or a
-pipe gets the bytes unchanged. A worker sends output once a second. If a command prints more than the limits allow, the
-broker keeps the beginning and the end, and `logs` says how much is missing. For an ended task, `logs` prints the last
-attempt; --attempt selects an earlier one, even one that crashed.
+pipe gets the bytes unchanged. A worker sends output after one second, then at most every half second. If a command
+prints more than the limits allow, the broker keeps the beginning and the end, and `logs` says how much is missing. For
+an ended task, `logs` prints the last attempt; --attempt selects an earlier one, even one that crashed.
 
 Examples:
   tenure logs 0c07398f         the last digits of an id are enough
@@ -58,10 +59,10 @@ impl Logs {
         }
         if task.end.is_none() {
             printed.print(None)?;
-            remark(format!("task {} is {}: {}", task.id, task.state.as_str(), what_follows(&printed)));
+            remark(format!("task {} is {}: {}", short(task.id), task.state.as_str(), what_follows(&printed)));
             return Ok(STILL_GOING);
         }
-        print(&client.result(task.id).await?)?;
+        printed.print_last(client, &task).await?;
         let earlier = printed.attempts().filter(|attempt| *attempt < task.attempt);
         let earlier: Vec<String> = earlier.map(|attempt| attempt.to_string()).collect();
         if !earlier.is_empty() {
@@ -102,7 +103,7 @@ fn one_attempt(attempt: u32, task: &TaskInfo, printed: &Printed) -> Outcome {
         remark(format!(
             "nothing is kept of attempt {attempt} of task {}; kept are: {known}. Short attempts that complete are kept in \
              the result: `tenure logs {0}`",
-            task.id
+            short(task.id)
         ));
         return Ok(OK);
     }
@@ -136,6 +137,13 @@ impl Printed {
         attempts.sort_unstable();
         attempts.dedup();
         attempts.into_iter()
+    }
+
+    /// Prints what the last attempt of an ended task printed: its result has everything. An attempt that crashed, or
+    /// that did not confirm that it was cancelled, has none.
+    async fn print_last(&self, client: &Client, task: &TaskInfo) -> Result<(), Failure> {
+        let has_result = task.end.as_ref().is_some_and(|end| end.result_bytes > 0);
+        if has_result { print(&client.result(task.id).await?) } else { self.print(Some(task.attempt)) }
     }
 
     /// Prints one attempt, or all with a line between them.

@@ -33,6 +33,7 @@ mod resume;
 mod retry;
 mod schedules;
 mod select;
+mod selected_arrays;
 pub(crate) mod serve;
 mod shares;
 mod show;

@@ -1,12 +1,13 @@
 //! A bar on the terminal while many tasks are waited for.
 
 use std::cell::Cell;
+use std::fmt::Write;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-const TEMPLATE: &str = "{bar:30} {human_pos}/{human_len}  {per_sec}  {eta} left{msg}";
+const TEMPLATE: &str = "{bar:30} {human_pos}/{human_len}  {rate}  {eta} left{msg}";
 /// How often the bar is drawn while nothing ends, so that its time goes on.
 const TICK: Duration = Duration::from_millis(500);
 
@@ -29,6 +30,10 @@ impl Progress {
 
     fn on(tasks: usize, target: ProgressDrawTarget) -> Progress {
         let style = ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let style = style.with_key("rate", |state: &ProgressState, text: &mut dyn Write| {
+            // A line that cannot be written is drawn again.
+            let _ = write!(text, "{}", rate(state.per_sec()));
+        });
         let bar = ProgressBar::with_draw_target(Some(tasks as u64), target).with_style(style);
         if !bar.is_hidden() {
             bar.enable_steady_tick(TICK);
@@ -59,5 +64,23 @@ impl Progress {
 
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// How many a second, with as many digits as say something.
+fn rate(per_second: f64) -> String {
+    if per_second < 10.0 { format!("{per_second:.1}/s") } else { format!("{per_second:.0}/s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_has_few_digits() {
+        assert_eq!(
+            [0.0, 0.25, 9.9169, 10.9169, 1234.5].map(rate),
+            ["0.0/s", "0.2/s", "9.9/s", "11/s", "1234/s"]
+        );
     }
 }

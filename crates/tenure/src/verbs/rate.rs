@@ -23,8 +23,8 @@ impl GivenRate {
 
     pub(crate) fn sentence(&self, what: &str) -> String {
         match self.rate() {
-            Some(rate) => format!("tasks of {what} are handed out at a rate of {rate}"),
-            None => format!("{what} has no rate any more"),
+            Some(rate) => format!("rate of {what} is {rate}"),
+            None => format!("rate of {what} removed"),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Which tasks a verb acts on: ids, or every task that matches `--where`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::fmt;
 
 use clap::Args;
 use futures::stream::{self, StreamExt};
@@ -9,15 +10,17 @@ use tenure_client::{Client, Error, Query, StateName, TaskId, TaskInfo, Timestamp
 
 use super::connect::code_of;
 use super::labels::Labels;
+use super::selected_arrays::OfArray;
 use super::which::resolve;
 use crate::config::nearest;
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::Screen;
 use crate::output::confirm::confirm;
-use crate::output::label::{SHORT_DIGITS, short};
+use crate::output::label::{SHORT_DIGITS, short, with_short_ids};
 use crate::output::paint::escape_line;
 use crate::output::table::cut;
 use crate::output::times::parse_past;
+use crate::units;
 use tenure_hub::keyspace::glob;
 
 /// How many tasks one act may select.
@@ -46,23 +49,42 @@ pub(crate) struct Selection {
     pub(crate) states: Vec<StateName>,
     /// A pattern: `*` stands for any characters.
     name: Option<String>,
+    /// What is asked of arrays.
+    pub(super) of_array: OfArray,
+    /// The arrays whose elements are found by the array's name.
+    pub(super) arrays: HashSet<TaskId>,
     exit_code: Option<i32>,
     /// Of suspended tasks, only those that are paused in place are meant.
     only_paused: bool,
     /// It says when the tasks were submitted.
     has_times: bool,
+    /// It says of which array they are.
+    has_array: bool,
 }
 
 impl Selection {
     /// Whether a task of the broker's answer is meant.
     pub(crate) fn takes(&self, task: &TaskInfo) -> bool {
-        let has_name = |pattern: &String| {
-            let name = task.name.as_deref().unwrap_or_default();
-            glob(pattern.as_bytes(), name.as_bytes())
-        };
+        let is_element = task.array.is_some_and(|array| self.arrays.contains(&array));
+        (is_element || self.has_name(task.name.as_deref())) && self.takes_element(task)
+    }
+
+    /// Whether an element of an array that is meant is meant itself.
+    pub(crate) fn takes_element(&self, task: &TaskInfo) -> bool {
         let has_code = |code: i32| task.end.as_ref().is_some_and(|end| end.exit_code == code);
         let is_other = self.only_paused && task.state == StateName::Suspended && task.pause.is_none();
-        !is_other && self.name.as_ref().is_none_or(has_name) && self.exit_code.is_none_or(has_code)
+        !is_other && self.exit_code.is_none_or(has_code)
+    }
+
+    /// Whether tasks are selected by their name.
+    pub(super) fn is_by_name(&self) -> bool {
+        self.name.is_some()
+    }
+
+    /// Whether a name is meant.
+    pub(super) fn has_name(&self, name: Option<&str>) -> bool {
+        let name = name.unwrap_or_default();
+        self.name.as_ref().is_none_or(|pattern| glob(pattern.as_bytes(), name.as_bytes()))
     }
 
     /// The same, of one state only.
@@ -70,10 +92,15 @@ impl Selection {
         Selection { query: self.query.clone().states([state]), ..self.clone() }
     }
 
-    /// Whether it means tasks of any state, unless it names some: by what they are called, how they ended or when they
-    /// were submitted.
+    /// The same, of these states where it names none.
+    fn of_states(self, states: Vec<StateName>) -> Selection {
+        Selection { query: self.query.states(states.iter().cloned()), states, ..self }
+    }
+
+    /// Whether it means tasks of any state, unless it names some: by what they are called, of which array they are, how
+    /// they ended or when they were submitted.
     pub(crate) fn is_of_all(&self) -> bool {
-        self.exit_code.is_some() || self.name.is_some() || self.has_times
+        self.exit_code.is_some() || self.name.is_some() || self.has_array || self.has_times
     }
 }
 
@@ -104,12 +131,12 @@ impl Targets {
         verb: Verb,
         act: impl AsyncFn(TaskId) -> Result<(), Error>,
     ) -> Outcome {
-        let tasks = self.select(client, screen, verb).await?;
+        let Selected { tasks, arrays } = self.select(client, screen, verb).await?;
         if self.dry_run {
-            return preview(client, &tasks, screen, verb).await;
+            return preview(client, &tasks, &arrays, screen, verb).await;
         }
         if !self.wanted.is_empty() && !self.yes && !tasks.is_empty() {
-            let question = format!("{} {}", verb.plain, counted(tasks.len()));
+            let question = format!("{} {}", verb.plain, Count::of(&tasks, &arrays));
             if !confirm(&question)? {
                 return Err(Failure::usage("nothing was done"));
             }
@@ -123,11 +150,11 @@ impl Targets {
                 }
             })
             .buffered(UNDER_WAY);
-        let mut tally = Tally { done: 0, asked: 0, refused: Vec::new() };
+        let mut tally = Tally { done: Count::default(), asked: Count::default(), refused: Vec::new() };
         while let Some((task, result)) = results.next().await {
             match result {
-                Ok(false) => tally.done += 1,
-                Ok(true) => tally.asked += 1,
+                Ok(false) => tally.done.add(task, &arrays),
+                Ok(true) => tally.asked.add(task, &arrays),
                 Err(Error::Refused(refusal)) => tally.refused.push((task, refusal)),
                 // Without the broker there is no point in going on.
                 Err(error) => return Err(error.into()),
@@ -140,21 +167,30 @@ impl Targets {
         tally.report(&tasks, &called, screen, verb)
     }
 
-    async fn select(&self, client: &Client, screen: &Screen, verb: Verb) -> Result<Vec<TaskId>, Failure> {
+    async fn select(&self, client: &Client, screen: &Screen, verb: Verb) -> Result<Selected, Failure> {
         let mut tasks = Vec::new();
         if self.wanted.is_empty() {
             for text in &self.tasks {
                 tasks.push(resolve(client, text).await?);
             }
-            return Ok(tasks);
+            return Ok(Selected { tasks, arrays: HashSet::new() });
         }
-        let selection = parse(&with_whole_ids(client, &self.wanted).await?, screen.now)?;
-        let mut query = selection.query.clone();
+        let mut selection = parse(&with_whole_ids(client, &self.wanted).await?, screen.now)?;
+        let mut arrays = HashSet::new();
         if selection.states.is_empty() {
             // Without a word about states, only those where the verb makes sense.
-            query = query.states(verb.states.iter().map(|state| StateName::from(*state)));
+            let states: Vec<StateName> = verb.states.iter().map(|state| StateName::from(*state)).collect();
+            selection = selection.of_states(states);
+            if selection.takes_arrays() {
+                selection.query = selection.query.without_elements();
+                tasks = selection.whole_arrays(client, |task| verb.fits(task)).await?;
+                arrays.extend(tasks.iter().copied());
+            }
         }
-        let mut listing = client.list(query.page(1_000));
+        if arrays.is_empty() {
+            selection.learn_arrays(client).await?;
+        }
+        let mut listing = client.list(selection.query.clone().page(1_000));
         while let Some(task) = listing.next().await {
             let task = task?;
             if selection.takes(&task) && verb.fits(&task) {
@@ -166,7 +202,52 @@ impl Targets {
                 )));
             }
         }
-        Ok(tasks)
+        Ok(Selected { tasks, arrays })
+    }
+}
+
+/// What a verb acts on: tasks, and arrays as wholes.
+struct Selected {
+    tasks: Vec<TaskId>,
+    /// Those of them that are arrays and were found by their name.
+    arrays: HashSet<TaskId>,
+}
+
+/// How many tasks and arrays.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    tasks: usize,
+    arrays: usize,
+}
+
+impl Count {
+    fn of(tasks: &[TaskId], arrays: &HashSet<TaskId>) -> Count {
+        let mut count = Count::default();
+        tasks.iter().for_each(|task| count.add(*task, arrays));
+        count
+    }
+
+    fn add(&mut self, task: TaskId, arrays: &HashSet<TaskId>) {
+        if arrays.contains(&task) {
+            self.arrays += 1;
+        } else {
+            self.tasks += 1;
+        }
+    }
+
+    fn total(self) -> usize {
+        self.tasks + self.arrays
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let arrays = units::counted(self.arrays as u64, "array", "arrays");
+        match self {
+            Count { arrays: 0, tasks } => f.write_str(&counted(*tasks)),
+            Count { tasks: 0, .. } => f.write_str(&arrays),
+            Count { tasks, .. } => write!(f, "{} and {arrays}", counted(*tasks)),
+        }
     }
 }
 
@@ -200,9 +281,9 @@ async fn still_runs(client: &Client, task: TaskId) -> bool {
 }
 
 struct Tally {
-    done: usize,
+    done: Count,
     /// What runs and has been asked.
-    asked: usize,
+    asked: Count,
     refused: Vec<(TaskId, Box<tenure_client::Refusal>)>,
 }
 
@@ -217,15 +298,16 @@ impl Tally {
         let text = || {
             let mut text = match tasks {
                 [] => "no task matches".to_owned(),
-                [_] => format!("{} {called}", if asked > 0 { wish } else { verb.done }),
-                _ if asked > 0 => {
-                    format!("{} {}, {wish} {} still running", verb.done, counted(done), counted(asked))
+                [_] => format!("{} {called}", if asked.total() > 0 { wish } else { verb.done }),
+                _ if asked.total() > 0 => {
+                    format!("{} {done}, {wish} {asked} still running", verb.done)
                 }
-                _ => format!("{} {}", verb.done, counted(done)),
+                _ => format!("{} {done}", verb.done),
             };
             const SHOWN_MAX: usize = 20;
             for (task, refusal) in refused.iter().take(SHOWN_MAX) {
-                text += &format!("\nrefused {}: {}", short(*task), escape_line(&refusal.to_string()));
+                let refusal = with_short_ids(&refusal.to_string());
+                text += &format!("\nrefused {}: {}", short(*task), escape_line(&refusal));
             }
             if refused.len() > SHOWN_MAX {
                 text += &format!("\nrefused {} more", refused.len() - SHOWN_MAX);
@@ -237,9 +319,9 @@ impl Tally {
                 .iter()
                 .map(|(task, refusal)| json!({ "task": task.to_string(), "code": refusal.code.as_str(), "message": refusal.message }))
                 .collect();
-            let mut value = json!({ "verb": verb.plain, "done": done, "refused": refused });
+            let mut value = json!({ "verb": verb.plain, "done": done.total(), "refused": refused });
             if verb.asked.is_some() {
-                value["asked"] = json!(asked);
+                value["asked"] = json!(asked.total());
             }
             value
         };
@@ -258,7 +340,13 @@ async fn called(client: &Client, task: TaskId, screen: &Screen) -> String {
     format!("{} {}", short(task), cut(&escape_line(label), room)).trim_end().to_owned()
 }
 
-async fn preview(client: &Client, tasks: &[TaskId], screen: &Screen, verb: Verb) -> Outcome {
+async fn preview(
+    client: &Client,
+    tasks: &[TaskId],
+    arrays: &HashSet<TaskId>,
+    screen: &Screen,
+    verb: Verb,
+) -> Outcome {
     const SHOWN_MAX: usize = 50;
     let mut lines = Vec::new();
     if screen.is_table() {
@@ -267,7 +355,7 @@ async fn preview(client: &Client, tasks: &[TaskId], screen: &Screen, verb: Verb)
         }
     }
     let text = || {
-        let mut text = format!("would {} {}", verb.plain, counted(tasks.len()));
+        let mut text = format!("would {} {}", verb.plain, Count::of(tasks, arrays));
         for line in &lines {
             text += &format!("\n  {line}");
         }
@@ -300,6 +388,8 @@ pub(crate) fn parse(pairs: &[String], now: u64) -> Result<Selection, Failure> {
     let (mut name, mut exit_code) = (None, None);
     let mut seen = BTreeSet::new();
     let mut has_times = false;
+    let mut of_array = OfArray::default();
+    let has_array = pairs.iter().any(|pair| pair.starts_with("array="));
     for pair in pairs {
         let (key, value) = pair.split_once('=').ok_or_else(|| {
             Failure::usage(format!("`{pair}` is not KEY=VALUE: write such as state=failed or queue=images"))
@@ -319,6 +409,7 @@ pub(crate) fn parse(pairs: &[String], now: u64) -> Result<Selection, Failure> {
         }
         let time = || parse_past(value, now).map(Timestamp).map_err(Failure::usage);
         has_times |= matches!(key, "before" | "after" | "since");
+        of_array.ask(key, value, time)?;
         query = match key {
             "state" | "states" => {
                 for state in value.split(',') {
@@ -361,7 +452,8 @@ pub(crate) fn parse(pairs: &[String], now: u64) -> Result<Selection, Failure> {
         states.push(StateName::Suspended);
     }
     let query = query.states(states.iter().cloned());
-    Ok(Selection { query, states, name, exit_code, only_paused, has_times })
+    let arrays = HashSet::new();
+    Ok(Selection { query, states, name, of_array, arrays, exit_code, only_paused, has_times, has_array })
 }
 
 pub(crate) fn state_name(text: &str) -> Result<StateName, Failure> {
@@ -385,7 +477,7 @@ pub(crate) fn state_name(text: &str) -> Result<StateName, Failure> {
 }
 
 pub(crate) fn counted(tasks: usize) -> String {
-    crate::units::counted(tasks as u64, "task", "tasks")
+    units::counted(tasks as u64, "task", "tasks")
 }
 
 /// Tasks that have not ended.

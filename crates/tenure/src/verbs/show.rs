@@ -10,6 +10,8 @@ use tenure_client::{
     Client, Condition, DependencyInfo, DependencyProgress, Event, Quantity, StateName, TaskInfo,
 };
 
+use unicode_width::UnicodeWidthStr;
+
 use super::arrays;
 use super::history::{self, Past};
 use super::list::note;
@@ -17,6 +19,7 @@ use super::which::{Found, show};
 use crate::args::Global;
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::paint::{Color, escape_line, of_state};
+use crate::output::table::cut;
 use crate::output::times::{relative, rfc3339};
 use crate::output::{self, Screen, events, json, label};
 use crate::units::{counted, show_duration, show_size};
@@ -26,6 +29,10 @@ use crate::work::output::Output;
 const EVENTS_SHOWN_MAX: usize = 200;
 /// Dependencies of one task that are shown.
 const AFTER_SHOWN_MAX: usize = 10;
+/// The column in which the values begin.
+const LABEL_WIDTH: usize = 12;
+/// No name is cut shorter.
+const NAME_WIDTH_MIN: usize = 10;
 /// How long the log is read for one timeline.
 const READING_MAX: Duration = Duration::from_secs(10);
 
@@ -181,7 +188,7 @@ fn text(task: &TaskInfo, work: &Work, timeline: &Timeline, screen: &Screen) -> S
     let now = screen.now;
     let mut lines: Vec<(&str, String)> = Vec::new();
     let state = task.state.as_str();
-    let note = note(task, now);
+    let note = label::with_short_ids(&note(task, now));
     let state_line = screen.paint.apply(of_state(state), state).into_owned();
     lines.push(("task", task.id.to_string()));
     lines.extend(task.name.as_deref().map(|name| ("name", escape_line(name).into_owned())));
@@ -206,7 +213,7 @@ fn text(task: &TaskInfo, work: &Work, timeline: &Timeline, screen: &Screen) -> S
     if task.children > 0 {
         lines.push(("children", task.children.to_string()));
     }
-    lines.extend(task.after.iter().take(AFTER_SHOWN_MAX).map(|info| ("after", dependency(info))));
+    lines.extend(task.after.iter().take(AFTER_SHOWN_MAX).map(|info| ("after", dependency(info, screen))));
     if task.after.len() > AFTER_SHOWN_MAX {
         lines.push(("", format!("and {} more; -o json lists all", task.after.len() - AFTER_SHOWN_MAX)));
     }
@@ -250,7 +257,8 @@ fn text(task: &TaskInfo, work: &Work, timeline: &Timeline, screen: &Screen) -> S
         lines.push(("result", show_size(end.result_bytes)));
         lines.extend(end.message.as_deref().map(|message| ("message", escape_line(message).into_owned())));
     }
-    let mut text: String = lines.iter().map(|(label, line)| format!("{label:<12}{line}\n")).collect();
+    let mut text: String =
+        lines.iter().map(|(label, line)| format!("{label:<LABEL_WIDTH$}{line}\n")).collect();
     text += &story(timeline, screen);
     text
 }
@@ -275,15 +283,18 @@ fn devices(label: &'static str, numbers: &[u16]) -> Option<(&'static str, String
 }
 
 /// A task that this one waits or waited for.
-fn dependency(info: &DependencyInfo) -> String {
-    let name = info.name.as_deref().map(|name| format!(" {}", escape_line(name))).unwrap_or_default();
+fn dependency(info: &DependencyInfo, screen: &Screen) -> String {
     let state = info.state.as_ref().map_or("no longer kept", StateName::as_str);
     let condition = match &info.condition {
         Condition::Completed => String::new(),
         condition => format!(", until {condition}"),
     };
     let broken = if info.progress == DependencyProgress::Broken { ", broken" } else { "" };
-    format!("{}{name} ({state}{condition}{broken})", info.task)
+    let how = format!("({state}{condition}{broken})");
+    let Some(name) = info.name.as_deref() else { return format!("{} {how}", label::short(info.task)) };
+    let used = LABEL_WIDTH + label::SHORT_DIGITS + how.width() + 2;
+    let name = cut(&escape_line(name), screen.line_width().saturating_sub(used).max(NAME_WIDTH_MIN));
+    format!("{} {name} {how}", label::short(info.task))
 }
 
 fn story(timeline: &Timeline, screen: &Screen) -> String {

@@ -14,7 +14,7 @@ use super::labels::Labels;
 use super::progress::Progress;
 use super::which::{find_array, resolve};
 use crate::exit::{Failure, OK, Outcome, STILL_GOING, of_task};
-use crate::output::label::{digits_needed, shortened};
+use crate::output::label::{digits_needed, short, shortened};
 use crate::output::paint::{escape_line, of_state};
 use crate::output::table::cut;
 use crate::output::{ItemList, Screen, json, remark};
@@ -166,7 +166,10 @@ async fn within(client: &Client, task: TaskId, timeout: Option<Duration>) -> Res
         match waited {
             Err(Error::Unreachable { .. } | Error::Lost { .. } | Error::UnknownOutcome { .. }) => {
                 if !is_printed {
-                    remark(format!("connection to the broker lost; reconnecting to wait for task {task}"));
+                    remark(format!(
+                        "connection to the broker lost; reconnecting to wait for task {}",
+                        short(task)
+                    ));
                     is_printed = true;
                 }
             }
@@ -182,7 +185,7 @@ fn report_pending(
 ) -> Result<u8, Failure> {
     if screen.is_table() {
         for task in pending {
-            remark(format!("timed out waiting for task {task}; the task has not ended"));
+            remark(format!("timed out waiting for task {}; it has not ended", short(*task)));
         }
     } else {
         let pending: Vec<String> = pending.iter().map(ToString::to_string).collect();

@@ -217,7 +217,9 @@ impl EventPrinter<'_> {
         if self.until.is_some_and(|until| event.at.0 > until) {
             return Ok(ControlFlow::Break(()));
         }
-        let called = match event.task {
+        // An event about an array as a whole has no task.
+        let array = || event.more.as_ref().and_then(|more| more.array);
+        let called = match event.task.or_else(array) {
             Some(task) if self.screen.is_table() => {
                 let label = self.labels.find(self.client, task).await;
                 let width = if self.screen.width < NARROW { LABEL_WIDTH_NARROW } else { LABEL_WIDTH };

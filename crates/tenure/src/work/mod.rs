@@ -23,6 +23,7 @@ mod live;
 mod machine;
 mod orphans;
 pub(crate) mod output;
+mod process_stat;
 mod progress;
 mod shell;
 mod sink;
@@ -124,10 +125,10 @@ pub(crate) struct Work {
     /// How much of stdout and stderr to keep: the beginning and the end of each
     #[arg(long, value_name = "SIZE", default_value = "256KB", value_parser = parse_size)]
     keep_output: u64,
-    /// Heartbeat interval
+    /// Heartbeat interval; after three without a message, the broker considers the worker lost
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
     heartbeat: Duration,
-    /// How long the broker waits for a lost worker before it reassigns its tasks
+    /// How long the broker waits for a lost worker before it reassigns its tasks; at least three times --heartbeat
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     lease: Duration,
     /// How long a draining worker waits for the broker to accept its last results
@@ -153,6 +154,12 @@ impl Work {
             return Err(Failure::usage(
                 "--keep-output: at most 1MB of each stream is kept; write the rest to a file",
             ));
+        }
+        if self.lease < self.lost_after() {
+            return Err(Failure::usage(format!(
+                "--lease must be at least three times --heartbeat: write --lease {} or more, or a shorter --heartbeat",
+                show_duration(self.lost_after())
+            )));
         }
         let id = self.id.clone().unwrap_or_else(own_name);
         if self.guard {
@@ -219,6 +226,11 @@ impl Work {
         &self.queues
     }
 
+    /// How long the worker may be silent until the broker considers it lost.
+    fn lost_after(&self) -> Duration {
+        self.heartbeat.saturating_mul(3)
+    }
+
     async fn serve(&self, global: &Global, shell: &Arc<Shell>) -> Outcome {
         let signals = Signals::catch()?;
         let mut builder = Worker::builder(&global.broker)
@@ -227,7 +239,7 @@ impl Work {
             .capabilities(self.capabilities.iter().map(String::as_str))
             .slots(self.slots.unwrap_or_else(|| cpus(&shell.declared)))
             .heartbeat(self.heartbeat)
-            .lost_after(self.heartbeat.saturating_mul(3))
+            .lost_after(self.lost_after())
             .lease(self.lease)
             .connect_timeout(global.connect_timeout)
             .stop_grace(self.grace + AFTER_GRACE)

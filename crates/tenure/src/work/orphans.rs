@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::group::Group;
+use super::process_stat::ProcessStat;
 
 /// The variable that holds the mark.
 pub(crate) const MARK: &str = "TENURE_WORKER_RUN";
@@ -15,11 +16,11 @@ pub(crate) const MARK: &str = "TENURE_WORKER_RUN";
 /// live on.
 pub(crate) fn find(mark: &str) -> BTreeSet<Group> {
     let wanted = format!("{MARK}={mark}");
-    let own = ProcessGroup::of(Path::new("/proc/self"));
+    let own = ProcessStat::of(Path::new("/proc/self"));
     let mut groups = BTreeSet::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let path = entry.path();
-        let Some(place) = ProcessGroup::of(&path) else { continue };
+        let Some(place) = ProcessStat::of(&path) else { continue };
         let is_ours =
             own.as_ref().is_some_and(|own| own.session == place.session && own.group != place.group);
         if is_ours && carries(&path, wanted.as_bytes()) {
@@ -32,26 +33,6 @@ pub(crate) fn find(mark: &str) -> BTreeSet<Group> {
 fn carries(process: &Path, wanted: &[u8]) -> bool {
     let environment = std::fs::read(process.join("environ")).unwrap_or_default();
     environment.split(|byte| *byte == 0).any(|entry| entry == wanted)
-}
-
-/// The group and session of a process.
-#[derive(Debug, PartialEq, Eq)]
-struct ProcessGroup {
-    group: u32,
-    session: u32,
-}
-
-impl ProcessGroup {
-    fn of(process: &Path) -> Option<ProcessGroup> {
-        ProcessGroup::parse(&std::fs::read_to_string(process.join("stat")).ok()?)
-    }
-
-    /// `pid (name) state parent group session …`; the name may hold anything.
-    fn parse(stat: &str) -> Option<ProcessGroup> {
-        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(2);
-        let mut number = || fields.next()?.parse().ok();
-        Some(ProcessGroup { group: number()?, session: number()? })
-    }
 }
 
 #[cfg(test)]
@@ -78,12 +59,5 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!((found, others), ([group].into(), BTreeSet::new()));
-    }
-
-    #[test]
-    fn a_name_with_brackets_does_not_shift_the_fields() {
-        let place = ProcessGroup::parse("77 (a) b (c) S 1 42 7 0 -1").unwrap();
-        assert_eq!(place, ProcessGroup { group: 42, session: 7 });
-        assert_eq!(ProcessGroup::parse("77 (a"), None);
     }
 }

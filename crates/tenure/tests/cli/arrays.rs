@@ -178,3 +178,77 @@ fn the_arrays_of_one_file_have_names_and_are_waited_for_together() {
     std::fs::write(&file, lines).unwrap();
     submit("table").fails(76, "n-part1");
 }
+
+#[test]
+fn an_array_is_found_by_its_name() {
+    let broker = Broker::start();
+    let worker = broker.worker("w", "q");
+    broker.tenure(&["submit", "-q", "q", "--array", "1-3", "--name", "sweep", "--wait", "x"]).ok();
+    drop(worker);
+    broker.tenure(&["submit", "-q", "q", "--array", "1-2", "--name", "swarm", "x"]).ok();
+    let single = broker.submit(&["-q", "q", "--name", "swan", "x"]);
+    let id = |name: &str| {
+        broker.tenure(&["show", name, "-o", "json"]).json()["id"].as_str().expect("an id").to_owned()
+    };
+    let (sweep, swarm) = (id("name:sweep"), id("name:swarm"));
+    let ids = |args: &[&str]| -> Vec<String> {
+        let rows = broker.tenure(&[&["list", "-o", "json"], args].concat()).json();
+        rows.as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&["--where", "name=sweep"]), [sweep.as_str()], "also where it has ended");
+    assert_eq!(ids(&["--where", "name=sw*"]).len(), 3);
+    assert_eq!(ids(&["--where", "name=sw*", "--state", "ready"]), [swarm.as_str(), &single]);
+    assert_eq!(ids(&["--where", "name=sw*", "--where", "queue=other"]).len(), 0);
+    assert_eq!(ids(&["--where", "name=sw*", "--where", "before=1h"]).len(), 0);
+    assert_eq!(ids(&["--where", "name=sweep", "--elements"]).len(), 3);
+    assert_eq!(ids(&["--where", "name=sweep", "--where", "exit-code=0"]).len(), 3, "its tasks have one");
+    assert_eq!(ids(&["--where", "array=name:sweep"]).len(), 3, "also where it has ended");
+    let elements = broker.tenure(&["list", "--elements", "--where", "name=swarm"]).ok();
+    assert!(elements.contains("swarm[1]") && elements.contains("swarm[2]"), "{elements}");
+}
+
+#[test]
+fn an_array_that_is_found_by_its_name_is_acted_on_as_one() {
+    let broker = Broker::start();
+    broker.tenure(&["submit", "-q", "q", "--array", "1-3", "--name", "sweep", "x"]).ok();
+    broker.tenure(&["submit", "-q", "q", "--array", "1-2", "--name", "swarm", "--hold", "x"]).ok();
+    let act = |args: &[&str]| broker.tenure(&[args, &["--yes", "-o", "json"]].concat()).json();
+    let would = act(&["cancel", "--where", "name=swa*", "--dry-run"]);
+    let swarm = broker.tenure(&["show", "name:swarm", "-o", "json"]).json();
+    assert_eq!(would["tasks"].as_array().unwrap().as_slice(), [swarm["id"].clone()]);
+    let text = broker.tenure(&["cancel", "--where", "name=swa*", "--dry-run"]).ok();
+    assert!(text.contains("would cancel 1 array\n") && text.contains("swarm"), "{text}");
+    // Who names states means the tasks in these states.
+    let would = act(&["cancel", "--where", "name=sw*", "--where", "state=ready", "--dry-run"]);
+    assert_eq!(would["tasks"].as_array().unwrap().len(), 3);
+    assert_eq!(act(&["release", "--where", "name=*", "--dry-run"])["tasks"].as_array().unwrap().len(), 1);
+    assert_eq!(act(&["cancel", "--where", "name=sw*"])["done"], 2);
+    for name in ["name:sweep", "name:swarm"] {
+        let array = broker.tenure(&["show", name, "-o", "json"]).json();
+        assert_eq!(array["state"], "cancelled");
+    }
+    assert_eq!(act(&["cancel", "--where", "name=sw*"])["done"], 0, "nothing is left to cancel");
+    assert_eq!(act(&["retry", "--where", "name=sweep"])["done"], 1);
+}
+
+#[test]
+fn a_watch_names_arrays_and_their_tasks() {
+    let broker = Broker::start();
+    broker.tenure(&["submit", "-q", "q", "--array", "1-2", "--name", "sweep", "x"]).ok();
+    broker.tenure(&["submit", "-q", "q", "--after", "sweep", "--name", "reduce", "x"]).ok();
+    let _worker = broker.worker("w", "q");
+    broker.tenure(&["wait", "name:reduce"]).ok();
+    broker.tenure(&["submit", "-q", "q", "--array", "1-2", "--wait", "x"]).ok();
+    let watched = broker.tenure(&["watch", "--since", "1h", "--until", "now"]).ok();
+    let ends: Vec<&str> = watched.lines().filter(|line| line.contains("array ended")).collect();
+    let named = broker.tenure(&["show", "name:sweep", "-o", "json"]).json();
+    let id = named["id"].as_str().unwrap();
+    assert!(ends[0].contains(&id[id.len() - 8..]) && ends[0].contains("sweep"), "{watched}");
+    assert!(ends[1].contains("array of 2"), "{watched}");
+    assert!(watched.contains("reduce  what it waited for has ended"), "{watched}");
+    for index in [1, 2] {
+        let started =
+            watched.lines().find(|line| line.contains(&format!("sweep[{index}]  attempt 1 started")));
+        assert!(started.is_some(), "{watched}");
+    }
+}

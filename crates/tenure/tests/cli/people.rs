@@ -67,46 +67,114 @@ fn tables_fit_the_terminal() {
     let nightly =
         ["--schedule", "0 2 * * *", "--zone", "Europe/Zurich", "--name", "nightly-simulations-of-the-lab"];
     broker.tenure(&[&["submit"][..], &nightly, &["--", "./simulate", "--steps", "100"]].concat()).ok();
+    broker.submit(&["-q", "q", "--after", "sim/run-with-a-long-name-2", "--name", "after/it", "x"]);
+    let _other = broker.worker("other", "other");
+    let mut lacking = Vec::new();
     for columns in [80, 120] {
-        for args in [
-            &["list", "--all"][..],
-            &["list", "--all", "--where", "name=sim/*"],
-            &["queues"],
-            &["arrays"],
-            &["workers"],
-            &["limits"],
-            &["shares"],
-            &["topics", "--subscriptions"],
-            &["top", "--once"],
-            &["schedules"],
-            &["schedules", "show", "nightly-simulations-of-the-lab"],
-            &["hooks"],
-            &["reconcile", "--prefix", "sim/", "--jsonl", "/dev/null"],
-            &["watch", "--since", "1h", "--until", "now"],
-            &[
-                "wait",
-                "name:sim/failed",
-                "name:sim/failed-too-with-a-name-that-is-much-too-long-for-a-line-of-80",
-            ],
-            &["show", "name:sim/run-with-a-long-name-0"],
-            &["cancel", "--where", "name=sim/*", "--dry-run"],
+        // What must be seen of each, however narrow the terminal is.
+        for (args, parts) in [
+            (&["list", "--all"][..], &["failed", "running", "sim/run", "./simu", "exit code 4"][..]),
+            (&["list", "--all", "--where", "name=sim/*"], &["failed", "running", "sim/run"]),
+            (&["list", "--where", "name=a-long-name*"], &["a-long-name-of-an-array", "0 of 1000"]),
+            (&["queues"], &["simulations-of", "elsewhere"]),
+            (&["arrays"], &["a-long-name-of-an-array", "elsewhere", "1000"]),
+            (&["workers"], &["a-worker-with-q", "2/2"]),
+            (&["limits"], &["no limits"]),
+            (&["shares"], &["no share"]),
+            (&["topics", "--subscriptions"], &["no "]),
+            (&["top", "--once"], &["running 2", "completed 0", "failed ", "cancelled 1", "sim/run"]),
+            (&["schedules"], &["nightly-sim", "0 2 * * *"]),
+            (&["schedules", "show", "nightly-simulations-of-the-lab"], &["Europe/Zurich", "0 2 * * *"]),
+            (&["hooks"], &["no "]),
+            (&["reconcile", "--prefix", "sim/", "--jsonl", "/dev/null"], &["sim/run-with-a-long-name-2"]),
+            (
+                &["watch", "--since", "1h", "--until", "now"],
+                &["sim/failed", "failed with exit code 4", "sim/run-with", "a-long-name-o"],
+            ),
+            (
+                &["wait", "name:sim/failed", &format!("name:{long}")],
+                &["failed", "cancelled", "sim/failed-too"],
+            ),
+            (
+                &["show", "name:sim/run-with-a-long-name-0"],
+                &["sim/run-with-a-long-name-0", "running", "50 %"],
+            ),
+            (&["show", "name:after/it"], &["sim/run-with-a-long-name-2", "(ready)", "waiting"]),
+            (&["explain", "name:after/it"], &["waits for 1 task", "which is ready"]),
+            (
+                &["submit", "--wait", "-q", "other", "fail 7"],
+                &["failed with exit code 7 (as the body says)", "as the body says"],
+            ),
+            (&["cancel", "--where", "name=sim/*", "--dry-run"], &["would cancel 3 tasks", "sim/run-with"]),
         ] {
-            let shown = on_a_terminal_of(columns, broker.command(args));
-            for line in &lines_left(&shown) {
+            let shown = lines_left(&on_a_terminal_of(columns, broker.command(args)));
+            for line in &shown {
                 let width = line.chars().count();
                 assert!(
                     width <= usize::from(columns),
-                    "{args:?} at {columns} is {width} wide: {line}\n{shown}"
+                    "{args:?} at {columns} is {width} wide: {line}\n{shown:#?}"
                 );
             }
+            let shown = shown.join("\n");
+            let missing = parts.iter().filter(|part| !shown.contains(**part));
+            lacking.extend(missing.map(|part| format!("{args:?} at {columns} lacks {part}:\n{shown}")));
         }
     }
-    let shown = lines(&on_a_terminal_of(80, broker.command(&["list", "--all"]))).join("\n");
-    for part in ["sim/", "./simu", "running", "failed"] {
+    assert!(lacking.is_empty(), "{}", lacking.join("\n\n"));
+}
+
+/// What a command shows on a terminal of 80 columns: no line is longer.
+#[track_caller]
+fn on_80_columns(broker: &Broker, args: &[&str]) -> String {
+    let shown = lines_left(&on_a_terminal_of(80, broker.command(args)));
+    for line in &shown {
+        assert!(line.chars().count() <= 80, "{args:?}: {line}\n{shown:#?}");
+    }
+    shown.join("\n")
+}
+
+#[test]
+fn a_narrow_terminal_shows_everything_that_counts() {
+    let (broker, _worker) = crowded();
+    let parent = "sim/run-with-a-long-name-2";
+    let id = broker.tenure(&["show", &format!("name:{parent}"), "-o", "json"]).json()["id"].clone();
+    let id = id.as_str().unwrap();
+    let short = &id[id.len() - 8..];
+    let child = ["--after", parent, "--name", "sim/a-dependent-with-quite-a-long-name-of-its-own"];
+    let dependent = broker.submit(&[&["-q", "simulations-of-the-lab"][..], &child, &["x"]].concat());
+
+    let shown = on_80_columns(&broker, &["explain", &dependent]);
+    assert!(shown.contains(&format!("waits for 1 task: {short}")), "{shown}");
+    let whole = broker.tenure(&["explain", &dependent, "-o", "json"]).json();
+    assert!(whole["message"].as_str().unwrap().contains(id), "{whole}");
+
+    let shown = on_80_columns(&broker, &["show", &dependent]);
+    let after = shown.lines().find(|line| line.starts_with("after")).unwrap_or_default();
+    assert!(after.contains(short) && after.contains("sim/run-with") && after.contains("(ready)"), "{shown}");
+
+    let shown = on_80_columns(&broker, &["top", "--once"]);
+    for part in ["ready 2", "suspended 0", "completed 0", "failed 1", "cancelled 0"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    let shown = lines(&on_a_terminal_of(80, broker.command(&["queues"]))).join("\n");
-    assert!(shown.contains("2 running"), "{shown}");
+
+    let message = "a-queue-that-no-worker-has-ever-served-and-that-has-a-long-name-of-its-own";
+    let shown = on_80_columns(&broker, &["submit", "--wait", "--timeout", "1s", "-q", message, "x"]);
+    assert!(shown.contains("no worker"), "{shown}");
+    let _other = broker.worker("other", "other");
+    let shown = on_80_columns(&broker, &["submit", "--wait", "-q", "other", "fail 7"]);
+    assert!(shown.contains("failed with exit code 7 (as the body says)"), "{shown}");
+
+    let running = "name:sim/run-with-a-long-name-0";
+    let shown = on_80_columns(&broker, &["logs", running]);
+    assert!(shown.contains("it has printed nothing yet; -f waits for it"), "{}", shown.replace('\n', " "));
+    let failed = broker.tenure(&["show", "name:sim/failed", "-o", "json"]).json()["id"].clone();
+    let failed = failed.as_str().unwrap();
+    let shown = on_80_columns(&broker, &["cancel", failed]);
+    assert!(shown.contains(&failed[failed.len() - 8..]) && !shown.contains(failed), "{shown}");
+    let piped = broker.tenure(&["cancel", failed]);
+    assert!(piped.err.contains(failed), "a program gets the whole id: {piped:?}");
+    let shown = on_80_columns(&broker, &["cancel", failed, &dependent]);
+    assert!(shown.contains("refused") && !shown.contains(failed), "{shown}");
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn a_queue_tells_of_its_backlog_from_its_thresholds_on() {
 fn a_rate_holds_tasks_back_and_explain_says_until_when() {
     let broker = Broker::start();
     let told = broker.tenure(&["queues", "rate", "q", "1/h"]).ok();
-    assert_eq!(told, "tasks of queue q are handed out at a rate of 1/h\n");
+    assert_eq!(told, "rate of queue q is 1/h\n");
     let _worker = broker.worker("w1", "q");
     let first = broker.submit(&["-q", "q", "x"]);
     assert_eq!(broker.tenure(&["wait", &first, "--timeout", "30s"]).ok(), "did x");
@@ -136,11 +136,11 @@ fn a_rate_holds_tasks_back_and_explain_says_until_when() {
     assert_eq!(queue["rate"], serde_json::json!({ "count": 1, "period_ms": 3_600_000, "burst": 1 }));
     assert!(broker.tenure(&["queues"]).ok().contains("rate 1/h, burst 1"));
     let told = broker.tenure(&["queues", "rate", "q", "--none"]).ok();
-    assert_eq!(told, "queue q has no rate any more\n");
+    assert_eq!(told, "rate of queue q removed\n");
     assert_eq!(broker.tenure(&["wait", &second, "--timeout", "30s"]).ok(), "did y");
 
     let told = broker.tenure(&["limits", "rate", "licence", "10/m", "--burst", "5"]).ok();
-    assert_eq!(told, "tasks of tag licence are handed out at a rate of 10/m, burst 5\n");
+    assert_eq!(told, "rate of tag licence is 10/m, burst 5\n");
     let table = broker.tenure(&["limits"]).ok();
     assert!(table.contains("10/m, burst 5"), "{table}");
     let kinds = "queue-rate-set,rate-set";

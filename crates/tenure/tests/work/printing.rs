@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::Duration;
 
+use tenure_client::OnLost;
+
 use crate::stage::{Stage, eventually, shell, touch};
 
 /// Prints, waits for a file, and goes on.
@@ -63,6 +65,30 @@ fn what_a_crashed_attempt_printed_is_there_afterwards() {
     let all = stage.broker.tenure(&["logs", &id, "-o", "json"]).json();
     assert_eq!(all["attempts"][0]["stdout"], "first\n");
     assert_eq!(all["output"]["stdout"], "first\nsecond\n");
+}
+
+#[test]
+fn a_task_that_ended_without_a_result_shows_what_it_printed() {
+    let stage = Stage::new();
+    let mut worker = stage.worker("w", &["--slots", "2"]);
+    let crashed = stage.submit(shell(&script(&stage, "echo second")).on_lost(OnLost::Fail));
+    let forced =
+        stage.submit(shell(&script(&stage, "echo second")).cancel_timeout(Duration::from_millis(200)));
+    let id = crashed.to_string();
+    let forced_id = forced.to_string();
+    for id in [&id, &forced_id] {
+        eventually("it is printed", || stage.broker.tenure(&["logs", id]).out == "first\n");
+    }
+    // A worker that is stopped does not confirm that it has cancelled.
+    worker.stop();
+    stage.broker.tenure(&["cancel", &forced_id]).ok();
+    assert_eq!(stage.wait(forced).state.as_str(), "cancelled");
+    worker.kill();
+    assert_eq!(stage.wait(crashed).state.as_str(), "failed");
+    for id in [&id, &forced_id] {
+        let said = stage.broker.tenure(&["logs", id]);
+        assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, "first\n", "oops\n"), "{said:?}");
+    }
 }
 
 #[test]

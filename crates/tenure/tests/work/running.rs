@@ -201,3 +201,10 @@ fn a_pipeline_runs_in_order_without_a_shell_that_drives_it() {
     let shown = stage.broker.tenure(&["show", &held, "-o", "json"]);
     assert!(shown.out.contains("dependency-broken"), "{shown:?}");
 }
+
+#[test]
+fn a_lease_that_is_too_short_names_the_options() {
+    let stage = Stage::new();
+    let said = stage.broker.tenure(&["work", "--lease", "6s"]);
+    said.fails(64, "--lease must be at least three times --heartbeat: write --lease 15s");
+}

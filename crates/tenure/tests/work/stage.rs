@@ -169,6 +169,11 @@ impl Process {
         send(&self.child, Signal::TERM);
     }
 
+    /// The process does nothing until it is killed.
+    pub(crate) fn stop(&self) {
+        send(&self.child, Signal::STOP);
+    }
+
     pub(crate) fn interrupt(&self) {
         send(&self.child, Signal::INT);
     }

@@ -20,6 +20,7 @@ use tenure_client::{Accepted, Client, Submission, TaskId};
 use super::input::{read_file, read_stdin};
 use super::{follow, schedules, wait};
 use crate::exit::{Failure, OK, Outcome, STILL_GOING};
+use crate::output::label::short;
 use crate::output::paint::escape_line;
 use crate::output::{Format, ItemList, Screen, json, remark};
 use crate::units::parse_duration;
@@ -207,7 +208,7 @@ impl Submit {
         match ended {
             Some(ended) => follow::print_end(&ended, screen),
             None => {
-                remark(format!("timed out waiting for task {}; the task has not ended", accepted.task));
+                remark(format!("timed out waiting for task {}; it has not ended", short(accepted.task)));
                 if screen.format == Format::Json {
                     screen.one(String::new, || json::accepted(&accepted))?;
                 }

@@ -18,18 +18,18 @@ use crate::verbs::stats::by_state;
 
 pub(crate) fn draw(frame: &mut Frame<'_>, look: &TopSample) {
     let area = frame.area();
-    let needed = height(look);
+    let needed = height(look, area.width);
     // What does not fit is cut evenly, so that no part hides the others.
     let most = if needed <= area.height { u16::MAX } else { area.height / 3 };
     let [head, queues, workers, tasks, foot] = Layout::vertical([
-        Constraint::Length(3),
+        Constraint::Length(header_height(look, area.width)),
         Constraint::Length(rows(look.queues.len()).min(most)),
         Constraint::Length(rows(look.workers.len()).min(most)),
         Constraint::Min(4),
         Constraint::Length(1),
     ])
     .areas(area);
-    frame.render_widget(header(look), head);
+    frame.render_widget(header(look, area.width), head);
     draw_queues(frame, queues, &look.queues, look.now);
     draw_workers(frame, workers, &look.workers, look.now);
     draw_tasks(frame, tasks, &look.held, &look.labels, look.now);
@@ -37,16 +37,21 @@ pub(crate) fn draw(frame: &mut Frame<'_>, look: &TopSample) {
 }
 
 /// The lines that a whole frame needs.
-pub(crate) fn height(look: &TopSample) -> u16 {
+pub(crate) fn height(look: &TopSample, columns: u16) -> u16 {
     let parts = [rows(look.queues.len()), rows(look.workers.len()), rows(look.held.len())];
-    parts.into_iter().fold(4, u16::saturating_add)
+    parts.into_iter().fold(header_height(look, columns) + 1, u16::saturating_add)
+}
+
+/// The title, the counts, and an empty line.
+fn header_height(look: &TopSample, columns: u16) -> u16 {
+    2 + u16::try_from(states(look, columns).len()).unwrap_or(u16::MAX - 3)
 }
 
 fn rows(count: usize) -> u16 {
     u16::try_from(count.max(1)).unwrap_or(u16::MAX).saturating_add(3)
 }
 
-fn header(look: &TopSample) -> Paragraph<'static> {
+fn header(look: &TopSample, columns: u16) -> Paragraph<'static> {
     let rate = look.rate.map(|rate| format!(", {rate:.1} tasks/s")).unwrap_or_default();
     let title = format!(
         "{}   {} live, {} lost{rate}",
@@ -54,17 +59,28 @@ fn header(look: &TopSample) -> Paragraph<'static> {
         counted(look.counts.live_workers, "worker", "workers"),
         look.counts.lost_workers
     );
-    let mut states: Vec<Span<'static>> = Vec::new();
+    let mut lines = vec![Line::from(title).style(Style::new().add_modifier(Modifier::BOLD))];
+    lines.extend(states(look, columns));
+    Paragraph::new(lines)
+}
+
+/// How many tasks are in each state, in as many lines as it takes.
+fn states(look: &TopSample, columns: u16) -> Vec<Line<'static>> {
+    let mut lines = vec![Line::default()];
     for (state, count) in by_state(&look.counts.by_state) {
         let style =
             if count == 0 { Style::new().add_modifier(Modifier::DIM) } else { Style::new().fg(color(state)) };
-        states.push(Span::styled(format!("{state} {count}"), style));
-        states.push(Span::raw("  "));
+        let shown = Span::styled(format!("{state} {count}"), style);
+        let used = lines.last().map_or(0, Line::width);
+        if used > 0 && used + shown.width() > usize::from(columns) {
+            lines.push(Line::default());
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push_span(shown);
+            line.push_span("  ");
+        }
     }
-    Paragraph::new(vec![
-        Line::from(title).style(Style::new().add_modifier(Modifier::BOLD)),
-        Line::from(states),
-    ])
+    lines
 }
 
 fn draw_queues(frame: &mut Frame<'_>, area: Rect, queues: &[QueueInfo], now: u64) {

@@ -157,7 +157,7 @@ fn ended(counts: &Counts) -> u64 {
 /// One frame as plain text.
 fn print(look: &TopSample, screen: &Screen) -> Result<(), Failure> {
     let columns = u16::try_from(screen.width).unwrap_or(PRINTED_COLUMNS).min(PRINTED_COLUMNS);
-    let text = frame_text(look, columns, frame::height(look).min(PRINTED_LINES_MAX))?;
+    let text = frame_text(look, columns, frame::height(look, columns).min(PRINTED_LINES_MAX))?;
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
