@@ -59,6 +59,8 @@ impl Refusal {
         "not-a-worker",
         "unknown-worker",
         "unknown-queue",
+        "unknown-schedule",
+        "bad-schedule",
         "bad-parent",
         "id-taken",
         "name-taken",
@@ -71,8 +73,6 @@ impl Refusal {
         "full",
         "not-allowed",
         "too-late",
-        "unknown-schedule",
-        "bad-schedule",
     ];
 
     /// The stable code, the same in every door.

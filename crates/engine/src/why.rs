@@ -200,7 +200,7 @@ impl fmt::Display for Why {
                 write!(f, "no worker is large enough: needs {needed} {resource}, worker {worker} has {total}")
             }
             Why::Reserved { worker, task } => {
-                write!(f, "worker {worker} keeps its room for task {task}, which has waited too long")
+                write!(f, "worker {worker} keeps its room for task {task}")
             }
             Why::NoWorkerAsks { workers } => {
                 write!(f, "{workers} workers could take it, but none is fetching tasks now")

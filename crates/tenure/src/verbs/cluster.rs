@@ -50,7 +50,7 @@ enum Act {
     StepDown(Box<StepDown>),
     /// Forget a member that does not come back
     Forget(Box<Forget>),
-    /// Let another group serve a namespace, and bring its tasks there
+    /// Move a namespace to another group, with its tasks, topics and stored keys
     Place(Box<place::Place>),
     /// Show which group serves which namespace
     Namespaces(Box<Flags>),
