@@ -24,6 +24,7 @@ mod machine;
 mod orphans;
 pub(crate) mod output;
 mod progress;
+mod running_command;
 mod shell;
 mod sink;
 mod supervise;

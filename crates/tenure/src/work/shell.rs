@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::attempt_dir::{AttemptDir, AttemptDirs, Left, step_file};
 use super::attempt_locks::AttemptLocks;
-use super::command::{Input, Launch, Ran};
+use super::command::{CommandResult, Input, Launch};
 use super::control::{self, Control};
 use super::device_names::DeviceNames;
 use super::directive::Directive;
@@ -227,7 +227,7 @@ impl Shell {
                     results.push(step_output(step, &ran));
                     let because =
                         ran.timed_out.then(|| format!("step {} ran longer than its time limit", step.number));
-                    let Ran { interrupted, was_stopped, .. } = ran;
+                    let CommandResult { interrupted, was_stopped, .. } = ran;
                     Done { because, interrupted, was_stopped, output: output(&ran) }
                 }
                 Err(error) => {
@@ -252,7 +252,12 @@ impl Shell {
         done
     }
 
-    async fn launch(&self, mut launch: Launch<'_>, context: &Context, live: &mut Live) -> io::Result<Ran> {
+    async fn launch(
+        &self,
+        mut launch: Launch<'_>,
+        context: &Context,
+        live: &mut Live,
+    ) -> io::Result<CommandResult> {
         let stopped = |is_stopped| {
             let what = if is_stopped { "paused, and stopped in place" } else { "resumed, and continues" };
             self.log(&format!("task {}: {what}", label::short(context.task())));
@@ -404,7 +409,7 @@ fn input(plan: &PlanJob, step: &PlanTask, index: usize, passed_on: impl Fn(u32) 
     }
 }
 
-fn output(ran: &Ran) -> Output {
+fn output(ran: &CommandResult) -> Output {
     Output {
         // A time limit is a failure even for a command that exits cleanly on the signal.
         exit_code: if ran.timed_out && ran.exit_code == 0 { 124 } else { ran.exit_code },
@@ -418,7 +423,7 @@ fn output(ran: &Ran) -> Output {
     }
 }
 
-fn step_output(step: &PlanTask, ran: &Ran) -> StepOutput {
+fn step_output(step: &PlanTask, ran: &CommandResult) -> StepOutput {
     let Output { exit_code, signal, stdout, stderr, stdout_truncated, stderr_truncated, duration_ms, .. } =
         output(ran);
     StepOutput {
@@ -471,7 +476,7 @@ mod tests {
 
     #[test]
     fn ending_well_after_the_time_limit_is_not_success() {
-        let ran = Ran {
+        let ran = CommandResult {
             exit_code: 0,
             signal: None,
             stdout: Capture::new(8),

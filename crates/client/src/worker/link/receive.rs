@@ -156,25 +156,7 @@ impl Link {
                 }
             }
             Sent::Suspend { held, is_for_resume } => {
-                // A pause may have replaced the wait that this answers.
-                let is_current =
-                    self.waits.get(&held).is_none_or(|wait| wait.is_for_resume() == is_for_resume);
-                if let Some(wait) = self.waits.get_mut(&held).filter(|_| is_current) {
-                    wait.is_second = false;
-                }
-                if let Some(refusal) = refused_all {
-                    // The broker has not taken the slot away.
-                    if is_current {
-                        if self.waits.get(&held).is_none_or(PendingWait::is_for_resume) {
-                            self.attempts.resumed(held);
-                        }
-                        self.attempts.continued(held);
-                        self.end_wait(held, Err(refusal.clone().into()));
-                    }
-                    if refusal.code == Code::StaleAttempt {
-                        self.stop_each(now, &[held], &refusal.code);
-                    }
-                }
+                self.suspend_answered(now, held, is_for_resume, refused_all);
             }
             Sent::Log(piece) => {
                 self.logs_sent = self.logs_sent.saturating_sub(1);
@@ -187,6 +169,26 @@ impl Link {
             Sent::Leave => self.state = LinkState::Left,
         }
         Ok(())
+    }
+
+    fn suspend_answered(&mut self, now: Instant, held: Held, is_for_resume: bool, refused: Option<&Refusal>) {
+        // A pause may have replaced the wait that this answers.
+        let is_current = self.waits.get(&held).is_none_or(|wait| wait.is_for_resume() == is_for_resume);
+        if let Some(wait) = self.waits.get_mut(&held).filter(|_| is_current) {
+            wait.is_second = false;
+        }
+        let Some(refusal) = refused else { return };
+        // The broker has not taken the slot away.
+        if is_current {
+            if self.waits.get(&held).is_none_or(PendingWait::is_for_resume) {
+                self.attempts.resumed(held);
+            }
+            self.attempts.continued(held);
+            self.end_wait(held, Err(refusal.clone().into()));
+        }
+        if refusal.code == Code::StaleAttempt {
+            self.stop_each(now, &[held], &refusal.code);
+        }
     }
 
     /// The broker knows the worker again, with the attempts that it presented but for the refused ones.
