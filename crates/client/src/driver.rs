@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tenure_wire::address::{Answer, CallGivenUp, Called};
-use tenure_wire::words::Outcome;
+use tenure_wire::words::CallOutcome;
 use tenure_wire::{FromBroker, Notice, Request};
 
 use crate::client::{ClientShared, UNSENT_BYTES_MAX};
@@ -82,7 +82,7 @@ fn notified(in_flight: &mut InFlightTable, notice: Notice) {
             if let Err(Called { call, .. }) = in_flight.listeners.called(called) {
                 let body =
                     Bytes::from_static(b"the listener has too many waiting calls, or has just stopped");
-                let answer = Answer { call, outcome: Outcome::Error, body };
+                let answer = Answer { call, outcome: CallOutcome::Error, body };
                 in_flight.send_without_reply(&Request::Answer(answer));
             }
         }

@@ -81,12 +81,12 @@ pub use tenure_wire::reply::Figure;
 pub use tenure_wire::schedule::{CatchUp, Overlap, ScheduleInfo, ScheduleState, SkipReason};
 pub use tenure_wire::task::{Accepted, DependencyInfo, Ended, TaskInfo, Terms, WaitEnd};
 pub use tenure_wire::topic::{
-    EndedWhy, GapReason, Message, MessageKind, NewMessage, Policy, Published, Recovery, Response,
-    SubscriptionInfo, TopicGap, TopicInfo,
+    EndedWhy, GapReason, Message, MessageKind, NewMessage, Policy, Published, Recovery,
+    SubscriptionInfo, TopicAnswer, TopicGap, TopicInfo,
 };
 pub use tenure_wire::why::{Why, WhyCode};
 pub use tenure_wire::words::{
-    Condition, DependencyProgress, OnBroken, OnClose, OnLost, Outcome as CallOutcome, StateName, StopWhy,
+    CallOutcome, Condition, DependencyProgress, OnBroken, OnClose, OnLost, StateName, StopWhy,
     Threshold,
 };
 pub use tenure_wire::worker::{ResourceInfo, WorkerInfo};

@@ -86,7 +86,7 @@ pub use saved::{
 };
 pub use settings::{Policy, Settings};
 pub use shard::{
-    PAGE_MAX, Prepared, Published, Reaped, Recovery, Resume, Resumed, Shard, Stop, SubscriptionInfo, Taken,
+    PAGE_MAX, Prepared, Published, Reaped, Recovery, Resume, Resumed, Shard, ShutdownKind, SubscriptionInfo, Taken,
     TopicInfo, TopicPage,
 };
 pub use stats::{Dropped, ShardStats, SubscriptionStats};

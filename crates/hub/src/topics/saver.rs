@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 use tenure_store::{AppendError, StoreError, TopicLog, TopicRows, WriteError};
-use tenure_topics::{Prepared, Sequence, Stop, Timestamp, TopicRefusal};
+use tenure_topics::{Prepared, Sequence, ShutdownKind, Timestamp, TopicRefusal};
 use tokio::sync::oneshot;
 
 use super::allowance::Allowance;
@@ -456,7 +456,7 @@ impl Topics {
         besides: Option<(Vec<u8>, Vec<u8>)>,
     ) -> Result<bool, StoreError> {
         let is_durable = |topic: &str| self.shared.settings.is_durable(topic);
-        let stop = if besides.is_some() { Stop::Clean } else { Stop::Unclean };
+        let stop = if besides.is_some() { ShutdownKind::Clean } else { ShutdownKind::Unclean };
         let general = self.general_rows().into_iter().chain(besides);
         let of_namespaces = self.namespaces().into_iter().flat_map(|space| {
             let (snapshot, positions, shown) = space.with(|state, now| {
