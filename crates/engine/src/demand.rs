@@ -205,7 +205,7 @@ fn check_resources(
         if [SLOTS, LIGHT_SLOTS].contains(&&*resource.name) {
             return Err(Refusal::BadValue {
                 what: "resource",
-                why: "is called like the slots: choose another name",
+                why: "has the reserved name of the slots: choose another",
             });
         }
         if resource.quantity > QUANTITY_MAX {

@@ -189,7 +189,7 @@ impl fmt::Display for Why {
                 write!(f, "rate limit of queue {queue} ({rate}): next at {}", next_at.rfc3339())
             }
             Why::AllFull { workers, slots } => {
-                write!(f, "all {workers} workers are full: {slots} slots in use")
+                write!(f, "all {workers} workers that could take it are full: {slots} slots in use")
             }
             Why::Short { resource, needed, free, worker } => {
                 let (needed, free) = (amount(resource, *needed), amount(resource, *free));

@@ -1,4 +1,4 @@
-//! The log of topics: rows and messages come back, whenever the power fails, and damage is reported.
+//! The topic log: rows and messages come back, whenever the power fails, and damage is reported.
 
 #[path = "support/logs.rs"]
 mod logs;

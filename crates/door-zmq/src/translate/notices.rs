@@ -183,7 +183,7 @@ pub(crate) fn refused(
 
 fn crash_message(worker: &str, reason: &str, next: Next, budget_left: u16) -> String {
     let what = match next {
-        Next::Requeued => format!("It will be tried again; {budget_left} more crashes would end it."),
+        Next::Requeued => format!("It will be tried again. Crash budget left: {budget_left}."),
         Next::RetriedAt(_) => "It will be tried again later.".to_owned(),
         Next::Paused => "It is paused until a client resumes it.".to_owned(),
         Next::Failed => "It is not tried again.".to_owned(),

@@ -225,7 +225,7 @@ fn restore_message(
 
 fn full_disk() -> StoreError {
     let source = std::io::ErrorKind::StorageFull.into();
-    StoreError::Io { doing: "writing", file: "the log of topics".to_owned(), source }
+    StoreError::Io { doing: "writing", file: "the topic log".to_owned(), source }
 }
 
 /// After an unclean stop, a topic may have been created and numbered without being saved. Unknown topics

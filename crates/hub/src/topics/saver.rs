@@ -374,8 +374,8 @@ impl Saver {
         };
         if std::mem::replace(&mut self.is_away, settled != Settled::Yes) != self.is_away {
             match self.is_away {
-                true => tracing::warn!("the log of topics cannot be committed; durable messages wait"),
-                false => tracing::info!("the log of topics is committed again"),
+                true => tracing::warn!("the topic log cannot be committed; durable messages wait"),
+                false => tracing::info!("the topic log is committed again"),
             }
         }
         Ok(settled)

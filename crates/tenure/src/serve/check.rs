@@ -96,7 +96,7 @@ pub(crate) fn directory(config: &Config) -> Result<(), Failure> {
     match above.into_iter().find(|above| above.exists()) {
         Some(above) if !above.is_dir() => Err(wrong(&format!("{} is not a directory", above.display()))),
         Some(above) if access(above, Access::WRITE_OK).is_err() => {
-            Err(wrong(&format!("this user may not make it in {}", above.display())))
+            Err(wrong(&format!("this user has no permission to create it in {}", above.display())))
         }
         _ => Ok(()),
     }
@@ -116,7 +116,7 @@ fn audit_log(path: &Path) -> Result<(), Failure> {
     }
     // Files are rotated there.
     if access(above, Access::WRITE_OK | Access::EXEC_OK).is_err() {
-        return Err(wrong(&format!("this user may not write in {}", above.display())));
+        return Err(wrong(&format!("this user has no permission to write to {}", above.display())));
     }
     if path.exists() {
         if !path.is_file() {

@@ -80,7 +80,7 @@ impl HubParts {
                         }
                     }
                     SignalRequest::Stop => {
-                        tracing::info!("draining: no new requests are taken; the same signal again stops at once");
+                        tracing::info!("draining: the broker accepts no new requests; the same signal again stops at once");
                         handle.stop();
                     }
                 },

@@ -76,7 +76,7 @@ impl Reload {
         // Doors that untrusted peers can reach must not lose their authentication.
         if loaded.access.keys().is_empty() && wants_keys {
             tracing::error!(
-                "the new configuration has no keys, which needs a restart; the old keys stay in force"
+                "the new configuration removes all keys; this needs a restart, and the old keys stay in force"
             );
             return Err("the new configuration has no keys".to_owned());
         }

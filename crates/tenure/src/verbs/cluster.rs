@@ -42,7 +42,7 @@ pub(crate) struct Cluster {
 
 #[derive(Debug, Subcommand)]
 enum Act {
-    /// Make the schema and the group in the database
+    /// Create the schema and the group in the database
     Init(Box<Flags>),
     /// Show who leads, how far each member is, and whether the database replicates
     Status(Box<Flags>),

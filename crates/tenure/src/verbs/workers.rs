@@ -46,7 +46,7 @@ enum Act {
 /// Let workers finish their tasks and exit
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A broker drains at SIGTERM.
+To drain the broker itself, send it SIGTERM.
 
 Examples:
   tenure drain node-7 node-8")]

@@ -171,7 +171,7 @@ impl Work {
             guard.add_place(base);
         }
         let control = Control::open().inspect_err(|error| {
-            log(&format!("tasks that wait for others keep their slots: no control socket: {error}"));
+            log(&format!("cannot open the control socket: {error}; commands that wait for other tasks keep their slots"));
         });
         let control = control.ok();
         if let Some(control) = &control {
@@ -295,7 +295,7 @@ impl Work {
 /// Drains at the first signal, ends what runs at the second, and leaves at the third.
 async fn handle_signals(mut signals: Signals, worker: WorkerHandle, drain_timeout: Duration, broker: String) {
     signals.next().await;
-    log("draining: no new tasks are taken; the same signal again, after a second, stops the running tasks");
+    log("draining: the worker takes no new tasks; the same signal again, after a second, stops the running tasks");
     worker.drain();
     let mut drain = Drain::new(drain_timeout);
     loop {

@@ -90,7 +90,7 @@ impl State {
                         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(heard);
                     }
                     Err(error) => {
-                        tracing::debug!(%error, "the group was not told that this member is alive");
+                        tracing::debug!(%error, "cannot send this member's heartbeat to the group");
                         session = None;
                     }
                 }

@@ -76,7 +76,7 @@ impl Standby<'_, '_> {
                             log.error(&error);
                             RETRY_AFTER
                         } else {
-                            tracing::debug!(epoch, "another member was faster");
+                            tracing::debug!(epoch, "another member became leader first");
                             IDLE
                         }
                     }

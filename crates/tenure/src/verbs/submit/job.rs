@@ -74,7 +74,7 @@ fn of_toml(content: &str, known: &[(String, bool)]) -> Result<Job, String> {
             Value::Array(values) => {
                 for value in &values {
                     let value =
-                        word(value).ok_or_else(|| format!("{field}: has something else than texts"))?;
+                        word(value).ok_or_else(|| format!("{field}: must be a list of strings"))?;
                     job.flags.push(format!("--{}={value}", flag.0));
                 }
             }
@@ -86,7 +86,7 @@ fn of_toml(content: &str, known: &[(String, bool)]) -> Result<Job, String> {
             }
             value => {
                 let value = word(&value).filter(|_| flag.1);
-                let value = value.ok_or_else(|| format!("{field}: is not what --{} takes", flag.0))?;
+                let value = value.ok_or_else(|| format!("{field}: invalid value for --{}", flag.0))?;
                 job.flags.push(format!("--{}={value}", flag.0));
             }
         }
