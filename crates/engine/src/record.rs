@@ -149,8 +149,8 @@ pub trait Output {
     fn body(&mut self, bytes: &[u8]) -> Blob;
     /// A task is about to change its state; its record follows. A start, which keeps its holder, has only the record.
     fn changes(&mut self, _change: StateChange<'_>) {}
-    /// These bytes are no longer needed: their task is forgotten, they are the result of an attempt that was
-    /// retried, or a checkpoint that is obsolete. This is not journaled: recovery reaches the same conclusion
+    /// These bytes are no longer needed: their task is forgotten, they are the result of an attempt before
+    /// a retry, or a checkpoint that is obsolete. This is not journaled: recovery reaches the same conclusion
     /// from the tasks it finds.
     fn freed(&mut self, blob: Blob);
 }

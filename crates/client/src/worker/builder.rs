@@ -241,7 +241,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// Sets a callback for each end of an attempt that the broker has accepted or finally refused.
+    /// Sets a callback for each report of an end that the broker has accepted or finally refused.
     #[must_use]
     pub fn on_answer<F>(mut self, on_answer: F) -> WorkerBuilder
     where
