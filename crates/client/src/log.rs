@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tenure_wire::Timestamp;
-use tenure_wire::reply::{OutputRow, LogsReply};
+use tenure_wire::reply::{LogsReply, OutputRow};
 
 /// Where a command writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -212,7 +212,8 @@ fn many_waits_at_once_hear_of_each_end_with_its_result() {
     let mut worker = Peer::known(&stage, "w1");
     let count = 500;
     let tasks = ids(&client.ask(2, &submit(count, "q", &Bytes::new())));
-    let wait = |task: TaskId| Request::Wait(WaitRequest { tasks: vec![task], timeout_ms: None, results: true });
+    let wait =
+        |task: TaskId| Request::Wait(WaitRequest { tasks: vec![task], timeout_ms: None, results: true });
     for (index, task) in tasks.iter().enumerate() {
         client.say(100 + index as u64, &wait(*task));
         other.say(100 + index as u64, &wait(*task));

@@ -150,7 +150,7 @@ impl Demand {
     }
 
     /// Brings equal demands into the same form.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn normalize(&mut self) {
         if !self.resources.is_empty() {
             self.resources.retain(|resource| resource.quantity.0 > 0);
             self.resources.sort();

@@ -75,9 +75,9 @@ mod workers;
 pub use array::{
     ArrayAccepted, ArrayEnd, ArrayInfo, ArrayRecord, ArrayTerms, Element, ForgottenElements, NewArray,
 };
-pub use backlog::{Passed, Threshold, Thresholds};
+pub use backlog::{PassedThresholds, Threshold, Thresholds};
 pub use blob::{Blob, Which};
-pub use classes::UNSAID;
+pub use classes::UNDECLARED;
 pub use command::{Answer, Command, Held, NewTask, Peer, Query, Reply, WorkerSpec};
 pub use demand::{Demand, Devices, Quantity, Resource};
 pub use dependency::{

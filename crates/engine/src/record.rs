@@ -5,7 +5,7 @@
 //! the change; the receiver encodes or copies what it needs, so a task in flight costs no allocation.
 
 use crate::array::ArrayRecord;
-use crate::backlog::{Passed, Thresholds};
+use crate::backlog::{PassedThresholds, Thresholds};
 use crate::blob::Blob;
 use crate::dependency::Dependency;
 use crate::event::{Event, EventData};
@@ -82,7 +82,7 @@ pub struct QueueSetting {
     /// The queue's own thresholds. `None`: the broker's defaults.
     pub thresholds: Option<Thresholds>,
     /// The backlogs that were announced and are not cleared yet.
-    pub passed: Passed,
+    pub passed: PassedThresholds,
     pub rate: Option<Rate>,
 }
 
@@ -96,7 +96,7 @@ impl QueueSetting {
             ever_served: false,
             unserved_since: None,
             thresholds: None,
-            passed: Passed::default(),
+            passed: PassedThresholds::default(),
             rate: None,
         }
     }

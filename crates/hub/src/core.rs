@@ -57,7 +57,7 @@ pub struct Core {
     batches: Batches,
     maintenance: Maintenance,
     outbox: Outbox,
-    sessions: HashMap<SessionId, Entry, FixedState>,
+    sessions: HashMap<SessionId, SessionEntry, FixedState>,
     watches: Watches,
     gathered: GatheredEvents,
     calls: Calls,
@@ -89,7 +89,7 @@ pub struct Core {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct SessionEntry {
     peer: Arc<Peer>,
     principal: Principal,
     mailbox: Arc<Mailbox>,
@@ -102,7 +102,7 @@ struct Entry {
     worker: Option<Name>,
 }
 
-impl Entry {
+impl SessionEntry {
     fn check(&self, request: &Request) -> Result<(), HubRefusal> {
         self.principal.grant.rights.check(request.needs())?;
         match request {
@@ -161,7 +161,7 @@ impl Core {
     pub fn open(&mut self, peer: Arc<Peer>, principal: Principal, mailbox: Arc<Mailbox>) {
         self.stats.sessions += 1;
         let session = peer.session;
-        let entry = Entry {
+        let entry = SessionEntry {
             peer,
             principal,
             mailbox,

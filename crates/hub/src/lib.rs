@@ -104,9 +104,9 @@ pub mod words {
     pub use tenure_engine::terms::{Backoff, OnLost, Terms};
     pub use tenure_engine::{
         ArrayAccepted, ArrayInfo, ArrayTerms, Blob, CatchUp, Checkpoint, DEFAULT_NAMESPACE, Element, Name,
-        NewArray, NewSchedule, NotAnId, Overlap, Passed, Rate, Refusal, ScheduleInfo, ScheduleProgress,
+        NewArray, NewSchedule, NotAnId, Overlap, PassedThresholds, Rate, Refusal, ScheduleInfo, ScheduleProgress,
         ScheduleSetting, ScheduleState, SessionId, Settings, SkipReason, TaskId, Threshold, Thresholds,
-        Timestamp, TraceContext, UNSAID, WaitEnd, WaitOn, WaitedFor, Why, is_invisible,
+        Timestamp, TraceContext, UNDECLARED, WaitEnd, WaitOn, WaitedFor, Why, is_invisible,
     };
 }
 

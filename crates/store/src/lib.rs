@@ -50,7 +50,7 @@ mod verify;
 mod writer;
 
 pub use backup::{Manifest, ManifestFile, check_backup, restore};
-pub use batches::{Batches, Mark};
+pub use batches::{Batches, BatchMark};
 pub use disk::{Disk, DiskFile, DiskLock, MemoryDisk, RealDisk};
 pub use dump::dump;
 pub use error::{AppendError, Damage, ReadError, StoreError, WriteError};

@@ -36,7 +36,9 @@ fn main() {
     notices("assign, body of 256 bytes", |count| {
         Notice::Assign(Assign { terms: vec![terms()], tasks: (0..count).map(assignment).collect() })
     });
-    notices("event", |count| Notice::Events(EventBatch { watch: 1, events: (0..count).map(event).collect() }));
+    notices("event", |count| {
+        Notice::Events(EventBatch { watch: 1, events: (0..count).map(event).collect() })
+    });
 }
 
 fn requests(what: &str, make: impl Fn(u64) -> Request) {

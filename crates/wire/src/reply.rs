@@ -15,7 +15,9 @@ use crate::schedule::ScheduleList;
 use crate::schema::{kinds, message, row};
 use crate::task::{Accepted, Ended, TaskInfo};
 use crate::time::Timestamp;
-use crate::topic::{PublishedReply, TopicAnswer, Subscribed, SubscriptionList, SubscriptionPaused, TopicList};
+use crate::topic::{
+    PublishedReply, Subscribed, SubscriptionList, SubscriptionPaused, TopicAnswer, TopicList,
+};
 use crate::verdict::Verdict;
 use crate::why::Why;
 use crate::worker::WorkerInfo;
@@ -36,7 +38,7 @@ kinds! {
         Registered(Registered) = "registered",
         Task(Box<TaskInfo>) = "task",
         Why(Box<Why>) = "why",
-        Tasks(TaskPage) = "tasks",
+        Tasks(TaskList) = "tasks",
         Array(Box<ArrayInfo>) = "array",
         Arrays(Arrays) = "arrays",
         Queues(QueueList) = "queues",
@@ -140,7 +142,7 @@ message! {
 message! {
     /// A page may be short, even empty, while there is a `next`: the search is not over.
     #[derive(Default)]
-    pub struct TaskPage {
+    pub struct TaskList {
         tasks: Vec<TaskInfo>,
         /// The cursor for the next page; absent at the end.
         next: Option<Box<str>>,

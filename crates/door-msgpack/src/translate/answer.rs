@@ -9,8 +9,8 @@ use tenure_hub::words::{
 use tenure_hub::{Response, Stats};
 use tenure_wire::queue::StateCounts;
 use tenure_wire::reply::{
-    BackedUp, BytesReply, Figure, HeldReply, LimitList, QueueList, RefusedEntry, Registered, BroadcastSent, ShareList,
-    StatsReply, TaskPage, WorkerList,
+    BackedUp, BroadcastSent, BytesReply, Figure, HeldReply, LimitList, QueueList, RefusedEntry, Registered,
+    ShareList, StatsReply, TaskList, WorkerList,
 };
 use tenure_wire::schedule::ScheduleList;
 use tenure_wire::verdict::Verdict;
@@ -129,6 +129,7 @@ pub(crate) fn counted(by_state: &[u64; StateName::COUNT]) -> StateCounts {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(super) fn reason(reason: &Why) -> why::Why {
     let blank = |code| why::Why::new(code, reason.to_string());
     match reason {
@@ -258,13 +259,13 @@ fn answered(answer: Answer) -> tenure_wire::Reply {
     match answer {
         Answer::Task(info) => tenure_wire::Reply::Task(Box::new(task_info(&info))),
         Answer::Why(why) => tenure_wire::Reply::Why(Box::new(reason(&why))),
-        Answer::Tasks { tasks, next } => tenure_wire::Reply::Tasks(TaskPage {
+        Answer::Tasks { tasks, next } => tenure_wire::Reply::Tasks(TaskList {
             tasks: tasks.iter().map(task_info).collect(),
             next: next.map(|cursor| cursor.to_string().into()),
         }),
         // This door never requests a slice: it lists tasks by cursor, and workers all at once.
         Answer::ScannedTasks { tasks, .. } => {
-            tenure_wire::Reply::Tasks(TaskPage { tasks: tasks.iter().map(task_info).collect(), next: None })
+            tenure_wire::Reply::Tasks(TaskList { tasks: tasks.iter().map(task_info).collect(), next: None })
         }
         Answer::ScannedWorkers { workers, .. } => tenure_wire::Reply::Workers(WorkerList {
             workers: workers.into_iter().map(worker_info).collect(),

@@ -111,7 +111,10 @@ pub(crate) fn array_submission(submit: array::SubmitArray) -> Result<ArraySubmis
     };
     let bodies = submit.bodies.0;
     if !bodies.is_empty() && !submit.body.is_empty() {
-        return Err(Refusal::BadValue { what: "body", why: "cannot be combined with one body for each element" });
+        return Err(Refusal::BadValue {
+            what: "body",
+            why: "cannot be combined with one body for each element",
+        });
     }
     if !bodies.is_empty() && bodies.len() != submit.size as usize {
         return Err(Refusal::BadValue { what: "bodies", why: "must have one entry for each element" });

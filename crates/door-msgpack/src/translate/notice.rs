@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tenure_hub::CallAnswer;
 use tenure_hub::words::{Assignment, DependencyInfo, Resource, StopWhy, TaskId, Terms, WaitEnd, Wanted};
 use tenure_wire::address::Answered;
-use tenure_wire::notice::{Continue, Stop, IntentNotice};
+use tenure_wire::notice::{Continue, IntentNotice, Stop};
 use tenure_wire::task as wire_task;
 use tenure_wire::words::CallOutcome;
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tenure_engine::Name;
 use tenure_store::{AppendError, Reader, ReplicationError, StoreError, TopicLog, TopicRows, TopicsOpened};
 use tenure_topics::{
-    SEQUENCE_BLOCK, SavedMessage, Sequence, Snapshot, ShutdownKind, Timestamp, TopicFilter, TopicRefusal,
+    SEQUENCE_BLOCK, SavedMessage, Sequence, ShutdownKind, Snapshot, Timestamp, TopicFilter, TopicRefusal,
 };
 
 use super::allowance::Allowance;
@@ -81,7 +81,7 @@ impl Topics {
         }
         if stop == ShutdownKind::Unclean {
             // The skipped numbers must stay skipped even if the next stop is unclean as well.
-            return if self.write_all(log, None)? { self.settle(log) } else { Err(full_disk()) };
+            return if self.write_all(log, None)? { self.wait_for_sync(log) } else { Err(full_disk()) };
         }
         let mut first = TopicRows::default();
         rows::not_clean(&mut first);
@@ -93,12 +93,12 @@ impl Topics {
             tenure_store::WriteError::Fatal(error) => error,
             tenure_store::WriteError::Full { .. } => full_disk(),
         })?;
-        self.settle(log)
+        self.wait_for_sync(log)
     }
 
     /// Numbers must not be used before the log says which ones are skipped. A leader waits for the replicated
     /// journal.
-    fn settle(&self, log: &mut TopicLog) -> Result<(), StoreError> {
+    fn wait_for_sync(&self, log: &mut TopicLog) -> Result<(), StoreError> {
         let since = Instant::now();
         loop {
             let why = match log.sync() {

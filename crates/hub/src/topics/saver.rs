@@ -222,7 +222,7 @@ impl Saver {
         let mut later = Round::default();
         while self.unsettled.is_some() {
             let Some(shared) = self.topics.upgrade() else { return Ok(finish) };
-            let settled = self.settle(&Topics { shared })?;
+            let settled = self.sync_and_publish(&Topics { shared })?;
             // A broker that another one has replaced leaves its publishers without an answer: what they sent may be
             // committed. Their connections end with the broker.
             let waits_too_long = waits_since.elapsed() > AWAY_STOP_MAX;
@@ -246,7 +246,7 @@ impl Saver {
     pub(super) fn step(&mut self) -> Result<(), StoreError> {
         let Some(shared) = self.topics.upgrade() else { return Ok(()) };
         let topics = Topics { shared };
-        if self.unsettled.is_some() && self.settle(&topics)? != Settled::Yes {
+        if self.unsettled.is_some() && self.sync_and_publish(&topics)? != Settled::Yes {
             return Ok(());
         }
         let mut round = Round::default();
@@ -326,11 +326,11 @@ impl Saver {
                 return Err(error);
             }
         }
-        self.settle(topics).map(|_| ())
+        self.sync_and_publish(topics).map(|_| ())
     }
 
     /// Makes everything appended durable; then publishes it, and tidies the log.
-    fn settle(&mut self, topics: &Topics) -> Result<Settled, StoreError> {
+    fn sync_and_publish(&mut self, topics: &Topics) -> Result<Settled, StoreError> {
         let settled = self.sync()?;
         if settled != Settled::Yes {
             return Ok(settled);
@@ -355,7 +355,7 @@ impl Saver {
             }
             topics.shared.saved.notify_waiters();
         }
-        self.log.tidy(tenure_engine::Timestamp(topics.shared.saver.clock.wall().0))?;
+        self.log.rotate_if_due(tenure_engine::Timestamp(topics.shared.saver.clock.wall().0))?;
         Ok(Settled::Yes)
     }
 

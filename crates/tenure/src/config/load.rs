@@ -79,7 +79,7 @@ impl Loaded {
     }
 
     /// The same without secrets.
-    pub(crate) fn shown(&self, key: &str) -> String {
+    pub(crate) fn value_text(&self, key: &str) -> String {
         match super::value::journal(self.text(key)) {
             Ok(Some(address)) => address.to_string(),
             _ => self.text(key).to_owned(),

@@ -101,7 +101,7 @@ pub(crate) struct Doors {
 }
 
 impl Config {
-    /// From values that have been checked. `seed` is random: nothing that strangers can influence may be guessable.
+    /// From values that have been checked. `seed` is random: nothing that untrusted clients can influence may be guessable.
     pub(crate) fn build(loaded: &Loaded, seed: u64) -> Config {
         let text = |key: &str| loaded.text(key);
         let span = |key: &str| value::span(text(key)).expect("checked when loaded");

@@ -86,7 +86,7 @@ impl Reload {
             if old == new {
                 continue;
             }
-            let (old, new) = (self.loaded.shown(setting.key), loaded.shown(setting.key));
+            let (old, new) = (self.loaded.value_text(setting.key), loaded.value_text(setting.key));
             if setting.reloads || setting.key == "log" {
                 tracing::info!(setting = setting.key, old, new, "setting changed");
                 settings.push(setting.key);

@@ -104,14 +104,14 @@ impl Guard {
 
     /// A directory that must not outlive the worker.
     pub(crate) fn add_place(&self, path: &Path) {
-        self.say_place(b">", path);
+        self.send_dir(b">", path);
     }
 
     pub(crate) fn remove_place(&self, path: &Path) {
-        self.say_place(b"<", path);
+        self.send_dir(b"<", path);
     }
 
-    fn say_place(&self, sign: &[u8], path: &Path) {
+    fn send_dir(&self, sign: &[u8], path: &Path) {
         let path = path.as_os_str().as_bytes();
         // A path with a line break cannot be sent, and a part of it would be another path.
         if !path.contains(&b'\n') {
@@ -139,7 +139,7 @@ pub(crate) fn run_guard(work: &Work, worker: &str, global: &Global) -> Outcome {
     let claimed = Claim::take(worker, global, worker_pid, work.takeover_timeout, waits);
     let name = claimed.inspect_err(|failure| drop(answer(FAILED, &failure.message)))?;
     answer(READY, "")?;
-    let Some(Left { mut groups, places }) = listen(std::io::stdin().lock()) else { return Ok(OK) };
+    let Some(RemainingProcesses { mut groups, places }) = listen(std::io::stdin().lock()) else { return Ok(OK) };
     name.ending();
     if let Some(run) = std::env::var_os(orphans::MARK) {
         groups.extend(orphans::find(&run.to_string_lossy()));
@@ -191,14 +191,14 @@ fn report_until_accepted(work: &Work, worker: &str, global: &Global, name: &Clai
 
 /// What a worker leaves behind that is gone without a goodbye.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Left {
+struct RemainingProcesses {
     groups: BTreeSet<Group>,
     places: BTreeSet<PathBuf>,
 }
 
 /// The groups and directories that a dead worker has left; `None` if it said goodbye.
-fn listen(mut from: impl BufRead) -> Option<Left> {
-    let mut left = Left::default();
+fn listen(mut from: impl BufRead) -> Option<RemainingProcesses> {
+    let mut left = RemainingProcesses::default();
     let group = |text: &[u8]| str::from_utf8(text).ok()?.parse().ok().and_then(Group::led_by);
     let place = |path: &[u8]| Some(PathBuf::from(OsStr::from_bytes(path))).filter(|path| path.is_absolute());
     loop {

@@ -246,7 +246,7 @@ impl Work {
         if let Some(key) = &global.key {
             builder = builder.key(key.reveal());
         }
-        let left = shell.places.given().map(|base| Store::new(base, &shell.worker));
+        let left = shell.places.configured_dir().map(|base| Store::new(base, &shell.worker));
         if let Some(store) = left {
             let (unreported, unreadable) = store.read();
             unreadable.iter().for_each(|text| log(text));
@@ -334,7 +334,7 @@ fn keep(unreported: &[Unreported], shell: &Shell) -> Result<bool, Failure> {
     if unreported.is_empty() {
         return Ok(false);
     }
-    let base = match shell.places.given() {
+    let base = match shell.places.configured_dir() {
         Some(base) => base.to_owned(),
         None => crate::spawned::scratch("unreported")?.keep(),
     };

@@ -10,7 +10,7 @@ use tenure_client::{CPUS, Context, Failure, GPUS, Interrupt, Outcome, Quantity};
 use tenure_plans::{PlanJob, PlanTask};
 use tokio::time::Instant;
 
-use super::attempt_dir::{AttemptDir, AttemptDirs, Left, step_file};
+use super::attempt_dir::{AttemptDir, AttemptDirs, RemainingFiles, step_file};
 use super::attempt_locks::AttemptLocks;
 use super::command::{CommandResult, Input, Launch};
 use super::control::{self, Control};
@@ -124,7 +124,7 @@ impl Shell {
         let left = place.left();
         let stays = place.stays(done.is_success(), &left);
         done.output.kept_in = stays.then(|| path.display().to_string());
-        let Left { files, more } = left;
+        let RemainingFiles { files, more } = left;
         (done.output.files, done.output.more_files) = (files, more);
         let (outcome, sentence) = outcome_of(&context, &done);
         if !stays {

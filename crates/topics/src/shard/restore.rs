@@ -26,7 +26,12 @@ impl Shard {
     /// Restores saved state. It may come in several parts, before anything is published.
     ///
     /// The time to live of a paused subscription starts again, so that a long downtime does not end it.
-    pub fn restore(&mut self, snapshot: Snapshot, stop: ShutdownKind, now: Timestamp) -> Result<(), TopicRefusal> {
+    pub fn restore(
+        &mut self,
+        snapshot: Snapshot,
+        stop: ShutdownKind,
+        now: Timestamp,
+    ) -> Result<(), TopicRefusal> {
         for floor in snapshot.floors {
             self.topics.raise_floor(floor.floor as usize, floor.sequence);
         }
@@ -110,7 +115,12 @@ impl Shard {
         }
     }
 
-    fn restore_topic(&mut self, saved: SavedTopic, stop: ShutdownKind, now: Timestamp) -> Result<(), TopicRefusal> {
+    fn restore_topic(
+        &mut self,
+        saved: SavedTopic,
+        stop: ShutdownKind,
+        now: Timestamp,
+    ) -> Result<(), TopicRefusal> {
         let index = self.open(&saved.name, now)?;
         let topic = &mut self.topics[index];
         topic.sequence = topic.sequence.max(saved.sequence);

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::common::{Stage, id, last_seen, subscribe};
 use tenure_topics::{
-    MessageId, Policy, Publish, Recovery, Resume, Sequence, Settings, Snapshot, ShutdownKind, Subscribe, TopicFilter,
+    MessageId, Policy, Publish, Recovery, Resume, Sequence, Settings, ShutdownKind, Snapshot, Subscribe,
+    TopicFilter,
 };
 
 /// Stops the broker properly and starts it again, an hour later.
@@ -181,7 +182,11 @@ fn reservations_grow_with_the_rate_and_shrink_when_a_topic_is_quiet() {
     }
     let disk_at = stage.shard.snapshot(ShutdownKind::Unclean, stage.now).topics[0].sequence.0;
     assert_eq!(disk_at - stage.shard.sequence_of("a").unwrap().0, 64);
-    assert_eq!(stage.shard.snapshot(ShutdownKind::Clean, stage.now).topics[0].sequence.0, 1_000_008, "exactly");
+    assert_eq!(
+        stage.shard.snapshot(ShutdownKind::Clean, stage.now).topics[0].sequence.0,
+        1_000_008,
+        "exactly"
+    );
 }
 
 #[test]

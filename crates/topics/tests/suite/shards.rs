@@ -2,7 +2,7 @@
 
 use crate::common::{Stage, filters, id, spell};
 use tenure_topics::{
-    MessageId, Publish, Recovery, Resume, Resumed, Settings, Shard, Snapshot, ShutdownKind, Subscribe,
+    MessageId, Publish, Recovery, Resume, Resumed, Settings, Shard, ShutdownKind, Snapshot, Subscribe,
     SubscriptionStats, Timestamp, shard_of,
 };
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::common::{Stage, id, last_seen, spell};
 use proptest::prelude::*;
 use tenure_topics::{
-    Delivery, DeliveryKind, Recovery, Resume, Resumed, Sequence, Settings, ShutdownKind, UNCONFIRMED_RANGES_MAX,
-    UNREAD_BYTES_MAX,
+    Delivery, DeliveryKind, Recovery, Resume, Resumed, Sequence, Settings, ShutdownKind,
+    UNCONFIRMED_RANGES_MAX, UNREAD_BYTES_MAX,
 };
 
 /// Everything goes into the connection, and nothing is known about what is read from there.

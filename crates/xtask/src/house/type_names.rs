@@ -32,7 +32,10 @@ pub(super) fn breaches(tree: &Tree) -> Vec<Breach> {
     let listed = listed(glossary);
     let mut found = Vec::new();
     for (type_name, places) in &declared {
-        if !is_in_several_crates(places) || is_carried(places) || listed.iter().any(|(name, _)| name == type_name) {
+        if !is_in_several_crates(places)
+            || is_carried(places)
+            || listed.iter().any(|(name, _)| name == type_name)
+        {
             continue;
         }
         for (own, path, line) in places {
@@ -132,7 +135,8 @@ mod tests {
     fn a_type_of_wire_may_have_the_name_of_what_it_carries() {
         for carried in ["engine", "hub", "topics"] {
             let path = format!("crates/{carried}/src/y.rs");
-            let files = [("crates/wire/src/x.rs", "    pub struct Place {"), (path.as_str(), "pub struct Place;")];
+            let files =
+                [("crates/wire/src/x.rs", "    pub struct Place {"), (path.as_str(), "pub struct Place;")];
             assert_eq!(found(&files), Vec::<String>::new());
         }
         let files = [

@@ -14,7 +14,7 @@ use super::{Link, LinkState, Sent};
 use crate::error::Error;
 use crate::worker::attempt_table::ReportOutcome;
 use crate::worker::context::Context;
-use crate::worker::handle::Tally;
+use crate::worker::handle::WorkerTotals;
 use crate::worker::outbox::Leaving;
 use crate::worker::report::AttemptReport;
 use crate::worker::signal::Interrupt;
@@ -194,12 +194,12 @@ impl Link {
     /// The broker knows the worker again, with the attempts that it presented but for the refused ones.
     fn registered(&mut self, now: Instant, presented: &[Held], refused: &[RefusedEntry]) {
         let late = self.attempts.registered(now, presented, &positions(refused));
-        Tally::add(&self.tally.stale, late.len());
+        WorkerTotals::add(&self.tally.stale, late.len());
         for held in late {
             let why = "the attempt was over before its end was reported";
             self.answer(held, Err(&Refusal::new(Code::StaleAttempt, why)));
         }
-        Tally::add(&self.tally.connections, 1);
+        WorkerTotals::add(&self.tally.connections, 1);
         self.tally.connected.store(true, Ordering::Relaxed);
         self.state = LinkState::Registered;
         self.heartbeat_at = now + Duration::from_millis(self.settings.spec.heartbeat_ms);
@@ -245,7 +245,7 @@ impl Link {
             }
             ReportOutcome::Again | ReportOutcome::Unknown => return,
         };
-        Tally::add(counter, 1);
+        WorkerTotals::add(counter, 1);
     }
 }
 

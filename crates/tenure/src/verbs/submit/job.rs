@@ -165,7 +165,7 @@ fn split(text: &str) -> Option<Vec<String>> {
 mod tests {
     use super::*;
 
-    fn known() -> Vec<(String, bool)> {
+    fn known_flags() -> Vec<(String, bool)> {
         [
             ("name", true),
             ("tag", true),
@@ -183,7 +183,7 @@ mod tests {
         let job = of_toml(
             "command = [\"./sim\", \"7\"]\nname = \"sim/7\"\ntags = [\"a\", \"b\"]\nhold = true\n\
              run_limit = \"2h\"\nretries = 3\n[env]\nA = \"1\"\n",
-            &known(),
+            &known_flags(),
         )
         .unwrap();
         assert_eq!(job.command, ["./sim", "7"]);
@@ -203,7 +203,7 @@ mod tests {
             ("command = 3", "command"),
             ("command", "expected"),
         ] {
-            let why = of_toml(content, &known()).unwrap_err();
+            let why = of_toml(content, &known_flags()).unwrap_err();
             assert!(why.contains(word), "{content}: {why}");
         }
     }
