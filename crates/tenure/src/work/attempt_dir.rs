@@ -110,7 +110,7 @@ impl AttemptDir {
 
     /// Removes the directory.
     pub(crate) fn remove(self) {
-        // What cannot be removed stays for the operator to clean up.
+        // A directory that cannot be removed stays for the operator to clean up.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 
@@ -195,7 +195,8 @@ mod tests {
         std::fs::create_dir_all(place.path().join("a/b")).unwrap();
         std::fs::write(place.path().join("a/b/result.csv"), "1,2").unwrap();
         std::fs::write(place.path().join(step_file(1)), "passed on").unwrap();
-        let one = RemainingFiles { files: vec![LeftFile { path: "a/b/result.csv".into(), bytes: 3 }], more: false };
+        let one =
+            RemainingFiles { files: vec![LeftFile { path: "a/b/result.csv".into(), bytes: 3 }], more: false };
         assert_eq!(place.left(), one);
         for number in 0..FILES_LISTED_MAX {
             std::fs::write(place.path().join(format!("{number}.txt")), "").unwrap();

@@ -30,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How often it is seen whether an attempt is still suspended.
 const SUSPENDED_LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// What to start, where, and within which bounds.
+/// The program to start, where, and within which bounds.
 #[derive(Debug)]
 pub(crate) struct Launch<'a> {
     pub(crate) program: &'a str,
@@ -46,7 +46,7 @@ pub(crate) struct Launch<'a> {
     /// Files that get everything.
     pub(crate) sinks: Sinks,
     pub(crate) grace: Duration,
-    /// What its processes wait for, if the worker can hear them.
+    /// The waits of its processes, if they can reach the worker.
     pub(crate) waits: Option<Waits>,
 }
 

@@ -43,7 +43,7 @@ pub(crate) enum ControlReply {
     Refused(String),
 }
 
-/// What the processes of one attempt want. A waiter is one of them.
+/// A message from a process of an attempt, the waiter.
 #[derive(Debug)]
 pub(crate) enum AttemptMessage {
     Wait { waiter: u64, on: Vec<TaskId>, answer: mpsc::UnboundedSender<ControlReply> },
@@ -85,8 +85,12 @@ impl Control {
         socket(&self.dir)
     }
 
-    /// What the processes of an attempt say, for as long as the returned entry exists.
-    pub(crate) fn listen(&self, task: TaskId, attempt: u32) -> (Entry, mpsc::UnboundedReceiver<AttemptMessage>) {
+    /// Receives the messages of an attempt's processes, for as long as the returned entry exists.
+    pub(crate) fn listen(
+        &self,
+        task: TaskId,
+        attempt: u32,
+    ) -> (Entry, mpsc::UnboundedReceiver<AttemptMessage>) {
         let (say, said) = mpsc::unbounded_channel();
         lock(&self.attempts).insert((task, attempt), say);
         (Entry { attempts: Arc::clone(&self.attempts), of: (task, attempt) }, said)
@@ -159,7 +163,8 @@ async fn converse(stream: UnixStream, attempts: &Attempts) -> io::Result<()> {
     let mut lines = BufReader::new(read.take(LINE_BYTES_MAX)).lines();
     let Some(line) = lines.next_line().await? else { return Ok(()) };
     let Some((of, on)) = wait_in(&line) else {
-        return answer(&mut write, &ControlReply::Refused("the worker does not understand it".to_owned())).await;
+        return answer(&mut write, &ControlReply::Refused("the worker does not understand it".to_owned()))
+            .await;
     };
     let Some(say) = lock(attempts).get(&of).cloned() else {
         let why = "the worker does not run this attempt".to_owned();

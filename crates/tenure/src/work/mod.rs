@@ -171,7 +171,9 @@ impl Work {
             guard.add_place(base);
         }
         let control = Control::open().inspect_err(|error| {
-            log(&format!("cannot open the control socket: {error}; commands that wait for other tasks keep their slots"));
+            log(&format!(
+                "cannot open the control socket: {error}; commands that wait for other tasks keep their slots"
+            ));
         });
         let control = control.ok();
         if let Some(control) = &control {
@@ -204,7 +206,7 @@ impl Work {
         outcome
     }
 
-    /// What the worker declares: what the options say, and what it finds if it should look.
+    /// The worker's declaration: from the options, and from the machine if it should look.
     fn declared(&self) -> Vec<(String, Quantity)> {
         let mut declared = self.resources.all();
         if self.detect {
@@ -295,7 +297,9 @@ impl Work {
 /// Drains at the first signal, ends what runs at the second, and leaves at the third.
 async fn handle_signals(mut signals: Signals, worker: WorkerHandle, drain_timeout: Duration, broker: String) {
     signals.next().await;
-    log("draining: the worker takes no new tasks; the same signal again, after a second, stops the running tasks");
+    log(
+        "draining: the worker takes no new tasks; the same signal again, after a second, stops the running tasks",
+    );
     worker.drain();
     let mut drain = Drain::new(drain_timeout);
     loop {

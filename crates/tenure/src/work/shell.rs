@@ -32,7 +32,7 @@ use crate::units::show_duration;
 
 /// How much all steps of a plan keep of their output together.
 const PLAN_KEPT_BYTES: usize = 1 << 20;
-/// What an operating system takes as one variable of the environment, and more than a line of output may have.
+/// The longest variable of the environment that an operating system takes. A line of output is shorter.
 const VARIABLE_BYTES_MAX: usize = 64 << 10;
 /// The longest part of stderr that goes into a failure's message.
 const MESSAGE_LINE_MAX: usize = 300;
@@ -60,7 +60,7 @@ pub(crate) struct Shell {
     pub(crate) kept_bytes: usize,
     pub(crate) grace: Duration,
     pub(crate) quiet: bool,
-    /// What this machine calls the cpus and gpus that the broker numbers.
+    /// This machine's names of the cpus and gpus that the broker numbers.
     pub(crate) devices: DeviceNames,
     /// The resources of the worker.
     pub(crate) declared: Vec<(String, Quantity)>,
@@ -273,7 +273,7 @@ impl Shell {
         launch.run(&self.guard, context, stopped, tell, live, |printed| send(context, printed)).await
     }
 
-    /// What every command finds in its environment.
+    /// The environment of every command.
     fn env(&self, context: &Context, place: &AttemptDir) -> Vec<(String, OsString)> {
         let mut env: Vec<(String, OsString)> = Vec::new();
         let mut set = |name: &str, value: OsString| env.push((name.to_owned(), value));
@@ -400,7 +400,7 @@ fn outcome_of(context: &Context, done: &Done) -> (Outcome, String) {
     (Outcome::fail(Failure::new(code, message).result(result)), sentence)
 }
 
-/// What a step reads: an earlier one's output, or the plan's input if it is the first.
+/// The input of a step: an earlier one's output, or the plan's input if it is the first.
 fn input(plan: &PlanJob, step: &PlanTask, index: usize, passed_on: impl Fn(u32) -> PathBuf) -> Input {
     match (step.input_from, &plan.input) {
         (Some(from), _) => Input::File(passed_on(from)),
@@ -456,7 +456,7 @@ fn not_started_attempt() -> Done {
     Done { output: Output::default(), because: None, interrupted: true, was_stopped: false }
 }
 
-/// What a shell says to a command line that it cannot read.
+/// The error of a shell that cannot read a command line.
 fn form_error() -> i32 {
     i32::from(crate::exit::BAD_INPUT)
 }

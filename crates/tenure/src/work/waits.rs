@@ -13,7 +13,7 @@ use tenure_client::{Error, TaskId, WaitEnd};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::control::{ControlReply, AttemptMessage};
+use super::control::{AttemptMessage, ControlReply};
 
 /// How many tasks an attempt can wait for at once.
 const ON_MAX: usize = 1_000;
@@ -112,7 +112,7 @@ impl Waits {
         }
     }
 
-    /// What the attempt should wait for now: nothing at all, so that it has its slot again, or these tasks. `None`: it
+    /// The next wait of the attempt: nothing at all, so that it has its slot again, or these tasks. `None`: it
     /// should run.
     fn next_wait(&self) -> Option<Vec<TaskId>> {
         if self.waiters.values().any(|waiter| waiter.goes_on) {
@@ -224,7 +224,7 @@ mod tests {
             self.say.send(AttemptMessage::GoOn { waiter }).unwrap();
         }
 
-        /// What the attempt waits for, after everything said was heard.
+        /// The wait of the attempt, after it has received all messages.
         async fn waits_for(&self) -> Option<Vec<u8>> {
             for _ in 0..100 {
                 tokio::task::yield_now().await;

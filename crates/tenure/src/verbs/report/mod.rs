@@ -22,7 +22,7 @@ use crate::args::Global;
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::times::{parse_past, rfc3339};
 use crate::output::{Screen, remark};
-use tally::{Group, Run, ReportTotals};
+use tally::{Group, ReportTotals, Run};
 
 /// How long the log of events is read.
 const READING_MAX: Duration = Duration::from_secs(60);

@@ -10,13 +10,13 @@ use toml::{Table, Value};
 use crate::config::nearest;
 use crate::exit::Failure;
 
-/// What begins a line of flags in a script.
+/// The prefix of a line of flags in a script.
 const MARK: &str = "#TENURE";
 /// Flags stand in the first lines of a script.
 const LINES_READ_MAX: usize = 200;
 const JOB_BYTES_MAX: u64 = 1 << 20;
 
-/// What a job file says.
+/// The contents of a job file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) flags: Vec<String>,
@@ -73,8 +73,7 @@ fn of_toml(content: &str, known: &[(String, bool)]) -> Result<Job, String> {
             Value::Boolean(false) if !flag.1 => {}
             Value::Array(values) => {
                 for value in &values {
-                    let value =
-                        word(value).ok_or_else(|| format!("{field}: must be a list of strings"))?;
+                    let value = word(value).ok_or_else(|| format!("{field}: must be a list of strings"))?;
                     job.flags.push(format!("--{}={value}", flag.0));
                 }
             }

@@ -69,7 +69,7 @@ const FIELDS: [&str; 36] = [
 /// Fields of which a shell task is made.
 const SHELL_FIELDS: [&str; 7] = ["command", "env", "cwd", "stdin", "stdout", "stderr", "timeout"];
 
-/// What holds for every line that does not say otherwise.
+/// The defaults for every line.
 #[derive(Debug)]
 pub(crate) struct Defaults<'a> {
     pub(crate) options: &'a Options,
