@@ -9,6 +9,7 @@
 //! transitions; [`event`] for what watchers receive; [`recover`] for how an engine is rebuilt from its
 //! records.
 
+#![warn(clippy::too_many_lines)]
 #![warn(missing_docs)]
 
 pub mod array;

@@ -4,6 +4,8 @@
 //! [`python`], [`site`] and [`third_party`]. They share [`steps`] (named, timed pieces of work that say how to repeat them),
 //! [`process`] (child processes) and [`place`] (the folders).
 
+#![warn(clippy::too_many_lines)]
+
 mod bench;
 mod check;
 mod dist;

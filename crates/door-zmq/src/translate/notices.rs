@@ -13,6 +13,7 @@ pub(crate) const NOTICE_KINDS: [&str; 6] =
     ["submitted", "crashed", "failed", "expired", "cancelled", "paused"];
 
 /// The notices for an event: none, one, or a crash and the end of the job.
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) -> Vec<Notice> {
     let EventSubject::Task { id, attempt, terms } = &event.about else { return Vec::new() };
     let notice = |kind, message: String, worker: Option<&str>, reason: &str, next: &'static str| Notice {
