@@ -194,7 +194,7 @@ fn defaults() -> BTreeMap<&'static str, (String, Origin)> {
         .collect()
 }
 
-/// What flags and environment say.
+/// The settings in flags and environment.
 fn outside(
     flags: &Flags,
     variable: &dyn Fn(&str) -> Option<OsString>,

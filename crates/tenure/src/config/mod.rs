@@ -41,7 +41,7 @@ use access::Access;
 use cluster::ClusterSettings;
 use load::Loaded;
 
-/// What the broker runs with.
+/// The broker's configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) data_dir: PathBuf,

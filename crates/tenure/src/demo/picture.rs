@@ -20,7 +20,7 @@ pub(crate) struct Picture {
     lines: usize,
 }
 
-/// What can be seen at one moment.
+/// The picture at one moment.
 #[derive(Debug)]
 pub(crate) struct Scene<'a> {
     pub(crate) story: &'a Story,

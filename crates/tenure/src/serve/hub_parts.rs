@@ -1,4 +1,4 @@
-//! What runs around a hub: the doors, the hooks, the audit log and the export of spans, from its start to its end.
+//! The parts around a hub: the doors, the hooks, the audit log and the export of spans, from its start to its end.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -23,7 +23,7 @@ impl Reload {
         Reload { flags, loaded, config, filter }
     }
 
-    /// What was read last. Settings that need a restart are in it, but do not hold.
+    /// The configuration that was read last. Settings in it that need a restart do not hold yet.
     pub(crate) fn config(&self) -> &Config {
         &self.config
     }
@@ -112,7 +112,7 @@ impl Reload {
     }
 }
 
-/// What a reload has changed.
+/// The changes of a reload.
 struct Changes {
     settings: Vec<&'static str>,
     keys_added: Vec<Name>,

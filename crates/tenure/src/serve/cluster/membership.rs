@@ -58,7 +58,7 @@ impl Membership {
         self.heard().map(|heard| heard.members).unwrap_or_default()
     }
 
-    /// What the group has said last.
+    /// The last reply of the group.
     pub(super) fn heard(&self) -> Option<HeartbeatReply> {
         self.shared.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
