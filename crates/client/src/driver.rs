@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tenure_wire::address::{Answer, CallGivenUp, Called};
-use tenure_wire::words::Outcome;
+use tenure_wire::words::CallOutcome;
 use tenure_wire::{FromBroker, Notice, Request};
 
 use crate::client::{ClientShared, UNSENT_BYTES_MAX};
@@ -52,7 +52,7 @@ async fn run_connection(shared: &ClientShared, connection: &mut Connection) -> R
             turned = connection.turn(&mut arrived) => {
                 // The broker's goodbye explains the end better than the I/O error after it.
                 turned.map_err(|error| goodbye.take().unwrap_or(error))?;
-                alive.heard(Instant::now());
+                alive.bytes_arrived(Instant::now());
             }
             () = shared.wake.notified() => {}
             _ = beat.tick() => alive.check(Instant::now(), connection, shared.in_flight().has_open())?,
@@ -82,7 +82,7 @@ fn notified(in_flight: &mut InFlightTable, notice: Notice) {
             if let Err(Called { call, .. }) = in_flight.listeners.called(called) {
                 let body =
                     Bytes::from_static(b"the listener has too many waiting calls, or has just stopped");
-                let answer = Answer { call, outcome: Outcome::Error, body };
+                let answer = Answer { call, outcome: CallOutcome::Error, body };
                 in_flight.send_without_reply(&Request::Answer(answer));
             }
         }
@@ -143,7 +143,7 @@ impl Liveness {
         Liveness { timeouts, heard: now, pinged: None }
     }
 
-    fn heard(&mut self, now: Instant) {
+    fn bytes_arrived(&mut self, now: Instant) {
         *self = Liveness::new(now, self.timeouts);
     }
 
@@ -195,7 +195,7 @@ mod tests {
             let soon = start + hour + timeouts.ping_after;
             assert_eq!(alive.verdict(soon, true), Verdict::Fine, "it has time to answer");
             assert_eq!(alive.verdict(start + hour + timeouts.dead_after, true), Verdict::Dead);
-            alive.heard(start + hour);
+            alive.bytes_arrived(start + hour);
             assert_eq!(alive.verdict(start + hour, true), Verdict::Fine);
         }
     }

@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use tenure_wire::words::Outcome;
+use tenure_wire::words::CallOutcome;
 use tenure_wire::{Reply, Request, decode_to_broker, encode_request, split_frames};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -152,7 +152,7 @@ impl InFlightTable {
     pub(crate) fn reply(&mut self, number: u64, reply: Reply) {
         // The receiver has accepted the call and answers later: the number stays open.
         if let Reply::Answered(answered) = &reply
-            && answered.outcome == Outcome::Pending
+            && answered.outcome == CallOutcome::Pending
         {
             return;
         }
@@ -321,9 +321,9 @@ mod tests {
         let number = number.unwrap();
         let reply =
             |outcome| Reply::Answered(tenure_wire::address::Answered { outcome, body: bytes::Bytes::new() });
-        in_flight.reply(number, reply(Outcome::Pending));
+        in_flight.reply(number, reply(CallOutcome::Pending));
         assert!(answered.try_recv().is_err());
-        in_flight.reply(number, reply(Outcome::Result));
+        in_flight.reply(number, reply(CallOutcome::Result));
         assert!(answered.try_recv().unwrap().is_ok());
         assert!(!in_flight.has_open());
     }

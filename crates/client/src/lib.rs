@@ -11,6 +11,7 @@
 //! Reading order: [`client`](Client) and `verbs/` are the API, `in_flight.rs` holds the requests in flight, and
 //! `driver.rs` moves them; `worker/` is the same for workers.
 
+#![warn(clippy::too_many_lines)]
 #![warn(missing_docs)]
 
 mod address;
@@ -81,13 +82,12 @@ pub use tenure_wire::reply::Figure;
 pub use tenure_wire::schedule::{CatchUp, Overlap, ScheduleInfo, ScheduleState, SkipReason};
 pub use tenure_wire::task::{Accepted, DependencyInfo, Ended, TaskInfo, Terms, WaitEnd};
 pub use tenure_wire::topic::{
-    EndedWhy, GapReason, Message, MessageKind, NewMessage, Policy, Published, Recovery, Response,
-    SubscriptionInfo, TopicGap, TopicInfo,
+    EndedWhy, GapReason, Message, MessageKind, NewMessage, Policy, Published, Recovery, SubscriptionInfo,
+    TopicAnswer, TopicGap, TopicInfo,
 };
 pub use tenure_wire::why::{Why, WhyCode};
 pub use tenure_wire::words::{
-    Condition, DependencyProgress, OnBroken, OnClose, OnLost, Outcome as CallOutcome, StateName, StopWhy,
-    Threshold,
+    CallOutcome, Condition, DependencyProgress, OnBroken, OnClose, OnLost, StateName, StopWhy, Threshold,
 };
 pub use tenure_wire::worker::{ResourceInfo, WorkerInfo};
 pub use tenure_wire::{Code, Name, Refusal, TaskId, Timestamp};

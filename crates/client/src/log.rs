@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tenure_wire::Timestamp;
-use tenure_wire::reply::{LogRow, LogsReply};
+use tenure_wire::reply::{LogsReply, OutputRow};
 
 /// Where a command writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,7 +59,7 @@ pub struct LogChunks {
 
 impl From<LogsReply> for LogChunks {
     fn from(reply: LogsReply) -> LogChunks {
-        let chunk = |row: LogRow| LogChunk {
+        let chunk = |row: OutputRow| LogChunk {
             attempt: row.attempt,
             // A newer broker may know other streams; to this program they are output.
             stream: if row.stream == 2 { LogStream::Stderr } else { LogStream::Stdout },

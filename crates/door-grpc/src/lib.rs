@@ -5,6 +5,7 @@
 //! each method to a session, `authentication` decides which peers are admitted, `flow` limits the memory of a
 //! connection, and [`server`] is the only file with sockets.
 
+#![warn(clippy::too_many_lines)]
 #![warn(missing_docs)]
 
 mod authentication;

@@ -45,12 +45,12 @@ impl GrpcService {
     }
 
     /// A query: allowed to every authenticated peer.
-    fn look<T>(&self, request: &mut Request<T>) -> Result<GrpcCall, Status> {
+    fn query_call<T>(&self, request: &mut Request<T>) -> Result<GrpcCall, Status> {
         self.call(&self.enter(request)?)
     }
 
     /// A call that submits or controls tasks.
-    fn steer<T>(&self, request: &mut Request<T>) -> Result<GrpcCall, Status> {
+    fn control_call<T>(&self, request: &mut Request<T>) -> Result<GrpcCall, Status> {
         let peer = self.enter(request)?;
         peer.may_submit()?;
         self.call(&peer)

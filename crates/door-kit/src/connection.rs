@@ -183,7 +183,7 @@ impl<P: Protocol> Connection<P> {
                     self.arrived = BytesMut::new();
                 }
             }
-            self.settle()?;
+            self.update_budget()?;
             self.protocol.prepare(&mut self.access, &mut self.turn).await;
             self.ask().await;
             if self.protocol.work(&mut self.turn).await {
@@ -193,7 +193,7 @@ impl<P: Protocol> Connection<P> {
             if self.write_at_once(write)? && (self.has_unsent() || self.may_receive()) {
                 continue;
             }
-            return self.settle();
+            return self.update_budget();
         }
     }
 
@@ -231,7 +231,7 @@ impl<P: Protocol> Connection<P> {
     }
 
     fn has_read(&mut self, count: usize) {
-        self.clock.heard();
+        self.clock.bytes_arrived();
         match count {
             0 => self.heard_all = true,
             _ => self.sizer.has_read(count),
@@ -296,7 +296,7 @@ impl<P: Protocol> Connection<P> {
     }
 
     /// Updates the budget after this turn.
-    fn settle(&mut self) -> io::Result<()> {
+    fn update_budget(&mut self) -> io::Result<()> {
         if let Some(wait) = self.turn.hold.take() {
             self.clock.hold(monotonic_clock(), wait);
         }

@@ -6,6 +6,7 @@
 //!                                        Authenticator (keys, throttle, log, counters)
 //! ```
 
+#![warn(clippy::too_many_lines)]
 #![warn(missing_docs)]
 
 mod accept;

@@ -76,7 +76,7 @@ impl Throttle {
         if is_news {
             record.logged.insert(key, now);
         }
-        if wait.is_zero() || self.may_hold(now, address, wait) {
+        if wait.is_zero() || self.try_delay(now, address, wait) {
             ThrottleVerdict { wait, ends: false, tries, is_news }
         } else {
             ThrottleVerdict { wait: Duration::ZERO, ends: true, tries, is_news }
@@ -84,14 +84,14 @@ impl Throttle {
     }
 
     /// Whether one more connection may be held back; if so, it counts from now on.
-    fn may_hold(&mut self, now: Timestamp, address: Option<IpAddr>, wait: Duration) -> bool {
+    fn try_delay(&mut self, now: Timestamp, address: Option<IpAddr>, wait: Duration) -> bool {
         self.held.retain(|(until, _)| *until > now);
         let of_address = self.held.iter().filter(|(_, held)| *held == address).count();
-        let may_hold = of_address < HELD_PER_ADDRESS_MAX && self.held.len() < HELD_MAX;
-        if may_hold {
+        let try_delay = of_address < HELD_PER_ADDRESS_MAX && self.held.len() < HELD_MAX;
+        if try_delay {
             self.held.push((now + wait, address));
         }
-        may_hold
+        try_delay
     }
 
     fn make_room(&mut self, now: Timestamp) {

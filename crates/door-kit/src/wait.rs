@@ -118,7 +118,7 @@ impl WaitForEnds {
             look_at.retain(|id| self.left.contains(id));
             asks.extend(look_at.into_iter().map(|id| match self.arrays.contains(&id) {
                 true => look_at_array(id),
-                false => look(0, id),
+                false => show_task(0, id),
             }));
             self.send(asks).await?;
         }
@@ -135,7 +135,7 @@ impl WaitForEnds {
             asks.push(Ask { token: 0, request: Request::Watch(watch) });
         }
         // The token says which watch belongs to an id that is no task.
-        asks.extend((1..).zip(&self.ids).map(|(token, id)| look(token, *id)));
+        asks.extend((1..).zip(&self.ids).map(|(token, id)| show_task(token, *id)));
         self.send(asks).await
     }
 
@@ -144,7 +144,7 @@ impl WaitForEnds {
     }
 }
 
-fn look(token: u64, task: TaskId) -> Ask {
+fn show_task(token: u64, task: TaskId) -> Ask {
     Ask { token, request: Request::Query(Query::Show { task }) }
 }
 

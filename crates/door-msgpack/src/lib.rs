@@ -3,6 +3,7 @@
 //! [`codec`] decodes messages, `translate` converts them for the hub, [`session`] is one peer's session, and
 //! [`server`] is the only file with sockets. Every door has these files, in this order.
 
+#![warn(clippy::too_many_lines)]
 #![warn(missing_docs)]
 
 pub mod codec;

@@ -28,7 +28,7 @@ use tenure_hub::{Ask, ClockReading, Delivery, Grant, HubRefusal, Request, Respon
 use tenure_wire::address::{Broadcast, CallGivenUp, Called, Hear};
 use tenure_wire::envelope::NO_NUMBER;
 use tenure_wire::notice::{Gap, Live, Replaced};
-use tenure_wire::reply::{Submitted, Watching};
+use tenure_wire::reply::{Submitted, WatchOpened};
 use tenure_wire::{Code, Reply, ToBroker};
 
 use crate::codec::{DecodeError, FRAME_BYTES_MAX, FrameError, decode_to_broker, encode_notice, encode_reply};
@@ -184,7 +184,7 @@ impl Protocol for Session {
                 let Some(pending) = self.pendings.get(token) else { return };
                 let number = pending.number;
                 let answered = translate::call_answered(answer);
-                if answered.outcome != tenure_wire::words::Outcome::Pending {
+                if answered.outcome != tenure_wire::words::CallOutcome::Pending {
                     self.forget_call(number);
                 }
                 encode_reply(&mut turn.out, number, &Reply::Answered(answered));
@@ -317,7 +317,7 @@ impl Session {
             (_, Err(no)) => refuse(number, &no, turn),
             (ReplyPlan::Submitted { refused }, Ok(response)) => submitted(number, &refused, response, turn),
             (ReplyPlan::Watching { from }, Ok(_)) => {
-                answer(number, &Reply::Watching(Watching { from }), turn);
+                answer(number, &Reply::Watching(WatchOpened { from }), turn);
             }
             (ReplyPlan::Pong { now }, Ok(_)) => answer(number, &verbs::pong(now), turn),
             (ReplyPlan::Result, Ok(Response::Answer(Answer::Task(info)))) if info.state.end().is_none() => {

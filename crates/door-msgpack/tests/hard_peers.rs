@@ -11,7 +11,7 @@ use support::over_socket::SocketStage;
 use support::peer::{FOREVER, Peer, ids, submit};
 use tenure_door_kit::DoorSettings;
 use tenure_door_msgpack::{Settings, serve};
-use tenure_wire::request::{Complete, OneTask, Start, Wait, Watch};
+use tenure_wire::request::{Complete, OneTask, Start, WaitRequest, Watch};
 use tenure_wire::task::{Completion, Held};
 use tenure_wire::words::OnClose;
 use tenure_wire::worker::WorkerSpec;
@@ -212,7 +212,8 @@ fn many_waits_at_once_hear_of_each_end_with_its_result() {
     let mut worker = Peer::known(&stage, "w1");
     let count = 500;
     let tasks = ids(&client.ask(2, &submit(count, "q", &Bytes::new())));
-    let wait = |task: TaskId| Request::Wait(Wait { tasks: vec![task], timeout_ms: None, results: true });
+    let wait =
+        |task: TaskId| Request::Wait(WaitRequest { tasks: vec![task], timeout_ms: None, results: true });
     for (index, task) in tasks.iter().enumerate() {
         client.say(100 + index as u64, &wait(*task));
         other.say(100 + index as u64, &wait(*task));

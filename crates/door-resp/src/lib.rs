@@ -5,6 +5,7 @@
 //! for the hub, the disk or a worker; `session` is one connection with its replies in order. `worker` is the state
 //! of a worker that outlives connections. All of that is pure. Only `server` reads a clock or a socket.
 
+#![warn(clippy::too_many_lines)]
 #![warn(missing_docs)]
 
 mod channel;

@@ -224,6 +224,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn every_kind_of_command_needs_its_right() {
         let plan = r#"'{"plan_id":"p","tasks":[{"task_number":1,"command":"ls"}]}'"#;
         let action = r#"'{"plan_id":"p","inputs":[1]}'"#;

@@ -8,6 +8,7 @@
 //! ones, [`body`] packs a body of several frames into one, `translate` converts to requests of the hub and from its
 //! events, `session` is one peer's session, `server` has the sockets. All but the last are pure: no socket, no clock.
 
+#![warn(clippy::too_many_lines)]
 #![warn(missing_docs)]
 
 pub mod body;

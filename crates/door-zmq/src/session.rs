@@ -134,7 +134,7 @@ pub trait PeerSession: Send {
     );
 
     /// Everything that has arrived was delivered.
-    fn settle(&mut self, _now: ClockReading, _out: &mut PeerOutput) {}
+    fn all_delivered(&mut self, _now: ClockReading, _out: &mut PeerOutput) {}
 
     /// Time has passed.
     fn tick(&mut self, _now: ClockReading, _out: &mut PeerOutput) {}

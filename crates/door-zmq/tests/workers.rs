@@ -154,7 +154,7 @@ fn the_newer_of_two_connections_with_one_identity_has_it() {
 }
 
 #[test]
-fn a_result_of_an_attempt_that_is_over_changes_nothing() {
+fn a_result_whose_attempt_is_over_changes_nothing() {
     let broker = Broker::start();
     let mut worker = Wire::dealer(broker.mdp);
     worker.send(&READY);

@@ -20,7 +20,7 @@ use crate::ready_queues::{ReadyOffer, ReadyQueueKey};
 use crate::shares::ShareKey;
 use crate::state::{StateName, TaskState};
 use crate::state_index::order;
-use crate::stock::Stock;
+use crate::stock::WorkerCapacity;
 use crate::tags::TagKey;
 use crate::task::{Task, TermsKey};
 use crate::time::Timestamp;
@@ -297,7 +297,7 @@ impl Engine {
 
     /// What is in use is the sum of what the held and stopping attempts occupy.
     fn audit_stock(&self, worker: &Worker) {
-        let mut stock = Stock::default();
+        let mut stock = WorkerCapacity::default();
         let declared: Vec<Resource> =
             worker.stock.resources().map(|(name, _, total)| Resource::new(name.clone(), total)).collect();
         stock.declare(worker.stock.slots, worker.stock.light_slots, &declared);

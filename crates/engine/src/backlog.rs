@@ -36,7 +36,7 @@ pub enum Threshold {
 /// The thresholds a queue has passed without falling back to half of them.
 #[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Passed {
+pub struct PassedThresholds {
     pub depth: bool,
     pub age: bool,
 }
@@ -61,7 +61,7 @@ impl Threshold {
     }
 }
 
-impl Passed {
+impl PassedThresholds {
     /// Whether one of them is passed.
     pub fn any(self) -> bool {
         self.depth || self.age

@@ -165,14 +165,14 @@ impl Classes {
 }
 
 /// The prefix of an optional need, and the capability of a worker that does not declare its capabilities.
-pub const UNSAID: &str = "?";
+pub const UNDECLARED: &str = "?";
 
 /// Whether sorted `needs` are all met by sorted `capabilities`. `?sort` is met by a worker that offers `sort`, by one
 /// that offers `?`, and by one that offers nothing at all.
 pub(crate) fn offers(capabilities: &[Name], needs: &[Name]) -> bool {
     let has = |name: &str| capabilities.binary_search_by(|offer| (**offer).cmp(name)).is_ok();
-    let says_nothing = || capabilities.is_empty() || has(UNSAID);
-    needs.iter().all(|need| match need.strip_prefix(UNSAID) {
+    let says_nothing = || capabilities.is_empty() || has(UNDECLARED);
+    needs.iter().all(|need| match need.strip_prefix(UNDECLARED) {
         Some(tool) if !tool.is_empty() => has(tool) || says_nothing(),
         _ => has(need),
     })

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::array::{ArrayAccepted, ArrayInfo, NewArray};
-use crate::backlog::{Passed, Thresholds};
+use crate::backlog::{PassedThresholds, Thresholds};
 use crate::blob::Blob;
 pub use crate::cursor::{ArrayCursor, Cursor};
 use crate::demand::{Devices, Quantity};
@@ -488,7 +488,7 @@ pub struct QueueInfo {
     pub oldest_ready: Option<Timestamp>,
     /// The thresholds in force: the queue's own, else the broker's defaults.
     pub thresholds: Thresholds,
-    pub passed: Passed,
+    pub passed: PassedThresholds,
     pub rate: Option<Rate>,
 }
 

@@ -150,7 +150,7 @@ impl Demand {
     }
 
     /// Brings equal demands into the same form.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn normalize(&mut self) {
         if !self.resources.is_empty() {
             self.resources.retain(|resource| resource.quantity.0 > 0);
             self.resources.sort();
@@ -205,7 +205,7 @@ fn check_resources(
         if [SLOTS, LIGHT_SLOTS].contains(&&*resource.name) {
             return Err(Refusal::BadValue {
                 what: "resource",
-                why: "is called like the slots: choose another name",
+                why: "has the reserved name of the slots: choose another",
             });
         }
         if resource.quantity > QUANTITY_MAX {

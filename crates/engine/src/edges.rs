@@ -314,7 +314,11 @@ impl Edges {
 
     /// The dependency has ended: settles all edges of its list, and turns the list round, so that the dependents
     /// follow in the order in which they came.
-    pub(crate) fn settle(&mut self, dependency: Awaited, progress: impl Fn(Condition) -> DependencyProgress) {
+    pub(crate) fn resolve(
+        &mut self,
+        dependency: Awaited,
+        progress: impl Fn(Condition) -> DependencyProgress,
+    ) {
         let mut place = self.head(dependency);
         let mut last = NONE;
         while place != NONE {
@@ -421,7 +425,7 @@ mod tests {
                 key
             })
             .collect();
-        edges.settle(ROOT, |_| DependencyProgress::Met);
+        edges.resolve(ROOT, |_| DependencyProgress::Met);
         let there = |edges: &Edges| -> Vec<u32> {
             edges.dependents(ROOT).map(|(_, edge)| edge.dependent.0).collect()
         };

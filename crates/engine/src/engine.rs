@@ -54,7 +54,7 @@ pub struct Engine {
     pub(crate) state_index: StateIndex,
     pub(crate) timers: Timers,
     pub(crate) next_event: u64,
-    /// What a command has changed and `settle` checks before the command ends.
+    /// What a command has changed and `assign_tasks` checks before the command ends.
     pub(crate) dirty: Dirty,
     /// Live workers that may not take tasks: draining or in quarantine. Few, and read only by explain.
     pub(crate) sidelined: BTreeSet<WorkerKey>,
@@ -150,7 +150,7 @@ impl Engine {
             self.note_alive(now, peer.session, out);
         }
         let reply = self.dispatch(now, peer, command, out);
-        self.settle(now, out);
+        self.assign_tasks(now, out);
         self.check_backlogs(now, out);
         self.prune_timers();
         reply
@@ -167,7 +167,7 @@ impl Engine {
         }
         self.fire_schedules(now, out);
         self.retire_ended(now, out);
-        self.settle(now, out);
+        self.assign_tasks(now, out);
         self.check_backlogs(now, out);
         self.prune_timers();
     }

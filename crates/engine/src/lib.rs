@@ -9,6 +9,7 @@
 //! transitions; [`event`] for what watchers receive; [`recover`] for how an engine is rebuilt from its
 //! records.
 
+#![warn(clippy::too_many_lines)]
 #![warn(missing_docs)]
 
 pub mod array;
@@ -75,9 +76,9 @@ mod workers;
 pub use array::{
     ArrayAccepted, ArrayEnd, ArrayInfo, ArrayRecord, ArrayTerms, Element, ForgottenElements, NewArray,
 };
-pub use backlog::{Passed, Threshold, Thresholds};
+pub use backlog::{PassedThresholds, Threshold, Thresholds};
 pub use blob::{Blob, Which};
-pub use classes::UNSAID;
+pub use classes::UNDECLARED;
 pub use command::{Answer, Command, Held, NewTask, Peer, Query, Reply, WorkerSpec};
 pub use demand::{Demand, Devices, Quantity, Resource};
 pub use dependency::{

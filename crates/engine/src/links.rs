@@ -206,7 +206,7 @@ impl Engine {
     }
 
     /// Updates whether a worker counts among those that may take tasks, and emits the events for its queues.
-    pub(crate) fn recount(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
+    pub(crate) fn update_served_counts(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
         let worker = self.workers.at(key);
         let may_work = worker.may_work();
         if worker.is_live() && !may_work {

@@ -5,7 +5,7 @@
 //! the change; the receiver encodes or copies what it needs, so a task in flight costs no allocation.
 
 use crate::array::ArrayRecord;
-use crate::backlog::{Passed, Thresholds};
+use crate::backlog::{PassedThresholds, Thresholds};
 use crate::blob::Blob;
 use crate::dependency::Dependency;
 use crate::event::{Event, EventData};
@@ -82,7 +82,7 @@ pub struct QueueSetting {
     /// The queue's own thresholds. `None`: the broker's defaults.
     pub thresholds: Option<Thresholds>,
     /// The backlogs that were announced and are not cleared yet.
-    pub passed: Passed,
+    pub passed: PassedThresholds,
     pub rate: Option<Rate>,
 }
 
@@ -96,7 +96,7 @@ impl QueueSetting {
             ever_served: false,
             unserved_since: None,
             thresholds: None,
-            passed: Passed::default(),
+            passed: PassedThresholds::default(),
             rate: None,
         }
     }
@@ -149,8 +149,8 @@ pub trait Output {
     fn body(&mut self, bytes: &[u8]) -> Blob;
     /// A task is about to change its state; its record follows. A start, which keeps its holder, has only the record.
     fn changes(&mut self, _change: StateChange<'_>) {}
-    /// These bytes are no longer needed: their task is forgotten, they are the result of an attempt that was
-    /// retried, or a checkpoint that is obsolete. This is not journaled: recovery reaches the same conclusion
+    /// These bytes are no longer needed: their task is forgotten, they are the result of an attempt before
+    /// a retry, or a checkpoint that is obsolete. This is not journaled: recovery reaches the same conclusion
     /// from the tasks it finds.
     fn freed(&mut self, blob: Blob);
 }

@@ -307,7 +307,7 @@ impl Restore {
         engine.restore_buckets(now);
         engine.close_service(now);
         engine.remove_unused_entries();
-        engine.settle(now, &mut DiscardOutput);
+        engine.assign_tasks(now, &mut DiscardOutput);
         engine.retire_ended(now, &mut DiscardOutput);
         engine.mark_backlogs_dirty();
         engine.arm_schedules();

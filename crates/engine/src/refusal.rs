@@ -35,7 +35,7 @@ pub enum Refusal {
     StaleAttempt { task: TaskId, attempt: u32, current: u32, state: StateName },
     /// The verb does not fit the task's state.
     WrongState { task: TaskId, state: StateName, verb: &'static str },
-    /// Another live worker has this id.
+    /// Another live worker has this name.
     WorkerTaken { worker: Name },
     /// A name is empty, too long, or has a character that names do not have.
     BadName { what: &'static str, why: &'static str },
@@ -59,6 +59,8 @@ impl Refusal {
         "not-a-worker",
         "unknown-worker",
         "unknown-queue",
+        "unknown-schedule",
+        "bad-schedule",
         "bad-parent",
         "id-taken",
         "name-taken",
@@ -71,8 +73,6 @@ impl Refusal {
         "full",
         "not-allowed",
         "too-late",
-        "unknown-schedule",
-        "bad-schedule",
     ];
 
     /// The stable code, the same in every door.
@@ -129,7 +129,7 @@ impl fmt::Display for Refusal {
                 write!(f, "task {task} is {state}: cannot {verb} it")
             }
             Refusal::WorkerTaken { worker } => {
-                write!(f, "worker {worker} is connected already: stop it or choose another id")
+                write!(f, "worker {worker} is connected already: stop it or choose another name")
             }
             Refusal::BadName { what, why } => write!(f, "the {what} name {why}"),
             Refusal::BadValue { what, why } => write!(f, "{what} {why}"),

@@ -110,7 +110,7 @@ pub struct Suspension {
     pub(crate) parked: Option<TagKey>,
     /// Its worker has said over its present session that it waits. One that returns says it again before the attempt
     /// continues, so that each time it says so is answered by one notice. Never stored.
-    pub(crate) is_said: bool,
+    pub(crate) is_reported_by_session: bool,
     /// Its worker has stopped it in place, because a client wanted it paused.
     pub stop: Option<Box<StopInPlace>>,
 }
@@ -127,12 +127,19 @@ pub struct StopInPlace {
 impl Suspension {
     /// As read from the store: recovery counts what it waits for.
     pub fn restored(holding: Holding, since: Timestamp, stop: Option<StopInPlace>) -> Suspension {
-        Suspension { holding, since, open: 0, parked: None, is_said: false, stop: stop.map(Box::new) }
+        Suspension {
+            holding,
+            since,
+            open: 0,
+            parked: None,
+            is_reported_by_session: false,
+            stop: stop.map(Box::new),
+        }
     }
 
     /// Whether it waits for nothing but room on its worker.
     pub(crate) fn is_over(&self) -> bool {
-        self.open == 0 && !self.is_paused() && self.is_said
+        self.open == 0 && !self.is_paused() && self.is_reported_by_session
     }
 
     /// Whether it waits for a client that resumes it.
@@ -141,8 +148,8 @@ impl Suspension {
     }
 
     /// Whether its worker has said over its present session that it waits.
-    pub fn is_said(&self) -> bool {
-        self.is_said
+    pub fn is_reported_by_session(&self) -> bool {
+        self.is_reported_by_session
     }
 
     /// How many of the tasks it waits for have not ended.

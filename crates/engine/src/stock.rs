@@ -4,7 +4,7 @@ use crate::demand::{CPUS, Demand, Devices, GPUS, LIGHT_SLOTS, Quantity, Resource
 use crate::name::Name;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stock {
+pub(crate) struct WorkerCapacity {
     pub(crate) slots: u32,
     pub(crate) slots_used: u32,
     /// How many tasks that weigh no slot it holds at once.
@@ -189,7 +189,7 @@ fn is_shared(used: u16) -> bool {
     used > 0 && used < 1000
 }
 
-impl Stock {
+impl WorkerCapacity {
     /// Takes over what the worker declares. What is in use stays in use.
     pub(crate) fn declare(&mut self, slots: u32, light_slots: u32, resources: &[Resource]) {
         (self.slots, self.light_slots) = (slots, light_slots);
@@ -350,7 +350,7 @@ impl Stock {
     }
 
     /// Removes what makes no difference, to compare two of them.
-    pub(crate) fn normal(&self) -> Stock {
+    pub(crate) fn normal(&self) -> WorkerCapacity {
         let mut normal = self.clone();
         for supply in &mut normal.resources {
             while supply.pieces.last() == Some(&0) {
@@ -368,8 +368,8 @@ mod tests {
 
     use super::*;
 
-    fn stock(slots: u32, resources: &[(&str, &str)]) -> Stock {
-        let mut stock = Stock::default();
+    fn stock(slots: u32, resources: &[(&str, &str)]) -> WorkerCapacity {
+        let mut stock = WorkerCapacity::default();
         stock.declare(slots, 2, &listed(resources));
         stock
     }
@@ -381,7 +381,7 @@ mod tests {
 
     fn demand(slots: u32, resources: &[(&str, &str)]) -> Demand {
         let mut demand = Demand { slots, resources: listed(resources) };
-        demand.settle();
+        demand.normalize();
         demand
     }
 

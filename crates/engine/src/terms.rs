@@ -133,12 +133,12 @@ impl Terms {
     }
 
     /// Sorts what has no order, so that equal terms compare equal.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn normalize(&mut self) {
         self.needs.sort();
         self.needs.dedup();
         self.tags.sort();
         self.tags.dedup();
-        self.demand.settle();
+        self.demand.normalize();
     }
 
     pub(crate) fn check(&self) -> Result<(), Refusal> {

@@ -189,7 +189,7 @@ impl fmt::Display for Why {
                 write!(f, "rate limit of queue {queue} ({rate}): next at {}", next_at.rfc3339())
             }
             Why::AllFull { workers, slots } => {
-                write!(f, "all {workers} workers are full: {slots} slots in use")
+                write!(f, "all {workers} workers that could take it are full: {slots} slots in use")
             }
             Why::Short { resource, needed, free, worker } => {
                 let (needed, free) = (amount(resource, *needed), amount(resource, *free));
@@ -200,7 +200,7 @@ impl fmt::Display for Why {
                 write!(f, "no worker is large enough: needs {needed} {resource}, worker {worker} has {total}")
             }
             Why::Reserved { worker, task } => {
-                write!(f, "worker {worker} keeps its room for task {task}, which has waited too long")
+                write!(f, "worker {worker} keeps its room for task {task}")
             }
             Why::NoWorkerAsks { workers } => {
                 write!(f, "{workers} workers could take it, but none is fetching tasks now")

@@ -17,7 +17,7 @@ use crate::namespaces::NamespaceKey;
 use crate::ranked_list::TaskRank;
 use crate::record::WorkerHealth;
 use crate::slab::Slab;
-use crate::stock::Stock;
+use crate::stock::WorkerCapacity;
 use crate::terms::Terms;
 use crate::time::Timestamp;
 
@@ -33,7 +33,7 @@ pub(crate) struct Worker {
     pub(crate) last_seen: Timestamp,
     pub(crate) queues: Vec<Name>,
     pub(crate) capabilities: Vec<Name>,
-    pub(crate) stock: Stock,
+    pub(crate) stock: WorkerCapacity,
     pub(crate) pulls: bool,
     pub(crate) draining: bool,
     pub(crate) heartbeat: Duration,
@@ -111,7 +111,7 @@ impl Worker {
             last_seen: now,
             queues: Vec::new(),
             capabilities: Vec::new(),
-            stock: Stock::default(),
+            stock: WorkerCapacity::default(),
             pulls: false,
             draining: false,
             heartbeat: Duration::ZERO,

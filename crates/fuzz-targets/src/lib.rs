@@ -4,6 +4,8 @@
 //! `fuzz/corpus`, and with mutations of each. The configuration is not here: operators write it, and its loader is part
 //! of the binary, whose own tests run `fuzz/corpus/config`.
 
+#![warn(clippy::too_many_lines)]
+
 mod journal;
 mod plans;
 

@@ -6,6 +6,7 @@
 
 mod auditing;
 mod calling;
+mod deciding;
 mod disk_full;
 mod ending;
 mod journal_outage;
@@ -56,7 +57,7 @@ pub struct Core {
     batches: Batches,
     maintenance: Maintenance,
     outbox: Outbox,
-    sessions: HashMap<SessionId, Entry, FixedState>,
+    sessions: HashMap<SessionId, SessionEntry, FixedState>,
     watches: Watches,
     gathered: GatheredEvents,
     calls: Calls,
@@ -88,7 +89,7 @@ pub struct Core {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct SessionEntry {
     peer: Arc<Peer>,
     principal: Principal,
     mailbox: Arc<Mailbox>,
@@ -101,7 +102,7 @@ struct Entry {
     worker: Option<Name>,
 }
 
-impl Entry {
+impl SessionEntry {
     fn check(&self, request: &Request) -> Result<(), HubRefusal> {
         self.principal.grant.rights.check(request.needs())?;
         match request {
@@ -110,11 +111,6 @@ impl Entry {
             }
             _ => Ok(()),
         }
-    }
-
-    /// The owner of the worker that it registers.
-    fn owner(&self, request: &Request) -> Option<Name> {
-        matches!(request, Request::Command(Command::Register(_))).then(|| self.principal.grant.name.clone())
     }
 }
 
@@ -165,7 +161,7 @@ impl Core {
     pub fn open(&mut self, peer: Arc<Peer>, principal: Principal, mailbox: Arc<Mailbox>) {
         self.stats.sessions += 1;
         let session = peer.session;
-        let entry = Entry {
+        let entry = SessionEntry {
             peer,
             principal,
             mailbox,
@@ -202,7 +198,6 @@ impl Core {
         // A session that the hub has dropped gets no reply: its mailbox is closed.
         let Some(entry) = self.sessions.get(&session) else { return };
         let peer = Arc::clone(&entry.peer);
-        let owner = entry.owner(&ask.request);
         let mark = self.outbox.mark();
         let act = self.act(&ask.request);
         let allowed = entry.check(&ask.request).and_then(|()| {
@@ -216,103 +211,10 @@ impl Core {
             self.note(session, act, &reply);
             return self.reply_at(mark, session, ask.token, reply);
         }
-        let reply = match ask.request {
-            Request::Submit(submissions) => self.submit(now, &peer, submissions),
-            Request::SubmitArray(submission) => self.submit_array(now, &peer, *submission),
-            Request::Complete(done) => self.complete(now, &peer, &done),
-            Request::Reconcile(page) => self.reconcile(now, &peer, *page),
-            Request::Fail { mut failure, result } => {
-                failure.result = self.blob(&result);
-                let blob = failure.result;
-                self.reporting(blob, |core| core.command(now, &peer, Command::Fail(failure)))
-            }
-            Request::Confirm { held, wanted, result } => {
-                let result = self.blob(&result);
-                self.reporting(result, |core| {
-                    core.command(now, &peer, Command::Confirm { held, wanted, result })
-                })
-            }
-            Request::Checkpoint { .. } if self.disk_full => Err(HubRefusal::DiskFull),
-            Request::Checkpoint { held, checkpoint } => {
-                let checkpoint = self.blob(&checkpoint);
-                self.reporting(checkpoint, |core| {
-                    core.command(now, &peer, Command::Checkpoint { held, checkpoint })
-                })
-            }
-            Request::AppendLog { held, piece } => self.append_log(now, &peer, held, piece),
-            Request::Logs { .. } => {
-                Err(Refusal::BadValue { what: "logs", why: "are read by the runtime" }.into())
-            }
-            Request::Command(
-                Command::Submit(_)
-                | Command::SubmitArray(_)
-                | Command::Complete(_)
-                | Command::Fail(_)
-                | Command::Confirm { .. }
-                | Command::Checkpoint { .. },
-            ) => {
-                Err(Refusal::BadValue { what: "command", why: "carries bytes and has a request of its own" }
-                    .into())
-            }
-            Request::Command(Command::Register(mut spec)) => {
-                spec.owner = owner;
-                let worker = self.audit.as_ref().map(|_| spec.worker.clone());
-                let reply = self.command(now, &peer, Command::Register(spec));
-                self.note_worker(session, worker, &reply);
-                reply
-            }
-            Request::Command(command @ (Command::SetSchedule(_) | Command::RunSchedule { .. })) => {
-                self.accepts_tasks().and_then(|()| self.command(now, &peer, command))
-            }
-            Request::Command(command) => self.command(now, &peer, command),
-            Request::Query(query) => self.answer(session, |core| core.query(&peer, &query)),
-            Request::Stats => {
-                self.answer(session, |core| Ok(Response::Stats(Box::new(core.stats_for(now, session)))))
-            }
-            Request::ShowCounters(counters) => {
-                self.counters.push(counters);
-                Ok(Response::Done)
-            }
-            Request::Watch(watch) => return self.watch(&peer, ask.token, watch),
-            Request::Unwatch { watch } => self.unwatch(session, watch),
-            Request::Listen { address } => {
-                self.calls.listen(session, &peer.namespace, &address).map(|()| Response::Done)
-            }
-            Request::Unlisten { address } => {
-                self.calls.unlisten(session, &peer.namespace, &address);
-                Ok(Response::Done)
-            }
-            Request::Call { address, body } => match self.call(&peer, ask.token, address, body) {
-                // The receiver of the call answers it.
-                Ok(()) => return,
-                Err(refusal) => Err(refusal),
-            },
-            Request::GiveUpCall { token } => {
-                if let Some((call, receiver)) = self.calls.give_up(session, token) {
-                    self.call_given_up(call, receiver);
-                }
-                Ok(Response::Done)
-            }
-            Request::CallAnswer { call, answer } => self.answer_call(session, call, answer),
-            Request::ReceiveBroadcasts { hear } => {
-                self.calls.set_broadcast_receiver(session, &peer.namespace, hear);
-                Ok(Response::Done)
-            }
-            Request::Broadcast(broadcast) => Ok(self.broadcast(&peer, &broadcast)),
-            Request::Hooks => {
-                self.answer(session, |core| Ok(Response::Hooks(core.hooks.list(&peer.namespace))))
-            }
-            Request::Undelivered { hook } => self.answer(session, |core| {
-                core.hooks.undelivered(&peer.namespace, &hook).map(Response::Undelivered)
-            }),
-            Request::Redeliver { hook, seq } => {
-                self.hooks.redeliver(&peer.namespace, &hook, seq).map(Response::Redelivered)
-            }
-            Request::Refused { no, .. } => return self.note(session, act, &Err(no)),
-            Request::Backup { .. } => {
-                Err(Refusal::BadValue { what: "backup", why: "is made by the runtime" }.into())
-            }
-        };
+        if let Request::Refused { no, .. } = ask.request {
+            return self.note(session, act, &Err(no));
+        }
+        let Some(reply) = self.decide(now, &peer, ask.token, ask.request) else { return };
         self.note(session, act, &reply);
         if let Some(reply) = self.explain_outage(session, ask.token, reply) {
             self.reply_at(mark, session, ask.token, reply);

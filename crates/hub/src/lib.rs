@@ -10,6 +10,7 @@
 //! the inbox, `writing.rs` the path to the disk. Doors use a [`HubHandle`], a [`Session`] and its [`Mailbox`], and the
 //! engine's types, which are re-exported here because no door depends on the engine.
 
+#![warn(clippy::too_many_lines)]
 #![warn(missing_docs)]
 
 mod audit;
@@ -104,9 +105,9 @@ pub mod words {
     pub use tenure_engine::terms::{Backoff, OnLost, Terms};
     pub use tenure_engine::{
         ArrayAccepted, ArrayInfo, ArrayTerms, Blob, CatchUp, Checkpoint, DEFAULT_NAMESPACE, Element, Name,
-        NewArray, NewSchedule, NotAnId, Overlap, Passed, Rate, Refusal, ScheduleInfo, ScheduleProgress,
-        ScheduleSetting, ScheduleState, SessionId, Settings, SkipReason, TaskId, Threshold, Thresholds,
-        Timestamp, TraceContext, UNSAID, WaitEnd, WaitOn, WaitedFor, Why, is_invisible,
+        NewArray, NewSchedule, NotAnId, Overlap, PassedThresholds, Rate, Refusal, ScheduleInfo,
+        ScheduleProgress, ScheduleSetting, ScheduleState, SessionId, Settings, SkipReason, TaskId, Threshold,
+        Thresholds, Timestamp, TraceContext, UNDECLARED, WaitEnd, WaitOn, WaitedFor, Why, is_invisible,
     };
 }
 

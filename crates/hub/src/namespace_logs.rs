@@ -28,7 +28,7 @@ pub enum LogMoveError {
     Write(#[from] WriteError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("it has {of} in {limit} namespaces already, which is the limit")]
+    #[error("the group has {of} in {limit} namespaces already, which is the limit")]
     TooManyNamespaces { of: &'static str, limit: usize },
 }
 

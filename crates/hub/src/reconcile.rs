@@ -1,5 +1,5 @@
 //! Reconciliation: a client whose own store says which tasks should exist declares them page by page, and the broker
-//! says, or mends, where the two differ. A page is complete in itself and may be sent again.
+//! says, or corrects, where the two differ. A page is complete in itself and may be sent again.
 
 use tenure_engine::command::{ArrayCursor, Cursor};
 use tenure_engine::{Name, Refusal, StateName, TaskId, Timestamp};
@@ -135,7 +135,7 @@ impl Difference {
         }
     }
 
-    /// The reason of a cancellation that mends it.
+    /// The reason of a cancellation that corrects it.
     pub(crate) fn reason(self) -> Option<&'static str> {
         match self {
             Difference::EndedThere => Some("reconciliation: it has ended in the other store"),
@@ -151,11 +151,11 @@ impl Difference {
 pub struct ReconciledTask {
     pub name: Name,
     pub difference: Difference,
-    /// The difference is mended: the task was submitted, or its cancellation requested.
+    /// The difference is corrected: the task was submitted, or its cancellation requested.
     pub applied: bool,
     pub task: Option<TaskId>,
     pub state: Option<StateName>,
-    /// Why it could not be mended.
+    /// Why it could not be corrected.
     pub refusal: Option<HubRefusal>,
 }
 

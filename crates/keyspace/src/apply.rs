@@ -109,6 +109,7 @@ fn build(whole: &Whole) -> Value {
 }
 
 /// Changes a value and updates its size. A command cannot produce an effect on a value of another kind.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn alter(entry: &mut KeyEntry, effect: &Effect) {
     let weight = &mut entry.bytes;
     match (&mut entry.value, effect) {

@@ -13,6 +13,7 @@
 //! `keyspace` holds the keys, `commands/` has one file per type of value, `run` runs commands and transactions,
 //! `waiting` holds blocked commands, `watching` detects changes for WATCH, `account` computes the size of a key.
 
+#![warn(clippy::too_many_lines)]
 #![warn(missing_docs)]
 
 mod account;

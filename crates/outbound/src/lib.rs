@@ -4,6 +4,7 @@
 //! reads the events as every watcher does, so it delays nothing, and it keeps its place on disk, so a restart forgets
 //! nothing ([`hooks`]). [`SpanExport`] sends the spans of traced tasks to a collector.
 
+#![warn(clippy::too_many_lines)]
 #![warn(missing_docs)]
 
 pub mod hooks;

@@ -110,7 +110,7 @@ impl SpanExport {
         let mut exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
             .with_http_client(client)
-            .with_endpoint(target.shown())
+            .with_endpoint(target.without_secrets())
             .with_timeout(*timeout)
             .with_headers(headers)
             .build()

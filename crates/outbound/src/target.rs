@@ -68,7 +68,7 @@ impl HttpTarget {
     }
 
     /// The address as it may be shown: without the query, which may hold a token.
-    pub fn shown(&self) -> String {
+    pub fn without_secrets(&self) -> String {
         let scheme = if self.is_tls { "https" } else { "http" };
         format!("{scheme}://{}{}", self.authority(), self.uri.path())
     }
@@ -77,7 +77,7 @@ impl HttpTarget {
 /// Without the query.
 impl fmt::Debug for HttpTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.shown())
+        f.write_str(&self.without_secrets())
     }
 }
 

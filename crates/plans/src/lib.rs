@@ -5,6 +5,7 @@
 //! body of one job of a plan: a door renders it, a worker reads it. [`Document`] parses JSON field by field, and
 //! every error names the field.
 
+#![warn(clippy::too_many_lines)]
 #![warn(missing_docs)]
 
 mod action;

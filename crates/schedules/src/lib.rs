@@ -4,6 +4,7 @@
 //! in, so the same question has the same answer on every machine. [`Timing`] is the entrance; `cron.rs` reads
 //! expressions, `wall_clock.rs` carries them through changes of the clock.
 
+#![warn(clippy::too_many_lines)]
 #![warn(missing_docs)]
 
 mod cron;

@@ -7,6 +7,8 @@
 //! (`topics/`), stored keys (`keys.rs`), schedules (`schedules.rs`), reconciliation (`reconciling.rs`), hooks (`hooks.rs`) and a group of brokers that share a replicated journal (`cluster/`) have
 //! their own worlds with the same seed.
 
+#![warn(clippy::too_many_lines)]
+
 mod arrays;
 mod broker;
 mod client;

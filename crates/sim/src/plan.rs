@@ -13,7 +13,7 @@ pub enum Mutation {
     SpeakEarly,
     /// A broker that was stopped for a while does not notice it.
     ForgetAbsence,
-    /// The disk does nothing when the log of topics is synced.
+    /// The disk does nothing when the topic log is synced.
     ForgetTopicSync,
     /// The disk does nothing when the log of stored keys is synced.
     ForgetKeySync,

@@ -37,7 +37,7 @@ pub struct Batches {
 /// A point in the open batch to roll back to.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
-pub struct Mark {
+pub struct BatchMark {
     bytes: usize,
     entries: usize,
     events: u32,
@@ -116,8 +116,8 @@ impl Batches {
     }
 
     /// The current end of the batch, for [`Batches::rollback`].
-    pub fn mark(&self) -> Mark {
-        Mark {
+    pub fn mark(&self) -> BatchMark {
+        BatchMark {
             bytes: self.bytes.len(),
             entries: self.entries.len(),
             events: self.events,
@@ -128,7 +128,7 @@ impl Batches {
 
     /// Removes everything since the mark: the bodies of a refused submission. Their callers must no longer
     /// use the positions.
-    pub fn rollback(&mut self, mark: Mark) {
+    pub fn rollback(&mut self, mark: BatchMark) {
         assert_eq!(mark.sealed, self.sealed, "a mark is good for its own batch");
         assert!(mark.events <= self.events && mark.bytes <= self.bytes.len(), "a mark is good once");
         self.entries.truncate(mark.entries);

@@ -193,7 +193,7 @@ impl Cleaning {
     }
 
     /// Takes the next small step.
-    pub(crate) fn go_on(
+    pub(crate) fn step(
         &mut self,
         engine: &mut Engine,
         batches: &mut Batches,

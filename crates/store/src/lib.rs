@@ -11,6 +11,7 @@
 //! `frame.rs`, `segment.rs` and `scan.rs` for the journal; `recover/` for recovery; [`disk`] for the
 //! interface to a disk.
 
+#![warn(clippy::too_many_lines)]
 #![warn(missing_docs)]
 
 mod backup;
@@ -50,7 +51,7 @@ mod verify;
 mod writer;
 
 pub use backup::{Manifest, ManifestFile, check_backup, restore};
-pub use batches::{Batches, Mark};
+pub use batches::{BatchMark, Batches};
 pub use disk::{Disk, DiskFile, DiskLock, MemoryDisk, RealDisk};
 pub use dump::dump;
 pub use error::{AppendError, Damage, ReadError, StoreError, WriteError};

@@ -183,7 +183,7 @@ impl Maintenance {
         self.go_on_with_snapshot(engine, batches, now);
         // A full batch means that the disk is behind; cleaning must not accumulate data in memory.
         if !batches.is_full() {
-            self.cleaning.go_on(engine, batches, &self.jobs, self.shared.settings.clean_slice_bytes);
+            self.cleaning.step(engine, batches, &self.jobs, self.shared.settings.clean_slice_bytes);
         }
         if let Some(cleaned) = self.cleaning.take_event() {
             self.events.push(cleaned);

@@ -134,14 +134,14 @@ impl Opened {
         namespaces_in(&self.engine)
     }
 
-    /// The rows of the log of topics, as long as it is not opened.
+    /// The rows of the topic log, as long as it is not opened.
     pub fn topic_rows(&self, mut see: impl FnMut(&[u8], &[u8])) {
         if let Some(found) = &*self.store.reader().shared.found(LogFamily::Topics) {
             found.rows.iter().for_each(|(key, value)| see(key, value));
         }
     }
 
-    /// The records of the log of stored keys, as long as it is not opened.
+    /// The records of the key log, as long as it is not opened.
     pub fn key_records(&self, see: impl FnMut(&[u8], &[u8])) -> Result<(), StoreError> {
         match &*self.store.reader().shared.found(LogFamily::Keys) {
             Some(found) => found.messages(see),

@@ -67,7 +67,7 @@ impl Segment {
     /// Bytes that no later frame confirms as synced are written again. They may exist only in the page cache:
     /// if an earlier process ended because a sync failed, the kernel considers those pages clean and would
     /// never write them.
-    pub(crate) fn settle(&self, synced: u64, position: u64) -> Result<(), StoreError> {
+    pub(crate) fn cut_and_rewrite(&self, synced: u64, position: u64) -> Result<(), StoreError> {
         let name = &self.name;
         self.file.set_len(self.offset(position)).doing("cutting", name)?;
         let mut at = synced.max(self.start);

@@ -156,7 +156,7 @@ fn clear_away(disk: &dyn Disk, inventory: &Inventory, recovered: &Recovered) -> 
 fn settle_tail(recovered: &Recovered, longer_by: u64) -> Result<(), StoreError> {
     let JournalEnd { position, segment, synced, .. } = recovered.end;
     let Some(last) = recovered.segments.last().filter(|last| last.start == segment) else { return Ok(()) };
-    last.settle(synced, position)?;
+    last.cut_and_rewrite(synced, position)?;
     segment::lengthen(&*last.file, &last.name, last.offset(position), longer_by)
 }
 

@@ -9,10 +9,10 @@ use support::lived::{copy, lived};
 use support::{Broker, NOW, few_ended};
 use tenure_store::{Disk, MemoryDisk, Repair, repair, verify};
 
-/// The files of a broker with a history, and a log of topics that is none.
+/// The files of a broker with a history, and a topic log that is none.
 fn files() -> MemoryDisk {
     let files = copy(&lived().disk);
-    files.put("topics-00000000000000000000", b"not a log of topics");
+    files.put("topics-00000000000000000000", b"not a topic log");
     files
 }
 

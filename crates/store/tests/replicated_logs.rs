@@ -105,7 +105,7 @@ fn another_leader_with_an_empty_disk_has_every_message_row_and_key() {
     for number in 1..=200 {
         first.publish(number);
         first.topics.sync().expect("the journal answers");
-        first.topics.tidy(NOW).unwrap();
+        first.topics.rotate_if_due(NOW).unwrap();
         first.set(number);
         first.keys.sync().expect("the journal answers");
     }
@@ -204,7 +204,7 @@ fn a_leader_that_dies_while_it_begins_a_file_leaves_the_rows_of_the_one_before()
             assert!(has_wide == 0 && next.rows.contains_key(&b"last"[..]) || has_wide == 4, "{calls} calls");
             assert!(!is_done || has_wide == 4, "{calls} calls");
             next.topics.sync().expect("the file is completed");
-            next.topics.tidy(NOW).unwrap();
+            next.topics.rotate_if_due(NOW).unwrap();
             next.topics.sync().unwrap();
             next.broker.parts.writer.close(NOW).unwrap();
         }
@@ -333,7 +333,7 @@ impl Story {
             match led.topics.sync() {
                 Ok(()) => {
                     self.topics.settle();
-                    led.topics.tidy(NOW).expect("the disk is sound");
+                    led.topics.rotate_if_due(NOW).expect("the disk is sound");
                 }
                 Err(AppendError::Away { .. }) => {}
                 Err(error) => panic!("topics: {error}"),

@@ -1,4 +1,4 @@
-//! The log of topics: rows and messages come back, whenever the power fails, and damage is reported.
+//! The topic log: rows and messages come back, whenever the power fails, and damage is reported.
 
 #[path = "support/logs.rs"]
 mod logs;
@@ -74,7 +74,7 @@ fn tell(disk: &MemoryDisk) -> Told {
         }
         told.promised.clone_from(&told.begun);
         told.messages_promised = told.messages_begun;
-        if log.tidy(Timestamp(round)).is_err() {
+        if log.rotate_if_due(Timestamp(round)).is_err() {
             return told;
         }
     }
@@ -110,7 +110,7 @@ fn old_files_go_and_what_is_kept_is_read_back_in_order() {
         rows.put(b"row", &round.to_le_bytes());
         rows.message(Timestamp(round), b"topic", &round.to_le_bytes());
         log.append(&rows).unwrap();
-        log.tidy(Timestamp(round)).unwrap();
+        log.rotate_if_due(Timestamp(round)).unwrap();
     }
     log.sync().unwrap();
     drop((log, _reader));
@@ -132,14 +132,14 @@ fn messages_that_are_too_old_go_with_their_file() {
     rows.message(Timestamp(5), b"topic", &5_u64.to_le_bytes());
     log.append(&rows).unwrap();
     log.begin([(b"a".to_vec(), b"1".to_vec())].into_iter()).unwrap();
-    log.tidy(Timestamp(900_000)).unwrap();
+    log.rotate_if_due(Timestamp(900_000)).unwrap();
     let count = |log: &tenure_store::TopicLog| {
         let mut count = 0;
         log.messages(|_, _, _| count += 1).unwrap();
         count
     };
     assert_eq!(count(&log), 1);
-    log.tidy(Timestamp(1_000_005)).unwrap();
+    log.rotate_if_due(Timestamp(1_000_005)).unwrap();
     assert_eq!(count(&log), 0);
     drop((log, _reader));
     let (_reader, opened) = open(&disk.reopen()).unwrap();

@@ -9,7 +9,7 @@ use std::fmt;
 pub(crate) const OK: u8 = 0;
 /// The command line or the configuration is wrong.
 pub(crate) const USAGE: u8 = 64;
-/// What was given to be read (a file, a line of JSON) cannot be understood.
+/// The input (a file, a line of JSON) cannot be parsed.
 pub(crate) const BAD_INPUT: u8 = 65;
 /// The broker cannot be reached.
 pub(crate) const UNREACHABLE: u8 = 69;

@@ -4,6 +4,8 @@
 //! its files while none runs. `args.rs` defines the command line, `exit.rs` the exit codes, `config/` the broker's
 //! configuration, `output/` the output formats, and `verbs/` has one file for each subcommand.
 
+#![warn(clippy::too_many_lines)]
+
 mod args;
 mod bench;
 mod config;

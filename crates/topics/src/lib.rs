@@ -36,6 +36,7 @@
 //!
 //! Each namespace has its own set of shards.
 
+#![warn(clippy::too_many_lines)]
 #![warn(missing_docs)]
 
 mod buffer;
@@ -86,8 +87,8 @@ pub use saved::{
 };
 pub use settings::{Policy, Settings};
 pub use shard::{
-    PAGE_MAX, Prepared, Published, Reaped, Recovery, Resume, Resumed, Shard, Stop, SubscriptionInfo, Taken,
-    TopicInfo, TopicPage,
+    PAGE_MAX, Prepared, Published, Reaped, Recovery, Resume, Resumed, Shard, ShutdownKind, SubscriptionInfo,
+    Taken, TopicInfo, TopicPage,
 };
 pub use stats::{Dropped, ShardStats, SubscriptionStats};
 pub use subscription::{SUBSCRIPTION_ID_BYTES_MAX, Subscribe, SubscriptionId, WARNING_INTERVAL};

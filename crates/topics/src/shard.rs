@@ -18,7 +18,7 @@ mod unsubscribe;
 pub use list::{PAGE_MAX, SubscriptionInfo, TopicInfo, TopicPage};
 pub use publish::{Prepared, Published};
 pub use reap::Reaped;
-pub use restore::Stop;
+pub use restore::ShutdownKind;
 pub use resume::{Recovery, Resume, Resumed};
 pub use take::Taken;
 

@@ -14,6 +14,8 @@
 //! An indented line goes on with the one before, and `#` begins a remark. What is said is text here: each door knows
 //! how its protocol writes it.
 
+#![warn(clippy::too_many_lines)]
+
 mod block;
 mod step;
 

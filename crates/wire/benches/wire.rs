@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use tenure_wire::event::{Event, EventKind};
-use tenure_wire::notice::{Assign, Events};
+use tenure_wire::notice::{Assign, EventBatch};
 use tenure_wire::reply::{HeldReply, Submitted};
 use tenure_wire::request::{Complete, Start, Submit};
 use tenure_wire::task::{Accepted, Assignment, Completion, Held, NewTask, Terms};
@@ -36,7 +36,9 @@ fn main() {
     notices("assign, body of 256 bytes", |count| {
         Notice::Assign(Assign { terms: vec![terms()], tasks: (0..count).map(assignment).collect() })
     });
-    notices("event", |count| Notice::Events(Events { watch: 1, events: (0..count).map(event).collect() }));
+    notices("event", |count| {
+        Notice::Events(EventBatch { watch: 1, events: (0..count).map(event).collect() })
+    });
 }
 
 fn requests(what: &str, make: impl Fn(u64) -> Request) {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::Name;
 use crate::schema::message;
-use crate::words::Outcome;
+use crate::words::CallOutcome;
 
 message! {
     /// Answer calls to these addresses from now on.
@@ -46,7 +46,7 @@ message! {
     /// The receiver's answer to a call. `pending` may be followed by another answer, all others are final.
     pub struct Answer {
         call: u64,
-        outcome: Outcome,
+        outcome: CallOutcome,
         body: Bytes,
     }
 }
@@ -54,7 +54,7 @@ message! {
 message! {
     /// The answer as the caller receives it.
     pub struct Answered {
-        outcome: Outcome,
+        outcome: CallOutcome,
         body: Bytes,
     }
 }

@@ -9,6 +9,7 @@
 //! [`notice`] are the messages, and the modules below them are their parts. `spec/native.md` describes the same for
 //! authors of other clients.
 
+#![warn(clippy::too_many_lines)]
 #![warn(missing_docs)]
 
 mod field;

@@ -7,7 +7,7 @@ use crate::id::TaskId;
 use crate::refusal::Refusal;
 use crate::schema::{kinds, message};
 use crate::task::{Assignment, Terms, WaitEnd};
-use crate::topic::{Messages, ReplayComplete, SubscriptionEnded, TopicGap, Warning};
+use crate::topic::{MessageBatch, ReplayComplete, SubscriptionEnded, TopicGap, Warning};
 use crate::words::{StopWhy, Wanted};
 
 kinds! {
@@ -16,7 +16,7 @@ kinds! {
         /// Tasks for the worker, never more than it has free slots.
         Assign(Assign) = "assign",
         /// A client wants a task cancelled or paused. The worker stops it and confirms.
-        Wanted(WantedNotice) = "wanted",
+        Wanted(IntentNotice) = "wanted",
         /// What a suspended attempt waited for has ended. It has a slot again.
         Continue(Continue) = "continue",
         /// The attempt is over, whatever the worker does: drop it without a report.
@@ -25,7 +25,7 @@ kinds! {
         Drain = "drain",
         /// Another session of the same worker has taken over.
         Replaced(Replaced) = "replaced",
-        Events(Events) = "events",
+        Events(EventBatch) = "events",
         /// Events that the broker no longer keeps, so the watcher misses them.
         Gap(Gap) = "gap",
         /// The watcher has received all events up to the present; what follows is new.
@@ -34,7 +34,7 @@ kinds! {
         /// The caller no longer waits for the answer to this call.
         CallGivenUp(CallGivenUp) = "call-given-up",
         Broadcast(Broadcast) = "broadcast",
-        Messages(Messages) = "messages",
+        Messages(MessageBatch) = "messages",
         /// Messages that a subscriber will not get.
         TopicGap(TopicGap) = "topic-gap",
         /// The replay of a topic is complete.
@@ -58,7 +58,7 @@ message! {
 
 message! {
     /// A client wants a held task to be cancelled or paused.
-    pub struct WantedNotice {
+    pub struct IntentNotice {
         task: TaskId,
         attempt: u32,
         wanted: Wanted,
@@ -97,7 +97,7 @@ message! {
 message! {
     /// Events of a watch, in order.
     #[derive(Default)]
-    pub struct Events {
+    pub struct EventBatch {
         /// The number of the request that opened the watch.
         watch: u64,
         events: Vec<Event>,

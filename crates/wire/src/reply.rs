@@ -15,7 +15,9 @@ use crate::schedule::ScheduleList;
 use crate::schema::{kinds, message, row};
 use crate::task::{Accepted, Ended, TaskInfo};
 use crate::time::Timestamp;
-use crate::topic::{PublishedReply, Response, Subscribed, SubscriptionList, SubscriptionPaused, TopicList};
+use crate::topic::{
+    PublishedReply, Subscribed, SubscriptionList, SubscriptionPaused, TopicAnswer, TopicList,
+};
 use crate::verdict::Verdict;
 use crate::why::Why;
 use crate::worker::WorkerInfo;
@@ -36,7 +38,7 @@ kinds! {
         Registered(Registered) = "registered",
         Task(Box<TaskInfo>) = "task",
         Why(Box<Why>) = "why",
-        Tasks(Tasks) = "tasks",
+        Tasks(TaskList) = "tasks",
         Array(Box<ArrayInfo>) = "array",
         Arrays(Arrays) = "arrays",
         Queues(QueueList) = "queues",
@@ -52,19 +54,19 @@ kinds! {
         /// A body or a result.
         Bytes(BytesReply) = "bytes",
         Logs(LogsReply) = "logs",
-        Watching(Watching) = "watching",
+        Watching(WatchOpened) = "watching",
         Ended(EndedReply) = "ended",
         /// To a call.
         Answered(Answered) = "answered",
         /// To a broadcast.
-        Sent(Sent) = "sent",
+        Sent(BroadcastSent) = "sent",
         Stats(StatsReply) = "stats",
         BackedUp(BackedUp) = "backed-up",
         Published(PublishedReply) = "published",
         Subscribed(Box<Subscribed>) = "subscribed",
         SubscriptionPaused(SubscriptionPaused) = "subscription-paused",
         /// To a request on a topic.
-        Response(Box<Response>) = "response",
+        Response(Box<TopicAnswer>) = "response",
         Topics(TopicList) = "topics",
         Subscriptions(SubscriptionList) = "subscriptions",
     }
@@ -74,7 +76,7 @@ message! {
     /// Some of what a task printed, in the order in which it came.
     #[derive(Default)]
     pub struct LogsReply {
-        pieces: Vec<LogRow>,
+        pieces: Vec<OutputRow>,
         /// What to ask for next.
         next: u64 = 0,
         /// There is more already.
@@ -84,7 +86,7 @@ message! {
 
 row! {
     /// A piece of what an attempt printed.
-    pub struct LogRow {
+    pub struct OutputRow {
         attempt: u32,
         /// 1 is stdout, 2 is stderr.
         stream: u8,
@@ -140,7 +142,7 @@ message! {
 message! {
     /// A page may be short, even empty, while there is a `next`: the search is not over.
     #[derive(Default)]
-    pub struct Tasks {
+    pub struct TaskList {
         tasks: Vec<TaskInfo>,
         /// The cursor for the next page; absent at the end.
         next: Option<Box<str>>,
@@ -189,7 +191,7 @@ message! {
 
 message! {
     /// A watch has begun.
-    pub struct Watching {
+    pub struct WatchOpened {
         /// As requested.
         from: Option<u64>,
     }
@@ -207,7 +209,7 @@ message! {
 
 message! {
     /// A broadcast was sent.
-    pub struct Sent {
+    pub struct BroadcastSent {
         /// How many peers in the namespace hear broadcasts.
         receivers: u64,
     }

@@ -20,7 +20,7 @@ use crate::topic::{
     Acknowledge, OneSubscription, Publish, Subscribe, SubscriptionsQuery, TopicRequest, TopicsQuery,
 };
 use crate::words::{StateName, Wanted};
-use crate::worker::{Failure, WorkerSpec, WorkerStats};
+use crate::worker::{FailureReport, WorkerSpec, WorkerStats};
 
 kinds! {
     /// What a peer can ask for.
@@ -79,7 +79,7 @@ kinds! {
         Logs(LogsQuery) = "logs",
         Watch(Box<Watch>) = "watch",
         Unwatch(OneNumber) = "unwatch",
-        Wait(Wait) = "wait",
+        Wait(WaitRequest) = "wait",
 
         // Workers.
         Register(Box<WorkerSpec>) = "register",
@@ -90,10 +90,10 @@ kinds! {
         Suspend(Suspend) = "suspend",
         AppendLog(AppendLog) = "append-log",
         Complete(Complete) = "complete",
-        Fail(Box<Failure>) = "fail",
+        Fail(Box<FailureReport>) = "fail",
         Confirm(Confirm) = "confirm",
         GiveBack(GiveBack) = "give-back",
-        Ask(Ask) = "ask",
+        Ask(FetchRequest) = "ask",
         Unask = "unask",
         Drain = "drain",
         Leave = "leave",
@@ -303,7 +303,7 @@ message! {
 
 message! {
     /// The broker replies when all these tasks have ended, or when the time is up.
-    pub struct Wait {
+    pub struct WaitRequest {
         tasks: Vec<TaskId>,
         timeout_ms: Option<u64>,
         /// Include the results.
@@ -416,7 +416,7 @@ message! {
 message! {
     /// A pulling worker has a free slot, for one task of the first queue that has one.
     #[derive(Default)]
-    pub struct Ask {
+    pub struct FetchRequest {
         /// Empty means the queues it registered with.
         queues: Vec<Name>,
     }

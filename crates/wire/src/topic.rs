@@ -242,7 +242,7 @@ message! {
 
 message! {
     /// The first answer.
-    pub struct Response {
+    pub struct TopicAnswer {
         payload: Bytes,
         content_type: Option<Name>,
         correlation: Option<Name>,
@@ -253,7 +253,7 @@ message! {
 
 message! {
     /// Messages that arrived together.
-    pub struct Messages {
+    pub struct MessageBatch {
         /// The number of the request that opened the subscription.
         subscription: u64,
         kind: MessageKind = MessageKind::Live,
@@ -481,7 +481,7 @@ mod tests {
         let messages = vec![message(1), message(300)];
         let rows: Vec<Bytes> = messages.iter().map(Message::row).collect();
         for kind in MessageKind::KNOWN {
-            let notice = Notice::Messages(Messages {
+            let notice = Notice::Messages(MessageBatch {
                 subscription: 70_000,
                 kind: kind.clone(),
                 messages: messages.clone(),

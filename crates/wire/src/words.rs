@@ -171,7 +171,7 @@ words! {
 
 words! {
     /// The outcome of a call.
-    pub enum Outcome {
+    pub enum CallOutcome {
         /// The receiver's answer, in the body.
         Result = "result",
         /// The call failed; the body says why.

@@ -81,7 +81,7 @@ message! {
 
 message! {
     /// A worker reports that a task failed.
-    pub struct Failure {
+    pub struct FailureReport {
         task: TaskId,
         attempt: u32,
         /// Never 0; -1 is a cancellation and is refused here.

@@ -8,7 +8,7 @@ use proptest::option;
 use proptest::prelude::*;
 use tenure_wire::event::{Detail, Event, EventKind};
 use tenure_wire::hello::{Hello, Key};
-use tenure_wire::notice::{Assign, Events, Gap};
+use tenure_wire::notice::{Assign, EventBatch, Gap};
 use tenure_wire::refusal::{Code, Refusal};
 use tenure_wire::reply::{HeldReply, RefusedEntry, Submitted};
 use tenure_wire::request::{Complete, Heartbeat, ListQuery, Move, Start, Submit, Watch};
@@ -20,7 +20,7 @@ use tenure_wire::why::{Why, WhyCode};
 use tenure_wire::words::{
     Condition, DependencyProgress, LostReason, Next, OnBroken, OnLost, Role, StateName, Threshold,
 };
-use tenure_wire::worker::{Failure, WorkerSpec, WorkerStats};
+use tenure_wire::worker::{FailureReport, WorkerSpec, WorkerStats};
 use tenure_wire::{
     FromBroker, Name, Notice, Reply, Request, TaskId, Timestamp, decode_from_broker, decode_to_broker,
     encode_notice, encode_reply, encode_request, split_frames,
@@ -298,7 +298,7 @@ fn request() -> impl Strategy<Value = Request> {
             }
         ),
         (held(), any::<i32>(), option::of(text()), body(), any::<bool>()).prop_map(
-            |(held, exit_code, message, result, crashed)| Request::Fail(Box::new(Failure {
+            |(held, exit_code, message, result, crashed)| Request::Fail(Box::new(FailureReport {
                 task: held.task,
                 attempt: held.attempt,
                 exit_code,
@@ -331,7 +331,7 @@ fn from_broker() -> impl Strategy<Value = FromBroker> {
         (vec(terms(), 0..3), vec(assignment(), 0..20))
             .prop_map(|(terms, tasks)| Notice::Assign(Assign { terms, tasks })),
         (any::<u64>(), vec(event(), 0..20))
-            .prop_map(|(watch, events)| Notice::Events(Events { watch, events })),
+            .prop_map(|(watch, events)| Notice::Events(EventBatch { watch, events })),
         (any::<u64>(), any::<u64>()).prop_map(|(from, to)| Notice::Gap(Gap { watch: 1, from, to })),
         Just(Notice::Drain),
     ];

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::members::{Member, members};
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::{cargo, run};
 use crate::python;
 
@@ -33,7 +33,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
+    pub(crate) fn run(self, place: &Workspace) -> Result<ExitCode> {
         if self.crates == [PYTHON] {
             return python::bench(place, &self.arguments);
         }

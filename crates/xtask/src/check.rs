@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::house;
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::{ask, cargo, run};
 use crate::steps::Steps;
 
@@ -17,7 +17,7 @@ use crate::steps::Steps;
 pub(crate) struct Check {}
 
 impl Check {
-    pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
+    pub(crate) fn run(self, place: &Workspace) -> Result<ExitCode> {
         let mut steps = Steps::default();
         take(&mut steps, place);
         Ok(steps.report())
@@ -25,7 +25,7 @@ impl Check {
 }
 
 /// The steps of a check, for this verb and for `test`.
-pub(crate) fn take(steps: &mut Steps, place: &Place) {
+pub(crate) fn take(steps: &mut Steps, place: &Workspace) {
     let root = &place.root;
     steps.run("rustfmt", "cargo fmt --all --check (mend with: cargo fmt --all)", || {
         run(cargo(root).args(["fmt", "--all", "--check"]))
@@ -38,7 +38,7 @@ pub(crate) fn take(steps: &mut Steps, place: &Place) {
 }
 
 /// Advisories are left out: they need an external database, and a run must not depend on the current date.
-fn dependencies(place: &Place) -> Result<()> {
+fn dependencies(place: &Workspace) -> Result<()> {
     if ask(cargo(&place.root).args(["deny", "--version"])).is_none() {
         println!("left out: cargo-deny is not installed; `cargo install --locked cargo-deny` installs it");
         return Ok(());

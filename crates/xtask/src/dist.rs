@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use toml::{Table, Value};
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::{ask, cargo, program, run};
 use crate::python;
 use crate::steps::Steps;
@@ -49,7 +49,7 @@ struct Release {
 }
 
 impl Dist {
-    pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
+    pub(crate) fn run(self, place: &Workspace) -> Result<ExitCode> {
         let release = Release::new(place)?;
         if !self.allow_dirty && release.is_dirty() {
             bail!("there are uncommitted changes; commit them, or pass --allow-dirty");
@@ -88,7 +88,7 @@ impl Dist {
 }
 
 impl Release {
-    fn new(place: &Place) -> Result<Release> {
+    fn new(place: &Workspace) -> Result<Release> {
         let manifest: Table = fs::read_to_string(place.root.join("Cargo.toml"))?.parse()?;
         let package = manifest.get("workspace").and_then(|workspace| workspace.get("package"));
         let version = package.and_then(|package| package.get("version")).and_then(Value::as_str);
@@ -115,7 +115,7 @@ impl Release {
     }
 
     /// The Python SDK with the broker in it.
-    fn wheel(&self, place: &Place) -> Result<()> {
+    fn wheel(&self, place: &Workspace) -> Result<()> {
         let wheel = python::wheel(place, &self.binary(), PROFILE)?;
         let name = wheel.file_name().context("the wheel has no name")?;
         fs::copy(&wheel, self.out.join(name)).context("cannot copy the wheel")?;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use toml::{Table, Value};
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::{cargo, run};
 use crate::steps::Steps;
 
@@ -18,7 +18,7 @@ use crate::steps::Steps;
 pub(crate) struct Features {}
 
 impl Features {
-    pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
+    pub(crate) fn run(self, place: &Workspace) -> Result<ExitCode> {
         let mut steps = Steps::default();
         take(&mut steps, place);
         Ok(steps.report())
@@ -26,7 +26,7 @@ impl Features {
 }
 
 /// The steps, for this verb and for `test`.
-pub(crate) fn take(steps: &mut Steps, place: &Place) {
+pub(crate) fn take(steps: &mut Steps, place: &Workspace) {
     steps.run("features", "cargo xtask features", || {
         let path = place.root.join("crates/tenure/Cargo.toml");
         let manifest = std::fs::read_to_string(&path).context("cannot read the manifest of the binary")?;

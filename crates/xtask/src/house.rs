@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Args;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use tree::Tree;
 
 /// Check the house rules
@@ -52,7 +52,7 @@ use tree::Tree;
 pub(crate) struct House {}
 
 impl House {
-    pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
+    pub(crate) fn run(self, place: &Workspace) -> Result<ExitCode> {
         keep(&place.root)?;
         Ok(ExitCode::SUCCESS)
     }

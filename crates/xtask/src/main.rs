@@ -4,6 +4,8 @@
 //! [`python`], [`site`] and [`third_party`]. They share [`steps`] (named, timed pieces of work that say how to repeat them),
 //! [`process`] (child processes) and [`place`] (the folders).
 
+#![warn(clippy::too_many_lines)]
+
 mod bench;
 mod check;
 mod dist;
@@ -25,7 +27,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::place::Place;
+use crate::place::Workspace;
 
 /// Everything a contributor to Tenure runs, in one place.
 ///
@@ -55,7 +57,7 @@ enum Verb {
 
 fn main() -> ExitCode {
     let verb = Cli::parse().verb;
-    let outcome = Place::find().and_then(|place| match verb {
+    let outcome = Workspace::find().and_then(|place| match verb {
         Verb::Check(check) => check.run(&place),
         Verb::Test(test) => test.run(&place),
         Verb::Sim(sim) => sim.run(&place),

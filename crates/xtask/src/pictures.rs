@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::place::Place;
+use crate::place::Workspace;
 
 /// Where the pictures are.
 pub(crate) const FOLDER: &str = "docs/pictures";
@@ -23,7 +23,7 @@ pub(crate) const FOLDER: &str = "docs/pictures";
 pub(crate) struct Pictures {}
 
 impl Pictures {
-    pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
+    pub(crate) fn run(self, place: &Workspace) -> Result<ExitCode> {
         for entry in fs::read_dir(place.root.join(FOLDER))? {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "txt") {

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 /// The two folders every verb starts from.
-pub(crate) struct Place {
+pub(crate) struct Workspace {
     /// The folder with the workspace's `Cargo.toml`. Every child runs here, wherever `cargo xtask` was typed.
     pub(crate) root: PathBuf,
     /// The folder cargo builds into for the dev profile, `target/debug` by default.
     pub(crate) built: PathBuf,
 }
 
-impl Place {
+impl Workspace {
     pub(crate) fn find() -> Result<Self> {
         // Cargo sets the variable when it runs us; the constant serves when the binary is started by hand.
         let manifest =

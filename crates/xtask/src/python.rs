@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::{announce, cargo, line_of, program, run};
 use crate::steps::Steps;
 use crate::third_party::{self, ThirdParty, environment};
@@ -73,7 +73,7 @@ impl Python {
         Python { aiida: true, ..Python::short() }
     }
 
-    pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
+    pub(crate) fn run(self, place: &Workspace) -> Result<ExitCode> {
         let mut steps = Steps::default();
         if self.wheel {
             steps.run("python: wheel", "cargo xtask python --wheel", || {
@@ -94,7 +94,7 @@ impl Python {
     }
 
     /// The steps, for this verb and for `test`.
-    pub(crate) fn take(self, steps: &mut Steps, place: &Place) -> Counts {
+    pub(crate) fn take(self, steps: &mut Steps, place: &Workspace) -> Counts {
         const REPEAT: &str = "cargo xtask python";
         let sdk = place.root.join("sdk").join("python");
         let mut python = None;
@@ -150,7 +150,7 @@ pub(crate) struct Counts {
 }
 
 /// Runs a few stories with an earlier version of aiida-core, in an environment of its own.
-fn earlier_aiida(place: &Place, sdk: &Path, version: &str, counts: &mut Counts) -> Result<()> {
+fn earlier_aiida(place: &Workspace, sdk: &Path, version: &str, counts: &mut Counts) -> Result<()> {
     let folder = place.python().join(format!("aiida-{version}"));
     // pgsu, which earlier versions need, has no wheel.
     let packages = format!("--no-binary pgsu\naiida-core=={version}.*\nmsgpack\npytest\npytest-timeout\n");
@@ -165,7 +165,7 @@ fn earlier_aiida(place: &Place, sdk: &Path, version: &str, counts: &mut Counts) 
 }
 
 /// Runs the tests of a checkout, which is installed with what its tests need in an environment of its own.
-fn upstream(steps: &mut Steps, place: &Place, checkout: &Path, arguments: &[String]) -> Counts {
+fn upstream(steps: &mut Steps, place: &Workspace, checkout: &Path, arguments: &[String]) -> Counts {
     const REPEAT: &str = "cargo xtask python --upstream CHECKOUT";
     let mut counts = Counts::default();
     steps.run("python: upstream", REPEAT, || {
@@ -197,7 +197,7 @@ fn path_with(python: &Path) -> Result<OsString> {
 }
 
 /// `cargo xtask bench python`: the figures of a release build.
-pub(crate) fn bench(place: &Place, arguments: &[String]) -> Result<ExitCode> {
+pub(crate) fn bench(place: &Workspace, arguments: &[String]) -> Result<ExitCode> {
     let mut steps = Steps::default();
     let third_party = third_party::prepare(&mut steps, place);
     steps.run("python: figures", "cargo xtask bench python", || {
@@ -214,7 +214,7 @@ pub(crate) fn bench(place: &Place, arguments: &[String]) -> Result<ExitCode> {
 }
 
 /// The wheel of a release, with this binary in it. Returns where it is.
-pub(crate) fn wheel(place: &Place, binary: &Path, profile: &str) -> Result<PathBuf> {
+pub(crate) fn wheel(place: &Workspace, binary: &Path, profile: &str) -> Result<PathBuf> {
     let sdk = place.root.join("sdk").join("python");
     let python = environment(&place.python(), REQUIREMENTS)?;
     put_inside(&sdk, binary)?;
@@ -228,7 +228,7 @@ fn install(python: &Path, sdk: &Path, wheel: &Path) -> Result<()> {
 }
 
 /// Builds the wheel with the broker in it. For the dev profile, what is there from the build of the workspace is used.
-fn build(place: &Place, sdk: &Path, python: &Path, profile: &str) -> Result<PathBuf> {
+fn build(place: &Workspace, sdk: &Path, python: &Path, profile: &str) -> Result<PathBuf> {
     run(cargo(&place.root).args(["build", "--quiet", "--package", "tenure", "--profile", profile]))?;
     let broker = place.broker_of(profile);
     if profile == "dev" {
@@ -253,7 +253,7 @@ fn inside(sdk: &Path) -> Result<PathBuf> {
 }
 
 /// Makes the wheel.
-fn pack(place: &Place, sdk: &Path, python: &Path, profile: &str) -> Result<PathBuf> {
+fn pack(place: &Workspace, sdk: &Path, python: &Path, profile: &str) -> Result<PathBuf> {
     let wheels = place.python().join("wheels");
     if wheels.exists() {
         fs::remove_dir_all(&wheels).with_context(|| format!("cannot empty {}", wheels.display()))?;
@@ -271,7 +271,7 @@ fn pack(place: &Place, sdk: &Path, python: &Path, profile: &str) -> Result<PathB
 }
 
 /// The wheel that was built last.
-fn only_wheel(place: &Place) -> Result<PathBuf> {
+fn only_wheel(place: &Workspace) -> Result<PathBuf> {
     let wheels = place.python().join("wheels");
     let mut found = fs::read_dir(&wheels).with_context(|| format!("no wheel in {}", wheels.display()))?;
     let wheel = found.next().context("maturin has made no wheel")?;

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::members;
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::{cargo, run};
 
 /// Run the simulator: the real engine and hub with a simulated clock, disk and network
@@ -35,12 +35,12 @@ impl Sim {
         Self { arguments: arguments.split(' ').map(String::from).collect() }
     }
 
-    pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
+    pub(crate) fn run(self, place: &Workspace) -> Result<ExitCode> {
         self.simulate(place)?;
         Ok(ExitCode::SUCCESS)
     }
 
-    pub(crate) fn simulate(self, place: &Place) -> Result<()> {
+    pub(crate) fn simulate(self, place: &Workspace) -> Result<()> {
         if !members::has(&place.root, "sim") {
             bail!("there is no simulator in this tree: crates/sim is missing");
         }

@@ -6,7 +6,7 @@ use std::process::{ExitCode, Stdio};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::{announce, ask, program, run};
 
 /// What the site consists of: the pages, and the other files that pages lead to. mdBook copies every file of its source
@@ -28,7 +28,7 @@ const CONTENTS: [&str; 9] = [
 pub(crate) struct Site {}
 
 impl Site {
-    pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
+    pub(crate) fn run(self, place: &Workspace) -> Result<ExitCode> {
         if ask(program("mdbook", &place.root).arg("--version")).is_none() {
             bail!("mdbook is not installed; `cargo install --locked mdbook` installs it");
         }

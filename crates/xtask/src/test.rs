@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::{announce, cargo, line_with_variables, run};
 use crate::python::{Counts, Python};
 use crate::sim::Sim;
@@ -43,7 +43,7 @@ pub(crate) struct Test {
 }
 
 impl Test {
-    pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
+    pub(crate) fn run(self, place: &Workspace) -> Result<ExitCode> {
         if self.filters == ["aiida"] {
             return Python::aiida().run(place);
         }
@@ -86,7 +86,7 @@ impl Test {
         Ok(summarize(&steps, tally.passed + python.passed, failed))
     }
 
-    fn test(&self, steps: &mut Steps, place: &Place, third_party: &ThirdParty, tally: &mut Tally) {
+    fn test(&self, steps: &mut Steps, place: &Workspace, third_party: &ThirdParty, tally: &mut Tally) {
         let mut command = cargo(&place.root);
         command.args(["test", "--workspace", "--no-fail-fast"]);
         if !self.filters.is_empty() {
@@ -106,7 +106,7 @@ impl Test {
 }
 
 /// The long tests of groups: the short ones are part of every run. One at a time, because each has servers of its own.
-fn test_cluster(place: &Place) -> Result<ExitCode> {
+fn test_cluster(place: &Workspace) -> Result<ExitCode> {
     let (mut steps, mut tally) = (Steps::default(), Tally::default());
     let third_party = third_party::prepare_postgres(&mut steps);
     let mut command = cargo(&place.root);

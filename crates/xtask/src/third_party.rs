@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::steps::Steps;
 
 /// Install the clients that others wrote, and print where tests find them
@@ -34,7 +34,7 @@ use crate::steps::Steps;
 pub(crate) struct Prepare {}
 
 impl Prepare {
-    pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
+    pub(crate) fn run(self, place: &Workspace) -> Result<ExitCode> {
         let mut steps = Steps::default();
         let third_party = prepare(&mut steps, place);
         for (name, value) in third_party.variables() {
@@ -88,7 +88,7 @@ pub(crate) fn prepare_postgres(steps: &mut Steps) -> ThirdParty {
 }
 
 /// Installs what is missing. Each kind is a step of its own: without Node the Python tests still say something.
-pub(crate) fn prepare(steps: &mut Steps, place: &Place) -> ThirdParty {
+pub(crate) fn prepare(steps: &mut Steps, place: &Workspace) -> ThirdParty {
     const REPEAT: &str = "cargo xtask third-party (or do without them: cargo xtask test --quick)";
     let mut third_party = ThirdParty::default();
     steps.run("third-party clients: redis", REPEAT, || redis::prepare(&place.root));

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tenure_wire::address::{Answer, Answered, Broadcast, Call, Hear, Listen};
 use tenure_wire::request::OneNumber;
 use tenure_wire::time::millis;
-use tenure_wire::words::Outcome;
+use tenure_wire::words::CallOutcome;
 use tenure_wire::{Name, Reply, Request};
 use tokio::sync::mpsc;
 
@@ -157,28 +157,28 @@ impl IncomingCall {
 
     /// Tells the caller that the answer will take a while.
     pub async fn pending(&self) -> Result<(), Error> {
-        self.send_answer(Outcome::Pending, Bytes::new()).await
+        self.send_answer(CallOutcome::Pending, Bytes::new()).await
     }
 
     /// Answers the call with a result.
     pub async fn answer(mut self, body: impl Into<Bytes>) -> Result<(), Error> {
         self.answered = true;
-        self.send_answer(Outcome::Result, body.into()).await
+        self.send_answer(CallOutcome::Result, body.into()).await
     }
 
     /// Answers that the call failed, and why.
     pub async fn error(mut self, body: impl Into<Bytes>) -> Result<(), Error> {
         self.answered = true;
-        self.send_answer(Outcome::Error, body.into()).await
+        self.send_answer(CallOutcome::Error, body.into()).await
     }
 
     /// Answers that the call was given up.
     pub async fn cancelled(mut self) -> Result<(), Error> {
         self.answered = true;
-        self.send_answer(Outcome::Cancelled, Bytes::new()).await
+        self.send_answer(CallOutcome::Cancelled, Bytes::new()).await
     }
 
-    async fn send_answer(&self, outcome: Outcome, body: Bytes) -> Result<(), Error> {
+    async fn send_answer(&self, outcome: CallOutcome, body: Bytes) -> Result<(), Error> {
         let answer = Answer { call: self.call, outcome, body };
         self.client.command("answer", Request::Answer(answer)).await
     }
@@ -190,7 +190,7 @@ impl Drop for IncomingCall {
         let mut in_flight = shared.in_flight();
         in_flight.listeners.answered(self.call);
         if !self.answered && !self.is_dropped() {
-            let answer = Answer { call: self.call, outcome: Outcome::Cancelled, body: Bytes::new() };
+            let answer = Answer { call: self.call, outcome: CallOutcome::Cancelled, body: Bytes::new() };
             in_flight.send_without_reply(&Request::Answer(answer));
             drop(in_flight);
             shared.wake.notify_one();

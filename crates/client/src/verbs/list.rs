@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
-use tenure_wire::reply::Tasks;
+use tenure_wire::reply::TaskList;
 use tenure_wire::request::ListQuery;
 use tenure_wire::task::TaskInfo;
 use tenure_wire::words::StateName;
@@ -118,7 +118,7 @@ impl Client {
     }
 }
 
-type Fetching = Pin<Box<dyn Future<Output = Result<Tasks, Error>> + Send>>;
+type Fetching = Pin<Box<dyn Future<Output = Result<TaskList, Error>> + Send>>;
 
 /// Tasks one after another; also a [`Stream`].
 pub struct Listing {
@@ -191,7 +191,7 @@ impl fmt::Debug for Listing {
     }
 }
 
-async fn fetch(client: &Client, query: ListQuery) -> Result<Tasks, Error> {
+async fn fetch(client: &Client, query: ListQuery) -> Result<TaskList, Error> {
     match client.query("list", Request::List(Box::new(query))).await? {
         Reply::Tasks(tasks) => Ok(tasks),
         other => Err(unexpected("list", &other)),

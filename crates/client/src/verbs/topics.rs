@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tenure_wire::limits::ENTRIES_MAX;
 use tenure_wire::time::millis;
 use tenure_wire::topic::{
-    NewMessage, OneSubscription, Publish, Published, Response, SubscriptionInfo, SubscriptionsQuery,
+    NewMessage, OneSubscription, Publish, Published, SubscriptionInfo, SubscriptionsQuery, TopicAnswer,
     TopicInfo, TopicRequest, TopicsQuery,
 };
 use tenure_wire::{Name, Refusal, Reply, Request};
@@ -80,7 +80,7 @@ impl Client {
         topic: impl Into<Name>,
         payload: impl Into<Bytes>,
         timeout: Duration,
-    ) -> Result<Response, Error> {
+    ) -> Result<TopicAnswer, Error> {
         let request = TopicRequest {
             topic: topic.into(),
             payload: payload.into(),

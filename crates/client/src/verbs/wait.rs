@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tenure_wire::limits::ENTRIES_MAX;
 use tenure_wire::reply::EndedReply;
-use tenure_wire::request::Wait;
+use tenure_wire::request::WaitRequest;
 use tenure_wire::task::Ended;
 use tenure_wire::time::millis;
 use tenure_wire::{Reply, Request, TaskId};
@@ -112,7 +112,7 @@ impl Client {
         timeout: Duration,
         results: bool,
     ) -> Result<EndedReply, Error> {
-        let wait = Wait { tasks, timeout_ms: Some(millis(timeout)), results };
+        let wait = WaitRequest { tasks, timeout_ms: Some(millis(timeout)), results };
         match self.query("wait", Request::Wait(wait)).await? {
             Reply::Ended(ended) => Ok(ended),
             other => Err(unexpected("wait", &other)),

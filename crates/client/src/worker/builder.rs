@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 use super::context::Context;
-use super::handle::{Tally, WorkerHandle, WorkerStats};
+use super::handle::{WorkerHandle, WorkerStats, WorkerTotals};
 use super::lease_guard::LeaseClock;
 use super::link::{Link, OnAnswer, Settings};
 use super::outbox::WorkerOutbox;
@@ -241,7 +241,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// Sets a callback for each end of an attempt that the broker has accepted or finally refused.
+    /// Sets a callback for each report of an end that the broker has accepted or finally refused.
     #[must_use]
     pub fn on_answer<F>(mut self, on_answer: F) -> WorkerBuilder
     where
@@ -344,7 +344,7 @@ impl WorkerBuilder {
                 }
             },
         };
-        let (outbox, tally) = (Arc::new(WorkerOutbox::default()), Arc::new(Tally::default()));
+        let (outbox, tally) = (Arc::new(WorkerOutbox::default()), Arc::new(WorkerTotals::default()));
         let (tell_registered, registered) = oneshot::channel();
         let (tell_ended, ended) = watch::channel(None);
         let mut peer = self.peer;

@@ -13,7 +13,7 @@ use crate::error::Error;
 #[derive(Clone, Debug)]
 pub struct WorkerHandle {
     pub(crate) outbox: Arc<WorkerOutbox>,
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) tally: Arc<WorkerTotals>,
     pub(crate) ended: watch::Receiver<Option<Result<(), Error>>>,
 }
 
@@ -92,7 +92,7 @@ impl WorkerHandle {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct WorkerTotals {
     pub(crate) started: AtomicU64,
     pub(crate) completed: AtomicU64,
     pub(crate) failed: AtomicU64,
@@ -107,7 +107,7 @@ pub(crate) struct Tally {
     pub(crate) connected: AtomicBool,
 }
 
-impl Tally {
+impl WorkerTotals {
     fn stats(&self) -> WorkerStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         WorkerStats {

@@ -110,7 +110,7 @@ mod linux {
             let event = SigEvent::new(SigevNotify::SigevSignal { signal: Signal::SIGKILL, si_value: 0 });
             let timer = Timer::new(id(clock), event).map_err(|error| Error::BadSetting {
                 what: "dying with the lease",
-                why: format!("needs a timer of the kernel, which cannot be had: {error}").into(),
+                why: format!("needs a kernel timer, and creating one failed: {error}").into(),
             })?;
             Ok(KillTimer(timer))
         }

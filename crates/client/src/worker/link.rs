@@ -20,7 +20,7 @@ use tokio::task::AbortHandle;
 
 use self::terminate::{Terminate, terminated};
 use super::attempt_table::AttemptTable;
-use super::handle::Tally;
+use super::handle::WorkerTotals;
 use super::lease_guard::{ClockTime, LeaseClock, LeaseGuard};
 use super::occupancy::Occupancy;
 use super::outbox::{Finished, Leaving, WorkerOutbox};
@@ -67,7 +67,7 @@ pub(crate) struct Link {
     settings: Settings,
     runner: Runner,
     outbox: Arc<WorkerOutbox>,
-    tally: Arc<Tally>,
+    tally: Arc<WorkerTotals>,
     attempts: AttemptTable,
     /// Handlers that can be aborted.
     aborts: HashMap<Held, AbortHandle>,
@@ -134,7 +134,7 @@ impl Link {
         mut settings: Settings,
         runner: Runner,
         outbox: Arc<WorkerOutbox>,
-        tally: Arc<Tally>,
+        tally: Arc<WorkerTotals>,
     ) -> Link {
         let now = Instant::now();
         let mut attempts = AttemptTable::new(Occupancy::new(&settings.spec));
@@ -414,7 +414,7 @@ impl Link {
             self.next_waits.remove(&held);
             let counts = self.attempts.finished(held, outcome, self.result_bytes_max);
             if !counts {
-                Tally::add(&self.tally.stale, 1);
+                WorkerTotals::add(&self.tally.stale, 1);
             }
             if dropped && counts {
                 // This crate never drops a handler whose outcome counts. So its runtime is gone, and would drop every
@@ -454,7 +454,7 @@ impl Link {
 
     fn begin_handlers(&mut self) {
         let begins = std::mem::take(&mut self.attempts.begins);
-        Tally::add(&self.tally.started, begins.len());
+        WorkerTotals::add(&self.tally.started, begins.len());
         for context in begins {
             let held = context.held();
             let finish = Finish::new(held, Arc::clone(&self.outbox));

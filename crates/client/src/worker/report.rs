@@ -6,7 +6,7 @@ use tenure_wire::limits::ENTRIES_MAX;
 use tenure_wire::request::{Complete, Confirm, GiveBack};
 use tenure_wire::task::{Completion, Held};
 use tenure_wire::words::Wanted;
-use tenure_wire::worker::Failure as FailRequest;
+use tenure_wire::worker::FailureReport;
 
 use super::outcome::{Failure, Outcome};
 use super::signal::Interrupt;
@@ -88,7 +88,7 @@ impl AttemptReport {
             AttemptReport::Complete(result) => Request::Complete(Complete {
                 done: vec![Completion { task, attempt, result: result.clone() }],
             }),
-            AttemptReport::Fail(failure) => Request::Fail(Box::new(FailRequest {
+            AttemptReport::Fail(failure) => Request::Fail(Box::new(FailureReport {
                 task,
                 attempt,
                 exit_code: failure.exit_code,

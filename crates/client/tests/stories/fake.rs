@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use tenure_client::wire::hello::{PeerLimits, Welcome};
 use tenure_client::wire::notice::{Gap, Live};
-use tenure_client::wire::reply::{Submitted, Watching};
+use tenure_client::wire::reply::{Submitted, WatchOpened};
 use tenure_client::wire::task::Accepted;
 use tenure_client::wire::verdict::Verdict;
 use tenure_client::wire::{self, Notice, Reply, Request, ToBroker};
@@ -165,7 +165,7 @@ async fn a_gap_in_the_events_is_reported() {
         let watch = peer.next().await;
         let Request::Watch(asked) = watch.request else { panic!("a watch is asked for") };
         assert_eq!(asked.from, Some(5));
-        peer.say(watch.number, &Reply::Watching(Watching { from: Some(5) })).await;
+        peer.say(watch.number, &Reply::Watching(WatchOpened { from: Some(5) })).await;
         peer.tell(&Notice::Gap(Gap { watch: watch.number, from: 5, to: 9 })).await;
         drop(peer);
         let mut peer = Peer::accept(&listener).await;
@@ -188,7 +188,7 @@ async fn a_client_goes_to_the_group_of_its_namespace_and_its_watch_begins_again_
         let _client = Peer::accept_in(&old, Some("g1")).await;
         let mut peer = Peer::accept_in(&old, Some("g1")).await;
         let watch = peer.next().await;
-        peer.say(watch.number, &Reply::Watching(Watching { from: Some(500) })).await;
+        peer.say(watch.number, &Reply::Watching(WatchOpened { from: Some(500) })).await;
         peer.tell(&Notice::Live(Live { watch: watch.number, next: 500 })).await;
         drop(peer);
         // The namespace has moved meanwhile.
@@ -197,7 +197,7 @@ async fn a_client_goes_to_the_group_of_its_namespace_and_its_watch_begins_again_
         let watch = peer.next().await;
         let Request::Watch(asked) = watch.request else { panic!("a watch is asked for") };
         assert_eq!(asked.from, None, "the number is of another group");
-        peer.say(watch.number, &Reply::Watching(Watching { from: Some(42) })).await;
+        peer.say(watch.number, &Reply::Watching(WatchOpened { from: Some(42) })).await;
         peer.tell(&Notice::Live(Live { watch: watch.number, next: 42 })).await;
         let _ = peer.stream.read_u8().await;
     });

@@ -91,13 +91,13 @@ where
         Box::pin(async move {
             request.extensions_mut().insert(flow.turn().await);
             let request = request.map(|body| Body::new(Incoming::new(body, &door)));
-            service.call(request).await.map(named).map(held)
+            service.call(request).await.map(named).map(with_flow_permit)
         })
     }
 }
 
 /// Attaches the reserved room to a reply, which holds it from here on.
-fn held(mut answer: Response<Body>) -> Response<Body> {
+fn with_flow_permit(mut answer: Response<Body>) -> Response<Body> {
     match answer.extensions_mut().remove::<FlowPermit>() {
         Some(room) => answer.map(|body| Body::new(Outgoing::new(body, room))),
         None => answer,

@@ -12,7 +12,7 @@ use crate::translate;
 #[tonic::async_trait]
 impl pb::broker_server::Broker for GrpcService {
     async fn queues(&self, mut request: Request<pb::QueuesRequest>) -> Reply<pb::QueuesResponse> {
-        let call = self.look(&mut request)?;
+        let call = self.query_call(&mut request)?;
         let room = call.flow.list_room().await?;
         match call.query(Query::Queues).await? {
             Answer::Queues(queues) => call.flow.reply(room, translate::queues(queues)),
@@ -39,7 +39,7 @@ impl pb::broker_server::Broker for GrpcService {
     }
 
     async fn limits(&self, mut request: Request<pb::LimitsRequest>) -> Reply<pb::LimitsResponse> {
-        let call = self.look(&mut request)?;
+        let call = self.query_call(&mut request)?;
         let room = call.flow.list_room().await?;
         match call.query(Query::Limits).await? {
             Answer::Limits(limits) => call.flow.reply(room, translate::limits(limits)),
@@ -73,7 +73,7 @@ impl pb::broker_server::Broker for GrpcService {
     }
 
     async fn shares(&self, mut request: Request<pb::SharesRequest>) -> Reply<pb::SharesResponse> {
-        let call = self.look(&mut request)?;
+        let call = self.query_call(&mut request)?;
         let room = call.flow.list_room().await?;
         match call.query(Query::Shares).await? {
             Answer::Shares(shares) => call.flow.reply(room, translate::shares(shares)),
@@ -88,7 +88,7 @@ impl pb::broker_server::Broker for GrpcService {
     }
 
     async fn counts(&self, mut request: Request<pb::CountsRequest>) -> Reply<pb::CountsResponse> {
-        let call = self.look(&mut request)?;
+        let call = self.query_call(&mut request)?;
         match call.query(Query::Counts).await? {
             Answer::Counts(counts) => Ok(Response::new(translate::counts(&counts))),
             _ => Err(translate::unexpected()),
@@ -96,7 +96,7 @@ impl pb::broker_server::Broker for GrpcService {
     }
 
     async fn stats(&self, mut request: Request<pb::StatsRequest>) -> Reply<pb::StatsResponse> {
-        let call = self.look(&mut request)?;
+        let call = self.query_call(&mut request)?;
         let room = call.flow.list_room().await?;
         match call.ask(tenure_hub::Request::Stats).await? {
             tenure_hub::Response::Stats(stats) => call.flow.reply(room, translate::stats(&stats)),
@@ -105,7 +105,7 @@ impl pb::broker_server::Broker for GrpcService {
     }
 
     async fn hooks(&self, mut request: Request<pb::HooksRequest>) -> Reply<pb::HooksResponse> {
-        let call = self.look(&mut request)?;
+        let call = self.query_call(&mut request)?;
         let room = call.flow.list_room().await?;
         match call.ask(tenure_hub::Request::Hooks).await? {
             tenure_hub::Response::Hooks(hooks) => call.flow.reply(room, translate::hooks(hooks)),
@@ -117,7 +117,7 @@ impl pb::broker_server::Broker for GrpcService {
         &self,
         mut request: Request<pb::UndeliveredRequest>,
     ) -> Reply<pb::UndeliveredResponse> {
-        let call = self.look(&mut request)?;
+        let call = self.query_call(&mut request)?;
         let hook = translate::name(request.into_inner().hook);
         let room = call.flow.list_room().await?;
         match call.ask(tenure_hub::Request::Undelivered { hook }).await? {

@@ -43,7 +43,7 @@ impl pb::sidecar_service_server::SidecarService for GrpcService {
         let resumed = self.hub.topics().resume(&peer.namespace, &resume);
         let (subscription, resumed) = resumed.map_err(|no| topic_status(&no))?;
         let replays = resume.recovery == Recovery::Replay;
-        let listening = Listening::go_on(subscription, &resumed, replays, self.heartbeat);
+        let listening = Listening::resume(subscription, &resumed, replays, self.heartbeat);
         Ok(Response::new(listening.until(peer.revoked(&self.hub))))
     }
 

@@ -16,7 +16,7 @@ const SHOWN_BYTES: u32 = 4 << 10;
 #[tonic::async_trait]
 impl pb::tasks_server::Tasks for GrpcService {
     async fn submit(&self, mut request: Request<pb::SubmitRequest>) -> Reply<pb::SubmitResponse> {
-        let call = self.steer(&mut request)?;
+        let call = self.control_call(&mut request)?;
         let trace = CallerTrace::of(request.metadata());
         session::submit(call, &trace, request.into_inner()).await.map(Response::new)
     }
@@ -27,14 +27,14 @@ impl pb::tasks_server::Tasks for GrpcService {
         &self,
         mut request: Request<Streaming<pb::SubmitRequest>>,
     ) -> Reply<Self::SubmitStreamStream> {
-        let call = self.steer(&mut request)?;
+        let call = self.control_call(&mut request)?;
         let trace = CallerTrace::of(request.metadata());
         let submitting = Submitting::new(call.session, trace, request.into_inner());
         Ok(Response::new(session::stream(submitting).boxed()))
     }
 
     async fn submit_array(&self, mut request: Request<pb::SubmitArrayRequest>) -> Reply<pb::ArrayAccepted> {
-        let call = self.steer(&mut request)?;
+        let call = self.control_call(&mut request)?;
         let submission =
             translate::array_submission(request.into_inner()).map_err(|no| translate::status(&no))?;
         match call.ask(tenure_hub::Request::SubmitArray(Box::new(submission))).await? {
@@ -46,7 +46,7 @@ impl pb::tasks_server::Tasks for GrpcService {
     }
 
     async fn show_array(&self, mut request: Request<pb::ArrayRequest>) -> Reply<pb::ArrayInfo> {
-        let call = self.look(&mut request)?;
+        let call = self.query_call(&mut request)?;
         let query = translate::array_query(request.into_inner()).map_err(|no| translate::status(&no))?;
         match call.query(query).await? {
             Answer::Array(info) => Ok(Response::new(translate::array_info(&info))),
@@ -58,7 +58,7 @@ impl pb::tasks_server::Tasks for GrpcService {
         &self,
         mut request: Request<pb::ListArraysRequest>,
     ) -> Reply<pb::ListArraysResponse> {
-        let call = self.look(&mut request)?;
+        let call = self.query_call(&mut request)?;
         let query = translate::arrays_query(request.get_ref()).map_err(|no| translate::status(&no))?;
         let room = call.flow.list_room().await?;
         match call.query(query).await? {
@@ -72,13 +72,13 @@ impl pb::tasks_server::Tasks for GrpcService {
     }
 
     async fn limit_array(&self, mut request: Request<pb::LimitArrayRequest>) -> Reply<pb::Done> {
-        let call = self.steer(&mut request)?;
+        let call = self.control_call(&mut request)?;
         let pb::LimitArrayRequest { array, limit } = request.into_inner();
         call.command(Command::LimitArray { array: id(&array)?, limit }).await
     }
 
     async fn show(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::Task> {
-        let call = self.look(&mut request)?;
+        let call = self.query_call(&mut request)?;
         let task = id(&request.get_ref().task)?;
         let room = call.flow.room(SHOWN_BYTES).await;
         let info = call.task(Query::Show { task }).await?;
@@ -86,14 +86,14 @@ impl pb::tasks_server::Tasks for GrpcService {
     }
 
     async fn find(&self, mut request: Request<pb::FindRequest>) -> Reply<pb::Task> {
-        let call = self.look(&mut request)?;
+        let call = self.query_call(&mut request)?;
         let room = call.flow.room(SHOWN_BYTES).await;
         let info = call.task(Query::Find { name: translate::name(request.into_inner().name) }).await?;
         call.flow.reply(room, translate::task_info(&info))
     }
 
     async fn list(&self, mut request: Request<pb::ListRequest>) -> Reply<pb::ListResponse> {
-        let call = self.look(&mut request)?;
+        let call = self.query_call(&mut request)?;
         let query = translate::list_query(request.into_inner()).map_err(|no| translate::status(&no))?;
         let room = call.flow.list_room().await?;
         match call.query(Query::List(Box::new(query))).await? {
@@ -105,7 +105,7 @@ impl pb::tasks_server::Tasks for GrpcService {
     }
 
     async fn explain(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::Why> {
-        let call = self.look(&mut request)?;
+        let call = self.query_call(&mut request)?;
         match call.query(Query::Explain { task: id(&request.get_ref().task)? }).await? {
             Answer::Why(why) => Ok(Response::new(translate::why(&why))),
             _ => Err(translate::unexpected()),
@@ -130,7 +130,7 @@ impl pb::tasks_server::Tasks for GrpcService {
     }
 
     async fn logs(&self, mut request: Request<pb::LogsRequest>) -> Reply<pb::LogsResponse> {
-        let call = self.look(&mut request)?;
+        let call = self.query_call(&mut request)?;
         let request = request.into_inner();
         let asked = tenure_hub::Request::Logs { task: id(&request.task)?, after: request.after };
         let room = call.flow.list_room().await?;
@@ -141,41 +141,41 @@ impl pb::tasks_server::Tasks for GrpcService {
     }
 
     async fn release(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::Done> {
-        let call = self.steer(&mut request)?;
+        let call = self.control_call(&mut request)?;
         call.command(Command::Release { task: id(&request.get_ref().task)? }).await
     }
 
     async fn cancel(&self, mut request: Request<pb::SteerRequest>) -> Reply<pb::Done> {
-        let call = self.steer(&mut request)?;
+        let call = self.control_call(&mut request)?;
         let pb::SteerRequest { task, reason, .. } = request.into_inner();
         call.command(Command::Cancel { task: id(&task)?, reason: translate::some_text(reason) }).await
     }
 
     async fn pause(&self, mut request: Request<pb::SteerRequest>) -> Reply<pb::Done> {
-        let call = self.steer(&mut request)?;
+        let call = self.control_call(&mut request)?;
         let pb::SteerRequest { task, reason, terminate } = request.into_inner();
         let (task, reason) = (id(&task)?, translate::some_text(reason));
         call.command(Command::Pause { task, reason, terminate }).await
     }
 
     async fn resume(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::Done> {
-        let call = self.steer(&mut request)?;
+        let call = self.control_call(&mut request)?;
         call.command(Command::Resume { task: id(&request.get_ref().task)? }).await
     }
 
     async fn retry(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::Done> {
-        let call = self.steer(&mut request)?;
+        let call = self.control_call(&mut request)?;
         call.command(Command::Retry { task: id(&request.get_ref().task)? }).await
     }
 
     async fn r#move(&self, mut request: Request<pb::MoveRequest>) -> Reply<pb::Done> {
-        let call = self.steer(&mut request)?;
+        let call = self.control_call(&mut request)?;
         let request = request.into_inner();
         call.command(Command::Move { task: id(&request.task)?, to: translate::moved(request) }).await
     }
 
     async fn reconcile(&self, mut request: Request<pb::ReconcileRequest>) -> Reply<pb::ReconcileResponse> {
-        let call = self.look(&mut request)?;
+        let call = self.query_call(&mut request)?;
         let page = translate::reconciliation(request.into_inner()).map_err(|no| translate::status(&no))?;
         let room = call.flow.list_room().await?;
         match call.ask(tenure_hub::Request::Reconcile(Box::new(page))).await? {
@@ -194,7 +194,7 @@ impl pb::tasks_server::Tasks for GrpcService {
     type WatchStream = ReplyStream<pb::WatchResponse>;
 
     async fn watch(&self, mut request: Request<pb::WatchRequest>) -> Reply<Self::WatchStream> {
-        let call = self.look(&mut request)?;
+        let call = self.query_call(&mut request)?;
         let request = request.into_inner();
         // Events are numbered from 1: nothing is missing before it.
         let from = request.from_event.or(request.from).map(|from| from.max(1));

@@ -25,7 +25,7 @@ impl pb::workers_server::Workers for GrpcService {
     }
 
     async fn list(&self, mut request: Request<pb::ListWorkersRequest>) -> Reply<pb::ListWorkersResponse> {
-        let call = self.look(&mut request)?;
+        let call = self.query_call(&mut request)?;
         let room = call.flow.list_room().await?;
         match call.query(Query::Workers).await? {
             Answer::Workers(workers) => call.flow.reply(room, translate::workers(workers)),

@@ -53,7 +53,7 @@ impl Listening {
         Listening::new(subscription, first, heartbeat)
     }
 
-    pub(crate) fn go_on(
+    pub(crate) fn resume(
         subscription: SubscriptionHandle,
         resumed: &Resumed,
         replays: bool,

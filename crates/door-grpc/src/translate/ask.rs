@@ -100,10 +100,13 @@ pub(crate) fn array_submission(request: pb::SubmitArrayRequest) -> Result<ArrayS
     let Submission { task, body } = SubmitTemplate::submission(&template, task)?;
     let bodies = request.bodies;
     if !bodies.is_empty() && !body.is_empty() {
-        return Err(Refusal::BadValue { what: "body", why: "is given besides one for each element" });
+        return Err(Refusal::BadValue {
+            what: "body",
+            why: "cannot be combined with one body for each element",
+        });
     }
     if !bodies.is_empty() && bodies.len() != request.size as usize {
-        return Err(Refusal::BadValue { what: "bodies", why: "are not one for each element" });
+        return Err(Refusal::BadValue { what: "bodies", why: "must have one entry for each element" });
     }
     let (size, first, step, limit) = (request.size, request.first, request.step.unwrap_or(1), request.limit);
     let array = NewArray { task, size, first, step, limit, bodies: Vec::new() };

@@ -59,6 +59,7 @@ pub(crate) fn gap(from: u64, oldest: u64) -> News {
 }
 
 /// The details of an event beyond its subject.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn detail(kind: &EventData) -> Option<pb::EventDetail> {
     let blank = pb::EventDetail::default;
     Some(match kind {

@@ -52,7 +52,7 @@ impl ConnectionClock {
     }
 
     /// The peer has sent something.
-    pub(super) fn heard(&mut self) {
+    pub(super) fn bytes_arrived(&mut self) {
         self.unfinished_since = None;
     }
 
@@ -180,7 +180,7 @@ mod tests {
         clock.note_expectations(true, true, || after(5));
         clock.note_expectations(true, true, || after(20));
         assert_eq!((clock.ring(after(34)), clock.ring(after(35))), (None, Some(Due::End)));
-        clock.heard();
+        clock.bytes_arrived();
         clock.note_expectations(true, true, || after(30));
         assert_eq!(clock.ring(after(59)), None, "a byte came");
         // It waits for the answer to a command before this one.

@@ -151,7 +151,7 @@ impl<D: Dialect> Claims<D> {
     }
 
     /// The attempts that the worker has shown that it holds.
-    pub(super) fn known(&self) -> Vec<Held> {
+    pub(super) fn confirmed_attempts(&self) -> Vec<Held> {
         self.iter().filter(|claim| claim.evidence.known).map(|claim| claim.held).collect()
     }
 
@@ -202,7 +202,7 @@ impl<D: Dialect> Claims<D> {
     }
 
     /// Tasks about which the worker has been silent for so long that it must be working on them.
-    pub(super) fn silent(&self, now: Timestamp) -> Vec<TaskId> {
+    pub(super) fn presumed_started(&self, now: Timestamp) -> Vec<TaskId> {
         let is_due = |claim: &&Claim<D>| claim.evidence.silent_until().is_some_and(|until| until <= now);
         self.iter().filter(is_due).map(|claim| claim.held.task).collect()
     }
@@ -284,7 +284,7 @@ impl<D: Dialect> WorkerActor<D> {
     }
 
     pub(super) fn confirm_silently(&mut self, now: Timestamp, out: &mut ActorOutput<D>) {
-        for task in self.claims.silent(now) {
+        for task in self.claims.presumed_started(now) {
             self.confirm(task, None, out);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_hub::words::{Command, Name, OnClose, Refusal, Timestamp, UNSAID, Unnamed, WorkerSpec};
+use tenure_hub::words::{Command, Name, OnClose, Refusal, Timestamp, UNDECLARED, Unnamed, WorkerSpec};
 use tenure_hub::{HubRefusal, Response};
 
 use super::claim_recovery::PriorTasks;
@@ -237,7 +237,7 @@ impl<D: Dialect> WorkerActor<D> {
         capabilities.extend(self.terms.labels.iter().cloned());
         // A worker that does not name its capabilities, like most old ones, may be able to do anything.
         if !self.terms.is_specific {
-            capabilities.push(UNSAID.into());
+            capabilities.push(UNDECLARED.into());
         }
         capabilities.extend(D::more_capabilities(self));
         WorkerSpec {
@@ -251,7 +251,7 @@ impl<D: Dialect> WorkerActor<D> {
             resources: self.terms.resources(),
             profile: self.terms.profile(),
             starts_on_assign: true,
-            held: self.claims.known(),
+            held: self.claims.confirmed_attempts(),
             unnamed: if self.recovery.names_all { Unnamed::Gone } else { Unnamed::Open },
             about: self.terms.about(D::DOOR),
             ..WorkerSpec::new(self.presence.name.clone(), Vec::new(), self.terms.slots)

@@ -150,7 +150,7 @@ impl<D: Dialect> WorkerActor<D> {
 
     /// Asks the hub for what the waiting pulls want, if that has changed. A request yields one task, so each new pull
     /// has its own: pulls that arrive together are served together.
-    pub(super) fn settle(&mut self, out: &mut ActorOutput<D>) {
+    pub(super) fn request_tasks(&mut self, out: &mut ActorOutput<D>) {
         if !self.presence.is_active() {
             return;
         }
@@ -235,7 +235,7 @@ impl<D: Dialect> WorkerActor<D> {
                 self.return_undelivered(held, "no request was waiting for a task any more", out);
             }
         }
-        self.settle(out);
+        self.request_tasks(out);
     }
 
     /// Answers all waiting pulls: no task will come.
@@ -253,7 +253,7 @@ impl<D: Dialect> WorkerActor<D> {
             !is_over
         });
         if self.pulls.len() != before {
-            self.settle(out);
+            self.request_tasks(out);
         }
     }
 }

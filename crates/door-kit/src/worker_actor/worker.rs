@@ -143,7 +143,7 @@ impl<D: Dialect> WorkerActor<D> {
         if std::mem::take(&mut self.recovery.has_returned) && self.presence.is_active() {
             self.join(now, None, out);
         }
-        self.settle(out);
+        self.request_tasks(out);
         if speaks {
             self.pass_on(now, asks_before, out);
         }
@@ -235,7 +235,7 @@ impl<D: Dialect> WorkerActor<D> {
         for task in self.claims.unread_of(connection) {
             self.give_back(task, "the connection closed before the worker had read the job", out);
         }
-        self.settle(out);
+        self.request_tasks(out);
         self.leave_if_gone(out);
     }
 

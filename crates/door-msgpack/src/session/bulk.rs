@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use tenure_hub::words::{Assignment, Terms};
 use tenure_wire::event::Event;
-use tenure_wire::notice::{Assign, Events};
+use tenure_wire::notice::{Assign, EventBatch};
 
 use crate::codec::encode_notice;
 use crate::translate;
@@ -21,7 +21,7 @@ pub(super) struct Bulk {
     /// The terms of the last task, to detect repeated ones.
     last_terms: Option<Arc<Terms>>,
     bytes: usize,
-    events: Events,
+    events: EventBatch,
 }
 
 impl Bulk {

@@ -7,6 +7,7 @@ use tenure_wire::Request;
 use super::{ConnectionAccess, Known};
 
 /// Refuses, and names the act for the audit log.
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(super) fn check(
     access: &dyn ConnectionAccess,
     peer: &Known,

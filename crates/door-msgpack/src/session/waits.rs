@@ -68,7 +68,7 @@ impl Session {
         &mut self,
         now: ClockReading,
         number: u64,
-        wait: request::Wait,
+        wait: request::WaitRequest,
         turn: &mut Turn,
     ) -> Result<(), HubRefusal> {
         let waits = &mut self.extras().waits;

@@ -9,8 +9,8 @@ use tenure_hub::words::{
 use tenure_hub::{Response, Stats};
 use tenure_wire::queue::StateCounts;
 use tenure_wire::reply::{
-    BackedUp, BytesReply, Figure, HeldReply, LimitList, QueueList, RefusedEntry, Registered, Sent, ShareList,
-    StatsReply, Tasks, WorkerList,
+    BackedUp, BroadcastSent, BytesReply, Figure, HeldReply, LimitList, QueueList, RefusedEntry, Registered,
+    ShareList, StatsReply, TaskList, WorkerList,
 };
 use tenure_wire::schedule::ScheduleList;
 use tenure_wire::verdict::Verdict;
@@ -43,7 +43,7 @@ pub(crate) fn response(response: Response) -> tenure_wire::Reply {
         }
         Response::Answer(answer) => answered(answer),
         Response::Stats(stats) => tenure_wire::Reply::Stats(StatsReply { figures: figures(&stats) }),
-        Response::Heard(receivers) => tenure_wire::Reply::Sent(Sent { receivers: receivers as u64 }),
+        Response::Heard(receivers) => tenure_wire::Reply::Sent(BroadcastSent { receivers: receivers as u64 }),
         Response::BackedUp { bytes } => tenure_wire::Reply::BackedUp(BackedUp { bytes }),
         Response::Reconciled(answer) => tenure_wire::Reply::Reconciled(Box::new(reconciled(&answer))),
         Response::Logs(page) => tenure_wire::Reply::Logs(logs(page)),
@@ -56,7 +56,7 @@ pub(crate) fn response(response: Response) -> tenure_wire::Reply {
 }
 
 fn logs(page: tenure_hub::PrintedPage) -> reply::LogsReply {
-    let row = |kept: tenure_hub::KeptPiece| reply::LogRow {
+    let row = |kept: tenure_hub::KeptPiece| reply::OutputRow {
         attempt: kept.attempt,
         stream: kept.piece.stream.number(),
         offset: kept.piece.offset,
@@ -129,6 +129,7 @@ pub(crate) fn counted(by_state: &[u64; StateName::COUNT]) -> StateCounts {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(super) fn reason(reason: &Why) -> why::Why {
     let blank = |code| why::Why::new(code, reason.to_string());
     match reason {
@@ -258,13 +259,13 @@ fn answered(answer: Answer) -> tenure_wire::Reply {
     match answer {
         Answer::Task(info) => tenure_wire::Reply::Task(Box::new(task_info(&info))),
         Answer::Why(why) => tenure_wire::Reply::Why(Box::new(reason(&why))),
-        Answer::Tasks { tasks, next } => tenure_wire::Reply::Tasks(Tasks {
+        Answer::Tasks { tasks, next } => tenure_wire::Reply::Tasks(TaskList {
             tasks: tasks.iter().map(task_info).collect(),
             next: next.map(|cursor| cursor.to_string().into()),
         }),
         // This door never requests a slice: it lists tasks by cursor, and workers all at once.
         Answer::ScannedTasks { tasks, .. } => {
-            tenure_wire::Reply::Tasks(Tasks { tasks: tasks.iter().map(task_info).collect(), next: None })
+            tenure_wire::Reply::Tasks(TaskList { tasks: tasks.iter().map(task_info).collect(), next: None })
         }
         Answer::ScannedWorkers { workers, .. } => tenure_wire::Reply::Workers(WorkerList {
             workers: workers.into_iter().map(worker_info).collect(),

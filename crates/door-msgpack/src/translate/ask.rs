@@ -10,7 +10,7 @@ use tenure_hub::words::{
 use tenure_hub::{ArraySubmission, CallAnswer, Done, LogPiece, OutputStream, Submission, fresh_id};
 use tenure_wire::event::EventKind;
 use tenure_wire::task::Completion;
-use tenure_wire::words::Outcome;
+use tenure_wire::words::CallOutcome;
 use tenure_wire::{Code, array, request, task, worker};
 
 use super::word::{
@@ -111,10 +111,13 @@ pub(crate) fn array_submission(submit: array::SubmitArray) -> Result<ArraySubmis
     };
     let bodies = submit.bodies.0;
     if !bodies.is_empty() && !submit.body.is_empty() {
-        return Err(Refusal::BadValue { what: "body", why: "is given besides one for each element" });
+        return Err(Refusal::BadValue {
+            what: "body",
+            why: "cannot be combined with one body for each element",
+        });
     }
     if !bodies.is_empty() && bodies.len() != submit.size as usize {
-        return Err(Refusal::BadValue { what: "bodies", why: "are not one for each element" });
+        return Err(Refusal::BadValue { what: "bodies", why: "must have one entry for each element" });
     }
     let (size, first, step, limit) = (submit.size, submit.first, submit.step, submit.limit);
     let array = NewArray { task, size, first, step, limit, bodies: Vec::new() };
@@ -151,7 +154,7 @@ pub(crate) fn about_end(done: Completion) -> Result<Done, Refusal> {
     Ok(Done { held: Held { task: id(done.task), attempt: done.attempt }, result: done.result })
 }
 
-pub(crate) fn failure(failed: worker::Failure) -> Result<(AttemptFailure, Bytes), Refusal> {
+pub(crate) fn failure(failed: worker::FailureReport) -> Result<(AttemptFailure, Bytes), Refusal> {
     check_size("bytes of result", &failed.result)?;
     let failure = AttemptFailure {
         held: Held { task: id(failed.task), attempt: failed.attempt },
@@ -292,13 +295,13 @@ pub(crate) fn filter(watch: request::Watch) -> EventFilter {
     }
 }
 
-pub(crate) fn call_answer(outcome: &Outcome, body: Bytes) -> Result<CallAnswer, Refusal> {
+pub(crate) fn call_answer(outcome: &CallOutcome, body: Bytes) -> Result<CallAnswer, Refusal> {
     match outcome {
-        Outcome::Result => Ok(CallAnswer::Result(body)),
-        Outcome::Error => Ok(CallAnswer::Error(body)),
-        Outcome::Cancelled => Ok(CallAnswer::Cancelled),
-        Outcome::Pending => Ok(CallAnswer::Pending),
-        Outcome::Other(_) => {
+        CallOutcome::Result => Ok(CallAnswer::Result(body)),
+        CallOutcome::Error => Ok(CallAnswer::Error(body)),
+        CallOutcome::Cancelled => Ok(CallAnswer::Cancelled),
+        CallOutcome::Pending => Ok(CallAnswer::Pending),
+        CallOutcome::Other(_) => {
             Err(Refusal::BadValue { what: "outcome", why: "is none of result, error, cancelled and pending" })
         }
     }

@@ -73,6 +73,7 @@ pub(crate) fn ended_by(event: &Event) -> Option<(Ended, Blob)> {
 }
 
 /// The kind of an event, and its details beyond its subject.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn kind(kind: &EventData) -> (EventKind, Option<Detail>) {
     let blank = Detail::default;
     match kind {

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use tenure_hub::CallAnswer;
 use tenure_hub::words::{Assignment, DependencyInfo, Resource, StopWhy, TaskId, Terms, WaitEnd, Wanted};
 use tenure_wire::address::Answered;
-use tenure_wire::notice::{Continue, Stop, WantedNotice};
+use tenure_wire::notice::{Continue, IntentNotice, Stop};
 use tenure_wire::task as wire_task;
-use tenure_wire::words::Outcome;
+use tenure_wire::words::CallOutcome;
 
 use super::word::{
     condition, dependency_progress, name, on_broken, on_lost, span, stop_why, task, time, wanted_word,
@@ -82,7 +82,7 @@ pub(crate) fn wanted(
     reason: Option<Box<str>>,
 ) -> tenure_wire::Notice {
     let wanted = wanted_word(wanted);
-    tenure_wire::Notice::Wanted(WantedNotice { task: task(id), attempt, wanted, reason, in_place })
+    tenure_wire::Notice::Wanted(IntentNotice { task: task(id), attempt, wanted, reason, in_place })
 }
 
 pub(crate) fn continued(id: TaskId, attempt: u32, ends: &[WaitEnd]) -> tenure_wire::Notice {
@@ -97,10 +97,10 @@ pub(crate) fn stop(id: TaskId, attempt: u32, why: StopWhy) -> tenure_wire::Notic
 
 pub(crate) fn call_answered(answer: CallAnswer) -> Answered {
     let (outcome, body) = match answer {
-        CallAnswer::Result(body) => (Outcome::Result, body),
-        CallAnswer::Error(body) => (Outcome::Error, body),
-        CallAnswer::Cancelled => (Outcome::Cancelled, Bytes::new()),
-        CallAnswer::Pending => (Outcome::Pending, Bytes::new()),
+        CallAnswer::Result(body) => (CallOutcome::Result, body),
+        CallAnswer::Error(body) => (CallOutcome::Error, body),
+        CallAnswer::Cancelled => (CallOutcome::Cancelled, Bytes::new()),
+        CallAnswer::Pending => (CallOutcome::Pending, Bytes::new()),
     };
     Answered { outcome, body }
 }

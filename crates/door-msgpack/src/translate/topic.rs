@@ -185,7 +185,7 @@ fn row_of(published: PublishResult) -> wire::Published {
 }
 
 pub(crate) fn responded(answer: RequestAnswer) -> Reply {
-    Reply::Response(Box::new(wire::Response {
+    Reply::Response(Box::new(wire::TopicAnswer {
         payload: answer.payload,
         content_type: answer.content_type,
         correlation: answer.correlation_id,

@@ -12,7 +12,7 @@ pub enum ProtocolError {
     BulkLength,
     #[error("too big count string")]
     LengthTooLong,
-    #[error("expected '$', got '{}'", shown(*.0))]
+    #[error("expected '$', got '{}'", quoted(*.0))]
     ExpectedBulk(u8),
     #[error("expected CRLF after a bulk string")]
     ExpectedLineEnd,
@@ -31,7 +31,7 @@ pub enum ProtocolError {
     /// Only replies nest; a nested command is refused with [`ProtocolError::ExpectedBulk`].
     #[error("nested too deeply")]
     TooDeep,
-    #[error("unknown type byte '{}'", shown(*.0))]
+    #[error("unknown type byte '{}'", quoted(*.0))]
     UnknownType(u8),
     #[error("malformed value")]
     Malformed,
@@ -44,6 +44,6 @@ impl ProtocolError {
     }
 }
 
-fn shown(byte: u8) -> String {
+fn quoted(byte: u8) -> String {
     std::ascii::escape_default(byte).to_string()
 }

@@ -236,6 +236,7 @@ fn flows_of_lists_and_streams() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn flows_of_views() {
     let lines = [
         "GET job:j:stdout",

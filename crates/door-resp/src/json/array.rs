@@ -35,7 +35,7 @@ impl ArrayDocument {
             None if given == 0 => return Err(object.invalid("neither size nor bodies")),
             None => given,
             Some(size) if given > 0 && given != size => {
-                return Err(object.invalid("bodies are not one for each element"));
+                return Err(object.invalid("bodies must have one entry for each element"));
             }
             Some(size) => size,
         };

@@ -52,7 +52,7 @@ impl Session {
                 {
                     *element = job.into();
                 }
-                let speaker = self.speaker(now, !authenticator.wants_keys(), &command);
+                let speaker = self.caller_info(now, !authenticator.wants_keys(), &command);
                 let step = translate::start(command, &speaker);
                 self.run(now, place, step, out);
             }
@@ -60,7 +60,7 @@ impl Session {
     }
 
     /// What `translate` needs to know about this connection.
-    fn speaker(&self, now: ClockReading, may_claim: bool, command: &Command) -> CallerInfo {
+    fn caller_info(&self, now: ClockReading, may_claim: bool, command: &Command) -> CallerInfo {
         CallerInfo {
             now: now.wall,
             version: self.version,
@@ -86,7 +86,7 @@ impl Session {
         out: &mut SessionOutput,
     ) {
         let command = Command::View(view);
-        let speaker = self.speaker(now, false, &command);
+        let speaker = self.caller_info(now, false, &command);
         let step = translate::start(command, &speaker);
         self.run(now, place, step, out);
     }

@@ -215,6 +215,7 @@ fn after(next: Next) -> &'static str {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn add_details(kind: &EventData, fields: &mut Map<String, Value>) {
     let mut add = |field: &str, value: Value| {
         if !value.is_null() {

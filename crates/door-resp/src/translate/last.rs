@@ -55,6 +55,7 @@ pub(crate) enum LastReply {
 }
 
 impl LastReply {
+    #[expect(clippy::too_many_lines, reason = "a table")]
     pub(crate) fn reply(self, now: Timestamp, outcome: FlowOutcome) -> Reply {
         match self {
             Self::Done(reply) => outcome.map_or_else(|reason| refusal(&reason), |_| reply),

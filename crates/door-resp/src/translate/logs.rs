@@ -50,12 +50,12 @@ pub(super) fn start(command: LogsCommand, version: Version) -> FlowStep {
         entries: Vec::new(),
         left,
     };
-    Box::new(flow).look()
+    Box::new(flow).find_job()
 }
 
 impl LogFlow {
     /// Whether the job has ended is read first, so that nothing is printed between the two.
-    fn look(self: Box<Self>) -> FlowStep {
+    fn find_job(self: Box<Self>) -> FlowStep {
         let job = self.command.job.clone();
         find(&job, AfterFind::Logs(self))
     }
@@ -71,13 +71,13 @@ impl LogFlow {
     }
 
     fn ask(self: Box<Self>) -> FlowStep {
-        let Some(task) = self.task else { return self.look() };
+        let Some(task) = self.task else { return self.find_job() };
         FlowStep::Ask(Request::Logs { task, after: self.after }, CommandFlow::Log(self))
     }
 
     pub(crate) fn resume(self: Box<Self>, input: Input) -> FlowStep {
         match input {
-            Input::Later => self.look(),
+            Input::Later => self.find_job(),
             input => match input.answer() {
                 Ok(Response::Logs(page)) => self.take(&page),
                 Ok(_) => FlowStep::error("ERR unexpected answer"),

@@ -1,6 +1,6 @@
 //! Maps this door's names to the broker's.
 
-use tenure_hub::words::{Assignment, Name, StateName, TaskId, TaskInfo, TaskState, UNSAID};
+use tenure_hub::words::{Assignment, Name, StateName, TaskId, TaskInfo, TaskState, UNDECLARED};
 
 use crate::command::{CommandError, JobStatus};
 use crate::key::RespQueueKey;
@@ -41,17 +41,17 @@ pub(crate) fn itself(worker: &str) -> Name {
 
 /// What the commands of a plan need: a worker that offers them, or one that does not name its tools.
 pub(super) fn tool_needs(tools: Vec<String>) -> Vec<String> {
-    tools.into_iter().map(|tool| format!("{UNSAID}{tool}")).collect()
+    tools.into_iter().map(|tool| format!("{UNDECLARED}{tool}")).collect()
 }
 
 /// A need or an offer as clients know it.
 pub(super) fn shown_need(need: &str) -> &str {
-    need.strip_prefix(UNSAID).unwrap_or(need)
+    need.strip_prefix(UNDECLARED).unwrap_or(need)
 }
 
 /// What a worker itself announces that it offers.
-pub(super) fn said_offers(offers: &[Name]) -> impl Iterator<Item = &str> {
-    offers.iter().map(|offer| &**offer).filter(|offer| !offer.starts_with("worker=") && *offer != UNSAID)
+pub(super) fn declared_offers(offers: &[Name]) -> impl Iterator<Item = &str> {
+    offers.iter().map(|offer| &**offer).filter(|offer| !offer.starts_with("worker=") && *offer != UNDECLARED)
 }
 
 /// What a worker with these tags offers: each tag by its name, and marked as a tag.
@@ -65,7 +65,7 @@ pub(super) fn tags_of(offers: &[Name]) -> impl Iterator<Item = &str> {
 
 /// The tools among what a worker offers.
 pub(super) fn tools_of(offers: &[Name]) -> impl Iterator<Item = &str> {
-    said_offers(offers).filter(|offer| !offer.contains('=') && tags_of(offers).all(|tag| tag != *offer))
+    declared_offers(offers).filter(|offer| !offer.contains('=') && tags_of(offers).all(|tag| tag != *offer))
 }
 
 pub(super) fn plan_name(plan: &str) -> Name {

@@ -13,7 +13,9 @@ use tenure_hub::words::{
 use tenure_plans::format_time;
 
 use super::envelope::{Fields, envelope};
-use super::names::{assigned_id, current_task, job_id, known_as, said_offers, shown_need, status, tools_of};
+use super::names::{
+    assigned_id, current_task, declared_offers, job_id, known_as, shown_need, status, tools_of,
+};
 use super::results;
 use crate::json::{bytes_field, encode_base64};
 
@@ -332,7 +334,7 @@ pub(super) fn worker(worker: &WorkerInfo, now: Timestamp) -> Value {
     shown.insert("last_seen".into(), seen.unwrap_or(Value::Null));
     shown.insert("active_jobs".into(), worker.held.len().into());
     shown.insert("max_concurrent_jobs".into(), worker.slots.into());
-    shown.insert("offers".into(), said_offers(&worker.capabilities).map(Value::from).collect());
+    shown.insert("offers".into(), declared_offers(&worker.capabilities).map(Value::from).collect());
     shown.insert("queues".into(), worker.queues.iter().map(|name| Value::from(&**name)).collect());
     shown.insert("crashes".into(), worker.crashes.into());
     shown.insert("draining".into(), worker.draining.into());
@@ -363,7 +365,7 @@ pub(super) fn metadata(worker: &WorkerInfo) -> String {
         "hostname": worker.about.host.as_deref(),
         "platform": worker.about.platform.as_deref(),
         "agw_version": worker.about.version.as_deref(),
-        "capabilities": {"tools": said_offers(&worker.capabilities).map(Value::from).collect::<Vec<_>>(), "agentic_units": []},
+        "capabilities": {"tools": declared_offers(&worker.capabilities).map(Value::from).collect::<Vec<_>>(), "agentic_units": []},
         "max_concurrent_jobs": worker.slots,
     })
     .to_string()

@@ -13,7 +13,7 @@ use super::lookup::{
     AfterFind, AfterResult, AfterWhole, AfterWorker, AfterWorkers, LookupResult, find, find_readable,
     read_result, read_whole, worker, workers,
 };
-use super::names::{said_offers, status, tag_offers, tags_of};
+use super::names::{declared_offers, status, tag_offers, tags_of};
 use super::plans::{AfterFindPlan, find_plan};
 use super::refusals::call_refused;
 use super::workers::{AfterHeld, CallWithReply, about_held, rename_worker};
@@ -305,7 +305,7 @@ pub(super) fn of_worker(worker: &WorkerInfo, field: WorkerField, now: Timestamp)
             (!tags.is_empty()).then(|| Bytes::from(tags))
         }
         WorkerField::Tools => {
-            Some(Bytes::from(said_offers(&worker.capabilities).collect::<Vec<_>>().join(",")))
+            Some(Bytes::from(declared_offers(&worker.capabilities).collect::<Vec<_>>().join(",")))
         }
     }
 }

@@ -267,7 +267,7 @@ impl<'a> Connection<'a> {
                 return;
             }
             let Some(delivery) = deliveries.pop_front() else {
-                conversation.settle(ClockReading::now(), out);
+                conversation.all_delivered(ClockReading::now(), out);
                 return self.compose(out);
             };
             let bytes = match needed {

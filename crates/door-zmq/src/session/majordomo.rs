@@ -235,7 +235,7 @@ impl PeerSession for Majordomo {
         }
     }
 
-    fn settle(&mut self, now: ClockReading, out: &mut PeerOutput) {
+    fn all_delivered(&mut self, now: ClockReading, out: &mut PeerOutput) {
         let (client, _, mut turn) = self.parts(now, out);
         client.send_notices(&mut turn);
     }

@@ -13,6 +13,7 @@ pub(crate) const NOTICE_KINDS: [&str; 6] =
     ["submitted", "crashed", "failed", "expired", "cancelled", "paused"];
 
 /// The notices for an event: none, one, or a crash and the end of the job.
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) -> Vec<Notice> {
     let EventSubject::Task { id, attempt, terms } = &event.about else { return Vec::new() };
     let notice = |kind, message: String, worker: Option<&str>, reason: &str, next: &'static str| Notice {
@@ -183,7 +184,7 @@ pub(crate) fn refused(
 
 fn crash_message(worker: &str, reason: &str, next: Next, budget_left: u16) -> String {
     let what = match next {
-        Next::Requeued => format!("It will be tried again; {budget_left} more crashes would end it."),
+        Next::Requeued => format!("It will be tried again. Crash budget left: {budget_left}."),
         Next::RetriedAt(_) => "It will be tried again later.".to_owned(),
         Next::Paused => "It is paused until a client resumes it.".to_owned(),
         Next::Failed => "It is not tried again.".to_owned(),

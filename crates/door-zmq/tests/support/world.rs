@@ -304,7 +304,7 @@ impl World {
             };
             self.with(peer, |conversation, now, out| conversation.deliver(now, delivery, bytes, out));
         }
-        self.with(peer, |conversation, now, out| conversation.settle(now, out));
+        self.with(peer, |conversation, now, out| conversation.all_delivered(now, out));
         true
     }
 

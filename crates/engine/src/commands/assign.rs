@@ -25,7 +25,7 @@ const TAKE_BACK_LOOKS: usize = 16;
 
 impl Engine {
     /// Matches tasks and workers until no further assignment is possible.
-    pub(crate) fn settle(&mut self, now: Timestamp, out: &mut dyn Output) {
+    pub(crate) fn assign_tasks(&mut self, now: Timestamp, out: &mut dyn Output) {
         if self.dirty.is_settled() {
             return;
         }

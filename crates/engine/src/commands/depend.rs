@@ -182,7 +182,7 @@ impl Engine {
             return;
         }
         let state = self.state_of(ended);
-        self.edges.settle(ended, |condition| progress_of(condition, state));
+        self.edges.resolve(ended, |condition| progress_of(condition, state));
         self.resolving.push_back(ended);
         if self.resolving.len() > 1 {
             // A caller further up empties the list.
@@ -200,7 +200,7 @@ impl Engine {
         let edge = self.edges.at(key);
         let slot = edge.dependent;
         if edge.progress() == DependencyProgress::Broken && !edge.is_wait() {
-            let reason = self.broken(ended);
+            let reason = self.broken_reason(ended);
             return self.break_task(now, slot, reason, out);
         }
         self.count_down(now, slot, out);
@@ -251,13 +251,13 @@ impl Engine {
     ) {
         let broken_one = dependencies.iter().find(|(_, each)| each.progress == DependencyProgress::Broken);
         let Some((first, _)) = broken_one else { return };
-        let reason = self.broken(*first);
+        let reason = self.broken_reason(*first);
         if self.terms.get(self.tasks.at(slot).terms).on_broken != OnBroken::Run {
             self.break_task(now, slot, reason, out);
         }
     }
 
-    fn broken(&self, ended: Awaited) -> Box<str> {
+    fn broken_reason(&self, ended: Awaited) -> Box<str> {
         let (id, state) = (self.id_of(ended), self.state_of(ended));
         match self.name_of(ended) {
             Some(name) => format!("dependency {id} ({name}) ended as {state}").into(),

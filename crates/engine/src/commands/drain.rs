@@ -50,7 +50,7 @@ impl Engine {
             return;
         }
         self.emit_worker_record(now, key, EventData::WorkerDraining, out);
-        self.recount(now, key, out);
+        self.update_served_counts(now, key, out);
     }
 
     /// Lifts a quarantine and resets the crashes that led to it.
@@ -82,7 +82,7 @@ impl Engine {
             self.timers.disarm(until, Timer::Quarantine(key));
         }
         self.emit_worker_record(now, key, EventData::WorkerCleared, out);
-        self.recount(now, key, out);
+        self.update_served_counts(now, key, out);
     }
 
     fn worker_named(&self, peer: &Peer, worker: &Name) -> Result<WorkerKey, Refusal> {

@@ -106,7 +106,7 @@ struct Outcome {
     result: Blob,
 }
 
-/// The exit code of an attempt that exceeded its run limit, the same as that of GNU `timeout`.
+/// The exit code when the run limit ends an attempt, the same as that of GNU `timeout`.
 const EXIT_OVERRUN: i32 = 124;
 
 /// The meaning of an exit code that only the broker gives.

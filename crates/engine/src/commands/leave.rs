@@ -38,7 +38,7 @@ impl Engine {
     /// a lost one that is `remembered`, unless the table is more than half full.
     pub(crate) fn remove_idle_worker(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
         self.set_presence(key, Presence::Gone { since: now });
-        self.recount(now, key, out);
+        self.update_served_counts(now, key, out);
         self.leave_class(key);
         self.watch_worker(key);
         let worker = self.workers.at_mut(key);

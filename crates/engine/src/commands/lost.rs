@@ -73,7 +73,7 @@ impl Engine {
         };
         self.set_presence(key, Presence::Lost { since: now, reason, lease_until, session });
         self.emit_worker_record(now, key, EventData::WorkerLost { reason }, out);
-        self.recount(now, key, out);
+        self.update_served_counts(now, key, out);
         let held = self.workers.at(key).held_in_order();
         for slot in held {
             let worker = self.workers.at(key).name().clone();

@@ -27,7 +27,7 @@ impl Engine {
         let mut terms = Terms::clone(self.terms.get(before));
         terms.queue = to.queue.unwrap_or(terms.queue);
         terms.tags = to.tags.unwrap_or(terms.tags);
-        terms.settle();
+        terms.normalize();
         terms.check()?;
         self.check_queue_room(&terms.namespace, std::slice::from_ref(&terms.queue))?;
         self.leave_state(slot);

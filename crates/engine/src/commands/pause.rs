@@ -56,7 +56,7 @@ impl Engine {
         let state = self.tasks.at_mut(slot).state.holding_mut().expect("a reported attempt is held");
         let Some(intent) = state.intent.take_if(|intent| intent.wanted == Wanted::Pause) else {
             match self.state_name(slot) {
-                StateName::Suspended => self.say_again(slot),
+                StateName::Suspended => self.report_again(slot),
                 _ => self.tell_continue(slot, out),
             }
             return;
@@ -70,7 +70,7 @@ impl Engine {
             self.become_suspended(now, slot, open);
         }
         let suspension = self.suspension_mut(slot);
-        (suspension.stop, suspension.is_said) = (stop, true);
+        (suspension.stop, suspension.is_reported_by_session) = (stop, true);
         self.emit_task_record(now, slot, EventData::Paused { reason }, out);
     }
 

@@ -36,7 +36,7 @@ impl Engine {
             self.emit_task_event(now, slot, EventData::HolderReturned { worker }, out);
             self.deliver_intent(now, slot, out);
         }
-        self.recount(now, key, out);
+        self.update_served_counts(now, key, out);
         self.dirty.workers.push(key);
         self.watch_worker(key);
     }

@@ -84,7 +84,7 @@ impl Engine {
         if self.workers.at(key).draining {
             out.notice(peer.session, Notice::Drain);
         }
-        self.recount(now, key, out);
+        self.update_served_counts(now, key, out);
         self.dirty.workers.push(key);
         self.watch_worker(key);
         Ok(Reply::Registered { held: answers, returned })
@@ -188,7 +188,7 @@ impl Engine {
             }
             self.deliver_intent(now, *slot, out);
             if self.state_name(*slot) == StateName::Suspended {
-                self.expect_word(*slot);
+                self.require_report(*slot);
             }
         }
     }

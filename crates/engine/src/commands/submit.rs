@@ -334,7 +334,7 @@ pub(super) fn terms_of(peer: &Peer, new: NewTask) -> Terms {
         array: None,
         share: new.share,
     };
-    terms.settle();
+    terms.normalize();
     terms
 }
 
@@ -428,7 +428,7 @@ pub(super) fn fingerprint(new: &NewTask) -> u64 {
 
 fn hash_demand(hash: &mut Fnv, demand: &Demand) {
     let mut demand = demand.clone();
-    demand.settle();
+    demand.normalize();
     hash.number(7);
     hash.number(u64::from(demand.slots));
     for resource in &demand.resources {

@@ -108,7 +108,7 @@ impl Engine {
             return Err(Refusal::BadValue { what: "array index", why: "exceeds 4294967295" });
         }
         if !new.bodies.is_empty() && new.bodies.len() != size {
-            return Err(Refusal::BadValue { what: "bodies", why: "are not one for each element" });
+            return Err(Refusal::BadValue { what: "bodies", why: "must have one entry for each element" });
         }
         if self.arrays.len() >= ARRAYS_MAX {
             return Err(Refusal::Full { what: "arrays", limit: ARRAYS_MAX as u64 });

@@ -61,7 +61,7 @@ impl Engine {
                 self.tell_continue(slot, out);
             }
             (TaskState::Running(_), _) => self.enter_suspended(now, slot, open, out),
-            (TaskState::Suspended(_), _) if is_repeated => self.say_again(slot),
+            (TaskState::Suspended(_), _) if is_repeated => self.report_again(slot),
             _ => self.wait_for_others(now, slot, open, out),
         }
         Ok(Reply::Done)
@@ -182,7 +182,7 @@ impl Engine {
         if is_suspended {
             let open = self.edges.open_count(list);
             let suspension = self.suspension_mut(slot);
-            (suspension.open, suspension.is_said) = (open, true);
+            (suspension.open, suspension.is_reported_by_session) = (open, true);
             if suspension.is_over() {
                 self.offer_continuing(slot);
             }
@@ -229,7 +229,8 @@ impl Engine {
             holding.check_at = Timestamp::NEVER;
         }
         let check_at = holding.check_at;
-        let suspension = Suspension { holding, since: now, open, parked: None, is_said: true, stop: None };
+        let suspension =
+            Suspension { holding, since: now, open, parked: None, is_reported_by_session: true, stop: None };
         self.count(slot, |count| *count -= 1);
         self.count_tags(slot, |in_use| *in_use -= 1);
         // The holder stays, with its place and its devices.
@@ -242,17 +243,17 @@ impl Engine {
     }
 
     /// The worker says again, over another session, that the attempt waits.
-    pub(crate) fn say_again(&mut self, slot: Slot) {
+    pub(crate) fn report_again(&mut self, slot: Slot) {
         let suspension = self.suspension_mut(slot);
-        if !std::mem::replace(&mut suspension.is_said, true) && suspension.is_over() {
+        if !std::mem::replace(&mut suspension.is_reported_by_session, true) && suspension.is_over() {
             self.offer_continuing(slot);
         }
     }
 
     /// The worker has a new session. What it still waits for it will say again.
-    pub(crate) fn expect_word(&mut self, slot: Slot) {
+    pub(crate) fn require_report(&mut self, slot: Slot) {
         self.withdraw_continuing(slot);
-        self.suspension_mut(slot).is_said = false;
+        self.suspension_mut(slot).is_reported_by_session = false;
     }
 
     pub(crate) fn suspension_mut(&mut self, slot: Slot) -> &mut Suspension {

@@ -88,7 +88,7 @@ impl Engine {
         if states.contains(&StateName::Ready) {
             for key in self.ready_queues_of(peer, query, ReadyQueueKey(0)) {
                 looks = looks.checked_sub(1)?;
-                if !self.may_hold(peer, query, key) {
+                if !self.may_contain(peer, query, key) {
                     continue;
                 }
                 let ranked = &self.ready_queues.at(key).ranked;
@@ -143,7 +143,7 @@ impl Engine {
         let mut page = Page::default();
         let Ok(first) = u32::try_from(after.map_or(0, |after| after.saturating_add(1))) else { return page };
         for (slot, _) in self.tasks.iter_from(Slot(first)) {
-            if !self.see(peer, query, states, slot, in_table(slot), &mut page) {
+            if !self.examine(peer, query, states, slot, in_table(slot), &mut page) {
                 break;
             }
         }
@@ -159,8 +159,8 @@ impl Engine {
         for place in u32::try_from(after).unwrap_or(u32::MAX)..record.size {
             let at = ListPlace { part: 0, weight: 0, number: u64::from(place) };
             let goes_on = match self.tasks.find(&record.terms().element_id(place)) {
-                Some(slot) => self.see(peer, query, states, slot, at, &mut page),
-                None => page.look(query, states, at),
+                Some(slot) => self.examine(peer, query, states, slot, at, &mut page),
+                None => page.count_examined(query, states, at),
             };
             if !goes_on {
                 break;
@@ -177,7 +177,7 @@ impl Engine {
         let from = query.cursor.map_or(Unbounded, |cursor| Excluded((cursor.after.number, Slot(u32::MAX))));
         for (age, slot) in extras.children.range((from, Unbounded)) {
             let place = ListPlace { part: 0, weight: 0, number: *age };
-            if !self.see(peer, query, states, *slot, place, &mut page) {
+            if !self.examine(peer, query, states, *slot, place, &mut page) {
                 break;
             }
         }
@@ -219,7 +219,7 @@ impl Engine {
         };
         for slot in slots {
             let place = ListPlace { part: 0, weight: 0, number: order(self.tasks.at(slot)) };
-            if !self.see(peer, query, &[state], slot, place, page) {
+            if !self.examine(peer, query, &[state], slot, place, page) {
                 return;
             }
         }
@@ -247,7 +247,7 @@ impl Engine {
                     continue;
                 }
                 let place = ListPlace { part: key.0, weight: 0, number };
-                if !self.see(peer, query, &[state], slot, place, page) {
+                if !self.examine(peer, query, &[state], slot, place, page) {
                     return;
                 }
             }
@@ -264,18 +264,18 @@ impl Engine {
         for key in self.ready_queues_of(peer, query, ReadyQueueKey(after.map_or(0, |after| after.part))) {
             let from = after.filter(|after| after.part == key.0);
             let from = from.map(|after| TaskRank { weight: after.weight, age: after.number });
-            if self.may_hold(peer, query, key) {
+            if self.may_contain(peer, query, key) {
                 for slot in self.ready_queues.at(key).ranked.iter_after(from, |slot| self.rank_of(slot)) {
                     let rank = self.rank_of(slot);
                     let place = ListPlace { part: key.0, weight: rank.weight, number: rank.age };
-                    if !self.see(peer, query, &[StateName::Ready], slot, place, page) {
+                    if !self.examine(peer, query, &[StateName::Ready], slot, place, page) {
                         return;
                     }
                 }
             }
             // Skipping a ready queue counts as a look as well.
             let behind = ListPlace { part: key.0, weight: i64::MAX, number: u64::MAX };
-            if !page.look(query, &[StateName::Ready], behind) {
+            if !page.count_examined(query, &[StateName::Ready], behind) {
                 return;
             }
         }
@@ -301,7 +301,7 @@ impl Engine {
         Box::new(ready_queues.into_iter())
     }
 
-    fn may_hold(&self, peer: &Peer, query: &ListQuery, key: ReadyQueueKey) -> bool {
+    fn may_contain(&self, peer: &Peer, query: &ListQuery, key: ReadyQueueKey) -> bool {
         let ready_queue = self.ready_queues.at(key);
         let has_tag = |tag: &Name| ready_queue.tags.iter().any(|key| self.tags.at(*key).name == *tag);
         let of_array = || ready_queue.tags.iter().any(|key| self.tags.at(*key).array.is_some());
@@ -311,7 +311,7 @@ impl Engine {
     }
 
     /// Examines one task. Returns whether there is room to continue.
-    fn see(
+    fn examine(
         &self,
         peer: &Peer,
         query: &ListQuery,
@@ -324,7 +324,7 @@ impl Engine {
         if states.contains(&task.state.name()) && self.matches(peer, query, task) {
             page.push(self.info(slot));
         }
-        page.look(query, states, place)
+        page.count_examined(query, states, place)
     }
 
     fn matches(&self, peer: &Peer, query: &ListQuery, task: &Task) -> bool {
@@ -377,7 +377,7 @@ impl Page {
     }
 
     /// Counts one look. Returns whether there is room for more; if not, the list continues after `place`.
-    fn look(&mut self, query: &ListQuery, states: &[StateName], place: ListPlace) -> bool {
+    fn count_examined(&mut self, query: &ListQuery, states: &[StateName], place: ListPlace) -> bool {
         self.looks += 1;
         if self.is_full(query.limit) || self.looks == LOOKS_MAX {
             let state = if query.is_of_one_family() { None } else { one(states) };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenure_engine::command::Move;
-use tenure_engine::{Command, NewTask, Passed, Peer, Settings, StateName, TaskId, Thresholds};
+use tenure_engine::{Command, NewTask, PassedThresholds, Peer, Settings, StateName, TaskId, Thresholds};
 
 use crate::broker::{Broker, SECOND};
 
@@ -56,7 +56,7 @@ fn a_queue_tells_once_that_it_is_deep_and_once_that_it_is_not() {
     broker.hush();
     broker.submit(&ann, "q");
     broker.hears(&["#5 submitted", "queue q backlog by depth: 4 ready, for 0 ms"]);
-    assert_eq!(broker.queue("q").passed, Passed { depth: true, age: false });
+    assert_eq!(broker.queue("q").passed, PassedThresholds { depth: true, age: false });
     // More of it is no news, and neither is a little less.
     broker.submit(&ann, "q");
     broker.hears(&["#6 submitted"]);
@@ -77,7 +77,7 @@ fn a_queue_tells_once_that_it_is_deep_and_once_that_it_is_not() {
         "queue q backlog by depth cleared: 2 ready, for 0 ms",
         "#5/1 started by w",
     ]);
-    assert_eq!(broker.queue("q").passed, Passed::default());
+    assert_eq!(broker.queue("q").passed, PassedThresholds::default());
     broker.hush();
     submit_many(&mut broker, &ann, 2);
     broker.hears(&["#8 submitted", "#9 submitted", "queue q backlog by depth: 4 ready, for 0 ms"]);
@@ -265,7 +265,7 @@ fn a_backlog_survives_a_restart_and_is_not_told_again() {
     broker.hears_nothing();
     let queue = broker.queue("q");
     assert_eq!(queue.thresholds, Thresholds { depth: Some(2), age: Some(10 * SECOND) });
-    assert_eq!(queue.passed, Passed { depth: true, age: false });
+    assert_eq!(queue.passed, PassedThresholds { depth: true, age: false });
     broker.wait(Duration::from_millis(1));
     broker.hears(&["queue q backlog by age: 3 ready, for 10000 ms"]);
     broker.restart_after(SECOND);

@@ -101,7 +101,7 @@ fn every_reason_reads_as_a_sentence() {
         ),
         (Why::Draining { workers: 2 }, "all 2 workers that could take it are draining"),
         (Why::TagLimit { tag: "t".into(), limit: 2, in_use: 2 }, "tag t is at its limit: 2 of 2 in use"),
-        (Why::AllFull { workers: 3, slots: 9 }, "all 3 workers are full: 9 slots in use"),
+        (Why::AllFull { workers: 3, slots: 9 }, "all 3 workers that could take it are full: 9 slots in use"),
         (Why::NoWorkerAsks { workers: 1 }, "1 workers could take it, but none is fetching tasks now"),
         (
             Why::AwaitingAcceptance { worker: "w".into(), since: at },

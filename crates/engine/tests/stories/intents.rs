@@ -147,7 +147,7 @@ fn a_running_task_is_paused_and_resumed() {
         "#1/1 pause delivered to w",
     ]);
     confirm(&mut broker, &worker, task, Wanted::Pause, Blob::new(30, 3));
-    // The bytes of an attempt that another will follow are of no use.
+    // Another attempt will follow, so the bytes of this one are of no use.
     broker.hears(&["#1/1 paused (maintenance)", "freed 30+3"]);
     let TaskState::Paused(pause) = broker.show(task).state else { panic!("it is paused") };
     assert_eq!((pause.since, pause.reason.as_deref()), (broker.now, Some("maintenance")));

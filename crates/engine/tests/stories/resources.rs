@@ -139,7 +139,7 @@ fn demands_that_make_no_sense_are_refused() {
     let cases: [(&[(&str, &str)], &str); 4] = [
         (&[("gpus", "1.5")], "is neither a whole number of cpus or gpus nor a part of one"),
         (&[("x", "1"), ("x", "2")], "is named twice"),
-        (&[("slots", "2")], "is called like the slots: choose another name"),
+        (&[("slots", "2")], "has the reserved name of the slots: choose another"),
         (&[("mem", "9000TB")], "is above the largest quantity, 10^15"),
     ];
     for (resources, expected) in cases {

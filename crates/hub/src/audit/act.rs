@@ -75,6 +75,7 @@ impl AuditAct {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn of_command(command: &Command) -> AuditAct {
         match command {
             Command::Submit(_) => act("submit"),

@@ -2,13 +2,13 @@
 
 use tenure_engine::{Name, SessionId};
 
-use super::{Core, Entry};
+use super::{Core, SessionEntry};
 use crate::audit::{Audit, AuditAct, AuditLine, AuditOutcome, Who};
 use crate::outbox::OutboxItem;
 use crate::refusal::HubRefusal;
 use crate::request::{Request, Response};
 
-impl Entry {
+impl SessionEntry {
     fn who(&self) -> Who {
         Who {
             namespace: Some(self.peer.namespace.clone()),
@@ -62,7 +62,7 @@ impl Core {
     /// The hub ends a session.
     pub(super) fn note_end(&mut self, session: SessionId, why: &HubRefusal) {
         if self.audit.is_some() {
-            let who = self.sessions.get(&session).map(Entry::who);
+            let who = self.sessions.get(&session).map(SessionEntry::who);
             let line = AuditLine::new(self.now, who, "end-session", AuditOutcome::of(why));
             self.outbox.push(OutboxItem::Audit(Box::new(line)));
         }
@@ -110,7 +110,7 @@ impl Core {
             return None;
         }
         let (name, outcome, fields) = act.end(reply);
-        let who = self.sessions.get(&session).map(Entry::who);
+        let who = self.sessions.get(&session).map(SessionEntry::who);
         let mut line = AuditLine::new(self.now, who, name, outcome);
         line.fields = fields;
         Some(Box::new(line))

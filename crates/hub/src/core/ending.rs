@@ -13,7 +13,8 @@ use crate::request::Delivery;
 impl Core {
     /// Ends every session of these keys.
     pub fn revoke(&mut self, now: Timestamp, keys: &HashSet<KeyId>) {
-        let is_revoked = |(_, entry): &(&SessionId, &super::Entry)| keys.contains(&entry.principal.grant.key);
+        let is_revoked =
+            |(_, entry): &(&SessionId, &super::SessionEntry)| keys.contains(&entry.principal.grant.key);
         let mut sessions: Vec<SessionId> =
             self.sessions.iter().filter(is_revoked).map(|(session, _)| *session).collect();
         sessions.sort_unstable();

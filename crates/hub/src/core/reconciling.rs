@@ -1,4 +1,4 @@
-//! Reconciling: compares a page of declared tasks with the engine's, and mends the difference with plain submissions and
+//! Reconciling: compares a page of declared tasks with the engine's, and corrects the difference with plain submissions and
 //! cancellations.
 
 use tenure_engine::command::{Cursor, ListQuery};
@@ -30,7 +30,7 @@ impl Core {
         for one in declared {
             let mut answer = self.compare(peer, &one, as_of);
             if apply {
-                self.mend(now, peer, one, &mut answer);
+                self.apply_difference(now, peer, one, &mut answer);
             }
             tasks.push(answer);
         }
@@ -74,8 +74,14 @@ impl Core {
         }
     }
 
-    fn mend(&mut self, now: Timestamp, peer: &Peer, declared: Declared, answer: &mut ReconciledTask) {
-        let mended = match (answer.difference, declared.submission, answer.task) {
+    fn apply_difference(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        declared: Declared,
+        answer: &mut ReconciledTask,
+    ) {
+        let applied = match (answer.difference, declared.submission, answer.task) {
             (Difference::Missing, Some(submission), _) => self.submit_missing(now, peer, submission),
             (difference, _, Some(task)) if let Some(reason) = difference.reason() => {
                 let cancel = Command::Cancel { task, reason: Some(reason.into()) };
@@ -83,7 +89,7 @@ impl Core {
             }
             _ => return,
         };
-        match mended {
+        match applied {
             Ok(task) => {
                 answer.applied = true;
                 answer.task = Some(task);

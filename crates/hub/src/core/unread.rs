@@ -63,7 +63,9 @@ impl Core {
     pub fn end_largest_holders(&mut self, now: Timestamp) {
         let limit = self.unread_limits.total;
         while self.unread.get() > limit {
-            let of = |(session, entry): (&SessionId, &super::Entry)| (entry.mailbox.unread_bytes(), *session);
+            let of = |(session, entry): (&SessionId, &super::SessionEntry)| {
+                (entry.mailbox.unread_bytes(), *session)
+            };
             let Some((bytes, session)) = self.sessions.iter().map(of).max() else { return };
             if bytes == 0 {
                 return;

@@ -102,7 +102,7 @@ impl KeySaver {
     /// Writes decided records, waiting up to `wait` for them, and a slice of a sweep.
     pub fn round(&mut self, keyspaces: &Keyspaces, wait: Duration) -> Result<Round, StoreError> {
         let pending = &keyspaces.shared.pending;
-        if self.unsettled.is_some() && !self.settle(keyspaces)? {
+        if self.unsettled.is_some() && !self.sync_and_reply(keyspaces)? {
             return Ok(Round::Away);
         }
         if let Some((records, last)) = self.unwritten.take()
@@ -138,7 +138,7 @@ impl KeySaver {
         }
         self.go_on_sweeping(keyspaces)?;
         if self.log.is_committing() {
-            self.settle(keyspaces)?;
+            self.sync_and_reply(keyspaces)?;
         }
         Ok(if is_idle { Round::Idle } else { Round::Wrote })
     }
@@ -158,13 +158,13 @@ impl KeySaver {
             Err(WriteError::Fatal(error)) => return Err(error),
         }
         self.unsettled = Some(last);
-        self.settle(keyspaces)?;
+        self.sync_and_reply(keyspaces)?;
         Ok(true)
     }
 
     /// Makes everything appended durable, and releases the answers. What is not is neither acknowledged nor
     /// refused: it may be committed all the same. Returns whether it is.
-    fn settle(&mut self, keyspaces: &Keyspaces) -> Result<bool, StoreError> {
+    fn sync_and_reply(&mut self, keyspaces: &Keyspaces) -> Result<bool, StoreError> {
         match self.log.sync() {
             Ok(()) => {
                 if let Some(last) = self.unsettled.take() {
@@ -196,7 +196,7 @@ impl KeySaver {
             }
             return Ok(());
         };
-        if sweep.go_on(keyspaces) {
+        if sweep.step(keyspaces) {
             return Ok(());
         }
         match self.log.end_sweep() {

@@ -20,7 +20,7 @@ impl KeySweep {
 
     /// Appends the next slice after all other records. Returns whether there was one; by then the last one is
     /// written.
-    pub(super) fn go_on(&mut self, keyspaces: &Keyspaces) -> bool {
+    pub(super) fn step(&mut self, keyspaces: &Keyspaces) -> bool {
         let Some(state) = self.left.last() else { return false };
         let mut state = locked(state);
         let (record, next) = state.space.sweep(&self.place, keyspaces.shared.settings.sweep_bytes);

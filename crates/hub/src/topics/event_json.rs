@@ -110,6 +110,7 @@ impl Fields {
         self.add("needs", needs.iter().map(|name| Value::from(&**name)).collect::<Vec<Value>>());
     }
 
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn details(&mut self, kind: &EventData) {
         match kind {
             EventData::Submitted { unserved } => {

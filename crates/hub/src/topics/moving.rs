@@ -17,7 +17,7 @@ use crate::namespace_logs::{LogMoveError, Renew, commit};
 /// How much goes into one frame.
 const FRAME_BYTES: usize = 1 << 20;
 
-/// What the log of topics holds of a namespace.
+/// What the topic log holds of a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TopicContents {
     pub(crate) topics: u64,
@@ -25,7 +25,7 @@ pub(crate) struct TopicContents {
     pub(crate) messages: u64,
 }
 
-/// The open log of topics of a group that no broker serves.
+/// The open topic log of a group that no broker serves.
 #[derive(Debug)]
 pub(crate) struct IdleTopics {
     log: TopicLog,

@@ -212,7 +212,7 @@ impl Topics {
             tracing::error!(
                 written = sequence.0,
                 given = published.sequence.0,
-                "a durable message has two numbers"
+                "durable message written and published under different numbers; report this bug"
             );
         }
         Ok(self.receipt(space, state, id, &published))

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tenure_engine::Name;
 use tenure_store::{AppendError, Reader, ReplicationError, StoreError, TopicLog, TopicRows, TopicsOpened};
 use tenure_topics::{
-    SEQUENCE_BLOCK, SavedMessage, Sequence, Snapshot, Stop, Timestamp, TopicFilter, TopicRefusal,
+    SEQUENCE_BLOCK, SavedMessage, Sequence, ShutdownKind, Snapshot, Timestamp, TopicFilter, TopicRefusal,
 };
 
 use super::allowance::Allowance;
@@ -55,7 +55,7 @@ impl Topics {
     fn restore(&self, log: &mut TopicLog, rows: Vec<TopicRow>) -> Result<(), StoreError> {
         let is_new = rows.is_empty();
         let clean = rows.iter().any(|row| matches!(row, TopicRow::Clean));
-        let stop = if clean || is_new { Stop::Clean } else { Stop::Unclean };
+        let stop = if clean || is_new { ShutdownKind::Clean } else { ShutdownKind::Unclean };
         let allowance = self.allowance_of(&rows);
         let floor = floor_of(&rows, stop, allowance);
         // A log is restored once.
@@ -79,9 +79,9 @@ impl Topics {
         for space in self.namespaces() {
             space.with(|state, _| state.durable.saved_at.clear());
         }
-        if stop == Stop::Unclean {
+        if stop == ShutdownKind::Unclean {
             // The skipped numbers must stay skipped even if the next stop is unclean as well.
-            return if self.write_all(log, None)? { self.settle(log) } else { Err(full_disk()) };
+            return if self.write_all(log, None)? { self.wait_for_sync(log) } else { Err(full_disk()) };
         }
         let mut first = TopicRows::default();
         rows::not_clean(&mut first);
@@ -93,12 +93,12 @@ impl Topics {
             tenure_store::WriteError::Fatal(error) => error,
             tenure_store::WriteError::Full { .. } => full_disk(),
         })?;
-        self.settle(log)
+        self.wait_for_sync(log)
     }
 
     /// Numbers must not be used before the log says which ones are skipped. A leader waits for the replicated
     /// journal.
-    fn settle(&self, log: &mut TopicLog) -> Result<(), StoreError> {
+    fn wait_for_sync(&self, log: &mut TopicLog) -> Result<(), StoreError> {
         let since = Instant::now();
         loop {
             let why = match log.sync() {
@@ -127,7 +127,7 @@ impl Topics {
         saved.unwrap_or(SEQUENCE_BLOCK)
     }
 
-    fn restore_row(&self, row: TopicRow, stop: Stop, allowance: u64) {
+    fn restore_row(&self, row: TopicRow, stop: ShutdownKind, allowance: u64) {
         let mut stop = stop;
         let mut subscription = None;
         let is_topic = matches!(row, TopicRow::Topic(..));
@@ -137,8 +137,8 @@ impl Topics {
                 let is_reserved = is_topic && topic.sequence > Sequence::ZERO;
                 if self.shared.settings.is_durable(&topic.name) && !is_reserved {
                     // The numbers of a durable topic are saved one by one.
-                    stop = Stop::Clean;
-                } else if stop == Stop::Unclean && topic.sequence > Sequence::ZERO {
+                    stop = ShutdownKind::Clean;
+                } else if stop == ShutdownKind::Unclean && topic.sequence > Sequence::ZERO {
                     // The topic may have assigned numbers that were not saved before the stop.
                     topic.sequence.0 += allowance;
                 }
@@ -225,12 +225,12 @@ fn restore_message(
 
 fn full_disk() -> StoreError {
     let source = std::io::ErrorKind::StorageFull.into();
-    StoreError::Io { doing: "writing", file: "the log of topics".to_owned(), source }
+    StoreError::Io { doing: "writing", file: "the topic log".to_owned(), source }
 }
 
 /// After an unclean stop, a topic may have been created and numbered without being saved. Unknown topics
 /// begin above every number that such a topic can have used.
-fn floor_of(rows: &[TopicRow], stop: Stop, allowance: u64) -> u64 {
+fn floor_of(rows: &[TopicRow], stop: ShutdownKind, allowance: u64) -> u64 {
     let mut floor = 0;
     let mut highest = 0;
     for row in rows {
@@ -247,8 +247,8 @@ fn floor_of(rows: &[TopicRow], stop: Stop, allowance: u64) -> u64 {
         }
     }
     match stop {
-        Stop::Clean => floor,
-        Stop::Unclean => floor.max(highest) + allowance,
+        ShutdownKind::Clean => floor,
+        ShutdownKind::Unclean => floor.max(highest) + allowance,
     }
 }
 

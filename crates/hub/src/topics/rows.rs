@@ -239,5 +239,5 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, StoreError> {
 }
 
 fn damaged(why: &str) -> StoreError {
-    Damage::new("the log of topics", 0, why).into()
+    Damage::new("the topic log", 0, why).into()
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 use tenure_store::{AppendError, StoreError, TopicLog, TopicRows, WriteError};
-use tenure_topics::{Prepared, Sequence, Stop, Timestamp, TopicRefusal};
+use tenure_topics::{Prepared, Sequence, ShutdownKind, Timestamp, TopicRefusal};
 use tokio::sync::oneshot;
 
 use super::allowance::Allowance;
@@ -222,7 +222,7 @@ impl Saver {
         let mut later = Round::default();
         while self.unsettled.is_some() {
             let Some(shared) = self.topics.upgrade() else { return Ok(finish) };
-            let settled = self.settle(&Topics { shared })?;
+            let settled = self.sync_and_publish(&Topics { shared })?;
             // A broker that another one has replaced leaves its publishers without an answer: what they sent may be
             // committed. Their connections end with the broker.
             let waits_too_long = waits_since.elapsed() > AWAY_STOP_MAX;
@@ -246,7 +246,7 @@ impl Saver {
     pub(super) fn step(&mut self) -> Result<(), StoreError> {
         let Some(shared) = self.topics.upgrade() else { return Ok(()) };
         let topics = Topics { shared };
-        if self.unsettled.is_some() && self.settle(&topics)? != Settled::Yes {
+        if self.unsettled.is_some() && self.sync_and_publish(&topics)? != Settled::Yes {
             return Ok(());
         }
         let mut round = Round::default();
@@ -326,11 +326,11 @@ impl Saver {
                 return Err(error);
             }
         }
-        self.settle(topics).map(|_| ())
+        self.sync_and_publish(topics).map(|_| ())
     }
 
     /// Makes everything appended durable; then publishes it, and tidies the log.
-    fn settle(&mut self, topics: &Topics) -> Result<Settled, StoreError> {
+    fn sync_and_publish(&mut self, topics: &Topics) -> Result<Settled, StoreError> {
         let settled = self.sync()?;
         if settled != Settled::Yes {
             return Ok(settled);
@@ -355,7 +355,7 @@ impl Saver {
             }
             topics.shared.saved.notify_waiters();
         }
-        self.log.tidy(tenure_engine::Timestamp(topics.shared.saver.clock.wall().0))?;
+        self.log.rotate_if_due(tenure_engine::Timestamp(topics.shared.saver.clock.wall().0))?;
         Ok(Settled::Yes)
     }
 
@@ -374,8 +374,8 @@ impl Saver {
         };
         if std::mem::replace(&mut self.is_away, settled != Settled::Yes) != self.is_away {
             match self.is_away {
-                true => tracing::warn!("the log of topics cannot be committed; durable messages wait"),
-                false => tracing::info!("the log of topics is committed again"),
+                true => tracing::warn!("the topic log cannot be committed; durable messages wait"),
+                false => tracing::info!("the topic log is committed again"),
             }
         }
         Ok(settled)
@@ -456,7 +456,7 @@ impl Topics {
         besides: Option<(Vec<u8>, Vec<u8>)>,
     ) -> Result<bool, StoreError> {
         let is_durable = |topic: &str| self.shared.settings.is_durable(topic);
-        let stop = if besides.is_some() { Stop::Clean } else { Stop::Unclean };
+        let stop = if besides.is_some() { ShutdownKind::Clean } else { ShutdownKind::Unclean };
         let general = self.general_rows().into_iter().chain(besides);
         let of_namespaces = self.namespaces().into_iter().flat_map(|space| {
             let (snapshot, positions, shown) = space.with(|state, now| {

@@ -68,6 +68,7 @@ impl HashCommand {
         ))
     }
 
+    #[expect(clippy::too_many_lines, reason = "a table")]
     pub(crate) fn decide(&self, space: &Keyspace, now: Timestamp) -> Decided {
         match self {
             HashCommand::Set { key, fields } => {

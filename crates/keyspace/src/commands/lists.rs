@@ -62,6 +62,7 @@ impl ListCommand {
         ))
     }
 
+    #[expect(clippy::too_many_lines, reason = "a table")]
     pub(crate) fn decide(&self, space: &Keyspace, now: Timestamp) -> Decided {
         match self {
             ListCommand::Push { key, end, elements } => {

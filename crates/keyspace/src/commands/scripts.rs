@@ -110,28 +110,8 @@ impl ScriptCall {
                     false => Ok(Reply::Integer(0)),
                 }
             }
-            Script::ExtendIfEqual => {
-                let ([key], [token, millis, replace]) = self.take()?;
-                let expires = calls.space.expires(key, now);
-                if !calls.is_equal(key, token)? || expires == Timestamp::NEVER {
-                    return Ok(Reply::Integer(0));
-                }
-                let left = if &**replace == b"0" { expires.left(now) as i64 } else { 0 };
-                calls.expire(key, integer(millis)?.saturating_add(left))
-            }
-            Script::SetOrRenew => {
-                let ([key], [token, seconds]) = self.take()?;
-                let millis = integer(seconds)?.saturating_mul(1000);
-                if calls.space.get(key, now).is_none() {
-                    calls.set(key, token, millis)?;
-                    return Ok(Reply::Integer(1));
-                }
-                if !calls.is_equal(key, token)? {
-                    return Ok(Reply::Integer(0));
-                }
-                calls.expire(key, millis)?;
-                Ok(Reply::Integer(2))
-            }
+            Script::ExtendIfEqual => self.extend_if_equal(&mut calls),
+            Script::SetOrRenew => self.set_or_renew(&mut calls),
             Script::EnqueueUnique => self.enqueue_unique(&mut calls),
             Script::ScheduleUnique => self.schedule_unique(&mut calls),
             Script::EmptyQueue => self.empty_queue(&mut calls),
@@ -149,35 +129,61 @@ impl ScriptCall {
             }
             Script::SweepBindings => self.sweep_bindings(&mut calls),
             Script::ChordPart => self.chord_part(&mut calls),
-            Script::ChordCleanup => {
-                let ([claim, rest @ ..], [token, seconds]) =
-                    (self.keys.as_slice(), self.arguments.as_slice())
-                else {
-                    return Err(KeyspaceRefusal::ScriptArguments);
-                };
-                if !calls.is_equal(claim, token)? {
-                    return Ok(Reply::Integer(0));
-                }
-                calls.run(Command::Key(KeyCommand::Delete { keys: rest.to_vec() }))?;
-                let seconds = integer(seconds)?;
-                if seconds > 0 {
-                    calls.set(claim, &Bytes::from_static(DONE), seconds.saturating_mul(1000))?;
-                }
-                Ok(Reply::Integer(1))
-            }
-            Script::ChordClaim => {
-                let ([claim, size], [token, seconds]) = self.take()?;
-                let millis = integer(seconds)?.saturating_mul(1000);
-                if calls.is_equal(claim, token)? {
-                    return calls.expire(claim, millis);
-                }
-                if calls.space.get(claim, now).is_none() && calls.space.get(size, now).is_some() {
-                    calls.set(claim, token, millis)?;
-                    return Ok(Reply::Integer(1));
-                }
-                Ok(Reply::Integer(0))
-            }
+            Script::ChordCleanup => self.chord_cleanup(&mut calls),
+            Script::ChordClaim => self.chord_claim(&mut calls),
         }
+    }
+
+    fn extend_if_equal(&self, calls: &mut Calls<'_>) -> Result<Reply, KeyspaceRefusal> {
+        let ([key], [token, millis, replace]) = self.take()?;
+        let expires = calls.space.expires(key, calls.now);
+        if !calls.is_equal(key, token)? || expires == Timestamp::NEVER {
+            return Ok(Reply::Integer(0));
+        }
+        let left = if &**replace == b"0" { expires.left(calls.now) as i64 } else { 0 };
+        calls.expire(key, integer(millis)?.saturating_add(left))
+    }
+
+    fn set_or_renew(&self, calls: &mut Calls<'_>) -> Result<Reply, KeyspaceRefusal> {
+        let ([key], [token, seconds]) = self.take()?;
+        let millis = integer(seconds)?.saturating_mul(1000);
+        if calls.space.get(key, calls.now).is_none() {
+            calls.set(key, token, millis)?;
+            return Ok(Reply::Integer(1));
+        }
+        if !calls.is_equal(key, token)? {
+            return Ok(Reply::Integer(0));
+        }
+        calls.expire(key, millis)?;
+        Ok(Reply::Integer(2))
+    }
+
+    fn chord_cleanup(&self, calls: &mut Calls<'_>) -> Result<Reply, KeyspaceRefusal> {
+        let ([claim, rest @ ..], [token, seconds]) = (self.keys.as_slice(), self.arguments.as_slice()) else {
+            return Err(KeyspaceRefusal::ScriptArguments);
+        };
+        if !calls.is_equal(claim, token)? {
+            return Ok(Reply::Integer(0));
+        }
+        calls.run(Command::Key(KeyCommand::Delete { keys: rest.to_vec() }))?;
+        let seconds = integer(seconds)?;
+        if seconds > 0 {
+            calls.set(claim, &Bytes::from_static(DONE), seconds.saturating_mul(1000))?;
+        }
+        Ok(Reply::Integer(1))
+    }
+
+    fn chord_claim(&self, calls: &mut Calls<'_>) -> Result<Reply, KeyspaceRefusal> {
+        let ([claim, size], [token, seconds]) = self.take()?;
+        let millis = integer(seconds)?.saturating_mul(1000);
+        if calls.is_equal(claim, token)? {
+            return calls.expire(claim, millis);
+        }
+        if calls.space.get(claim, calls.now).is_none() && calls.space.get(size, calls.now).is_some() {
+            calls.set(claim, token, millis)?;
+            return Ok(Reply::Integer(1));
+        }
+        Ok(Reply::Integer(0))
     }
 
     fn enqueue_unique(&self, calls: &mut Calls<'_>) -> Result<Reply, KeyspaceRefusal> {

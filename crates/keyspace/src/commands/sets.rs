@@ -75,6 +75,7 @@ impl SetCommand {
         ))
     }
 
+    #[expect(clippy::too_many_lines, reason = "a table")]
     pub(crate) fn decide(&self, space: &mut Keyspace, now: Timestamp) -> Decided {
         match self {
             SetCommand::Add { key, members } => {

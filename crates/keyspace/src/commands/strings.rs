@@ -99,6 +99,7 @@ impl StringCommand {
         ))
     }
 
+    #[expect(clippy::too_many_lines, reason = "a table")]
     pub(crate) fn decide(&self, space: &Keyspace, now: Timestamp) -> Decided {
         match self {
             StringCommand::Get { key } => {

@@ -92,7 +92,7 @@ impl HookSettings {
     /// What may be shown.
     pub fn about(&self) -> HookAbout {
         let (kind, target) = match &self.target {
-            HookTarget::Webhook(webhook) => (HookKind::Webhook, webhook.target.shown()),
+            HookTarget::Webhook(webhook) => (HookKind::Webhook, webhook.target.without_secrets()),
             HookTarget::Command(command) => {
                 (HookKind::Command, command.command.first().cloned().unwrap_or_default())
             }

@@ -93,6 +93,7 @@ pub(super) fn encode_event(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base
     encode_kind(out, book, base, &event.kind);
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn encode_kind(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, kind: &EventData) {
     out.push(kind_code(kind));
     match kind {
@@ -267,6 +268,7 @@ fn kind_code(kind: &EventData) -> u8 {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn take_kind(take: &mut ByteCursor<'_>, page: &RecordPage<'_>) -> Result<EventData, Malformed> {
     let base = &page.base;
     Ok(match take.byte()? {

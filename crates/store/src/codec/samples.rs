@@ -15,9 +15,9 @@ use tenure_engine::state::{
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
     ArrayEnd, ArrayRecord, ArrayTerms, Blob, CatchUp, Checkpoint, Condition, Demand, Dependency,
-    DependencyProgress, Devices, EdgeList, Extras, ForgottenElements, Name, OnBroken, Overlap, Passed,
-    Quantity, Rate, Resource, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason, Task, TaskId,
-    TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, TraceContext, Why,
+    DependencyProgress, Devices, EdgeList, Extras, ForgottenElements, Name, OnBroken, Overlap,
+    PassedThresholds, Quantity, Rate, Resource, ScheduleProgress, ScheduleSetting, ScheduleState, SkipReason,
+    Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds, Timestamp, TraceContext, Why,
 };
 
 use super::settings::Setting;
@@ -494,7 +494,7 @@ pub(crate) fn setting() -> BoxedStrategy<Setting> {
         },
     );
     let thresholds = (of(any::<u32>()), of(span())).prop_map(|(depth, age)| Thresholds { depth, age });
-    let passed = (any::<bool>(), any::<bool>()).prop_map(|(depth, age)| Passed { depth, age });
+    let passed = (any::<bool>(), any::<bool>()).prop_map(|(depth, age)| PassedThresholds { depth, age });
     let flags = (any::<bool>(), any::<bool>());
     let queue = (name(), name(), flags, of(time()), of(thresholds), passed, of(rate())).prop_map(
         |(namespace, queue, (paused, ever_served), unserved_since, thresholds, passed, rate)| {

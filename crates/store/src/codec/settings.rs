@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tenure_engine::record::{LimitSetting, QueueSetting, ShareSetting, WorkerHealth};
-use tenure_engine::{ArrayRecord, Change, Name, Passed, Rate, ScheduleProgress, ScheduleSetting, Thresholds};
+use tenure_engine::{
+    ArrayRecord, Change, Name, PassedThresholds, Rate, ScheduleProgress, ScheduleSetting, Thresholds,
+};
 
 use super::Base;
 use super::array::{encode_array, take_array};
@@ -168,7 +170,7 @@ pub(super) fn encode_queue(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base
     out.push(u8::from(queue.paused) | u8::from(queue.ever_served) << 1);
     put::maybe_time(out, base, queue.unserved_since);
     if queue_code(queue) != QUEUE {
-        let Passed { depth, age } = queue.passed;
+        let PassedThresholds { depth, age } = queue.passed;
         out.push(u8::from(depth) | u8::from(age) << 1 | u8::from(queue.thresholds.is_some()) << 2);
         if let Some(Thresholds { depth, age }) = queue.thresholds {
             encode_thresholds(out, depth, age);
@@ -212,7 +214,7 @@ fn take_queue(take: &mut ByteCursor<'_>, page: &RecordPage<'_>) -> Result<QueueS
         ever_served: head & 2 != 0,
         unserved_since,
         thresholds: None,
-        passed: Passed::default(),
+        passed: PassedThresholds::default(),
         rate: None,
     })
 }
@@ -226,7 +228,7 @@ fn take_queue_with_thresholds(
     if head > 7 {
         return Err(Malformed("an unknown setting of a queue"));
     }
-    queue.passed = Passed { depth: head & 1 != 0, age: head & 2 != 0 };
+    queue.passed = PassedThresholds { depth: head & 1 != 0, age: head & 2 != 0 };
     if head & 4 != 0 {
         queue.thresholds = Some(take_thresholds(take)?);
     }

@@ -28,7 +28,7 @@ impl Work<'_> {
             let later = match good_part(self.disk, LogFamily::Keys, *start)? {
                 Some((segment, end)) => {
                     self.keep_range(&segment, end, segment.file_end()?)?;
-                    segment.settle(end, end)?;
+                    segment.cut_and_rewrite(end, end)?;
                     self.report(format!("{damage}. It was cut there: what keys changed later is lost"));
                     index + 1
                 }

@@ -31,7 +31,7 @@ impl Work<'_> {
                 }
             } else if let Some((segment, end)) = good_part(self.disk, LogFamily::Topics, *start)? {
                 self.keep_range(&segment, end, segment.file_end()?)?;
-                segment.settle(end, end)?;
+                segment.cut_and_rewrite(end, end)?;
                 self.report(format!("{damage}. It was cut there: what topics changed later is lost"));
             } else {
                 self.report(format!(

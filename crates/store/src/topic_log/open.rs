@@ -146,7 +146,7 @@ impl TopicsFound {
         }
         // The copy of a replicated log is synced already.
         let synced = if committing.is_some() { read.end } else { read.synced };
-        last.settle(synced, read.end)?;
+        last.cut_and_rewrite(synced, read.end)?;
         let file = TopicFile { segment: Arc::clone(&last), end: read.end, messages: read.messages };
         family.files(&shared).lock().expect("no holder of the lock panics").push(file);
         let mut log = TopicLog {

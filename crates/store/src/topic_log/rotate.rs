@@ -21,7 +21,7 @@ pub(super) const BASE_FRAME_BYTES: usize = 1 << 20;
 impl TopicLog {
     /// Begins a new file if the current one is long, and deletes files that need not be kept. It reads the
     /// rows back from the file, so it involves no other thread.
-    pub fn tidy(&mut self, now: Timestamp) -> Result<(), StoreError> {
+    pub fn rotate_if_due(&mut self, now: Timestamp) -> Result<(), StoreError> {
         if self.is_committing() {
             return Ok(());
         }

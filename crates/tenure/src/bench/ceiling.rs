@@ -1,4 +1,4 @@
-//! What the machine itself can do: the disk's share of every figure, measured in the same run.
+//! The limits of the machine: the disk's share of every figure, measured in the same run.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,7 +12,7 @@ use crate::exit::Failure;
 const APPENDING: Duration = Duration::from_secs(1);
 /// How many pairs of syncs are measured.
 const PAIRS: usize = 200;
-/// What a record of a task costs on disk besides its body, roughly.
+/// The approximate cost of a task's record on disk, without its body.
 const RECORD_BYTES: usize = 64;
 
 #[derive(Clone, Copy, Debug)]

@@ -10,11 +10,11 @@ pub(crate) struct Figure {
     pub(crate) what: &'static str,
     pub(crate) unit: Unit,
     pub(crate) tenure: Option<f64>,
-    /// What the server that is compared with reaches.
+    /// The figure of the server that is compared with.
     pub(crate) other: Option<f64>,
-    /// What the machine's disk alone allows.
+    /// The most that the machine's disk allows.
     pub(crate) ceiling: Option<f64>,
-    /// What an acknowledgement means in this figure.
+    /// The meaning of an acknowledgement in this figure.
     pub(crate) durability: &'static str,
 }
 

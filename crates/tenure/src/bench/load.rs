@@ -11,7 +11,7 @@ pub(crate) const WORKERS: usize = 8;
 /// How many tasks each worker holds.
 pub(crate) const HELD: usize = 32;
 pub(crate) const BODY_BYTES: usize = 256;
-/// What a worker answers with.
+/// The result that a worker reports.
 pub(crate) const RESULT: &[u8] = b"done";
 /// The name of the queue.
 pub(crate) const QUEUE: &str = "bench";

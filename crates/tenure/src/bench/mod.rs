@@ -336,7 +336,7 @@ impl Bench {
     }
 }
 
-/// What a run of many tasks took.
+/// The cost of a run of many tasks.
 #[derive(Clone, Copy, Debug)]
 struct Rates {
     count: usize,

@@ -14,7 +14,7 @@ use tenure_client::{Address, Connection, Name, Terms};
 use tokio::task::JoinSet;
 
 use super::load::{self, FRAME_TASKS, HELD, PRODUCERS, RESULT, WINDOW, WORKERS};
-use super::tally::Tally;
+use super::tally::BenchTotals;
 use crate::exit::Failure;
 
 /// A lease so long that nothing but the load itself moves tasks.
@@ -35,7 +35,7 @@ pub(crate) async fn submit(address: &Address, queue: &str, count: usize) -> Resu
 
 /// Submits and completes this many tasks at the same time; returns when the last completion is acknowledged.
 pub(crate) async fn cycle(address: &Address, queue: &str, count: usize) -> Result<Duration, Failure> {
-    let tally = Arc::new(Tally::new(count));
+    let tally = Arc::new(BenchTotals::new(count));
     let mut workers = JoinSet::new();
     for index in 0..WORKERS {
         let worker = Worker::register(address, queue, &format!("{queue}-{index}"), HELD as u32).await?;
@@ -54,7 +54,7 @@ pub(crate) async fn cycle(address: &Address, queue: &str, count: usize) -> Resul
 
 /// Runs waiting tasks until this many are completed.
 pub(crate) async fn consume(address: &Address, queue: &str, count: usize) -> Result<(), Failure> {
-    let tally = Arc::new(Tally::new(count));
+    let tally = Arc::new(BenchTotals::new(count));
     let worker = Worker::register(address, queue, &format!("{queue}-cleaner"), 256).await?;
     worker.run(tally).await
 }
@@ -171,7 +171,7 @@ impl Worker {
         Ok(worker)
     }
 
-    async fn run(mut self, tally: Arc<Tally>) -> Result<(), Failure> {
+    async fn run(mut self, tally: Arc<BenchTotals>) -> Result<(), Failure> {
         loop {
             tokio::select! {
                 biased;

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::load::{self, HELD, PRODUCERS, QUEUE, RESULT, WINDOW, WORKERS};
 use super::resp::{Reply, Resp};
-use super::tally::Tally;
+use super::tally::BenchTotals;
 use crate::exit::Failure;
 use crate::spawned::{Process, Usage};
 
@@ -56,7 +56,7 @@ impl Redis {
 
     /// Submits and completes this many at the same time.
     pub(crate) async fn cycle(&self, count: usize) -> Result<Duration, Failure> {
-        let tally = Arc::new(Tally::new(count));
+        let tally = Arc::new(BenchTotals::new(count));
         let mut workers = JoinSet::new();
         for index in 0..WORKERS {
             let worker = Worker::connect(self.port, index, HELD).await?;
@@ -185,7 +185,7 @@ impl Worker {
         })
     }
 
-    async fn run(mut self, tally: Arc<Tally>) -> Result<(), Failure> {
+    async fn run(mut self, tally: Arc<BenchTotals>) -> Result<(), Failure> {
         let mut fetched = Vec::new();
         let mut reported = Vec::new();
         loop {

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct BenchTotals {
     wanted: usize,
     done: AtomicUsize,
     enough: Notify,
 }
 
-impl Tally {
-    pub(crate) fn new(wanted: usize) -> Tally {
-        Tally { wanted, done: AtomicUsize::new(0), enough: Notify::new() }
+impl BenchTotals {
+    pub(crate) fn new(wanted: usize) -> BenchTotals {
+        BenchTotals { wanted, done: AtomicUsize::new(0), enough: Notify::new() }
     }
 
     pub(crate) fn add(&self, done: usize) {

@@ -23,11 +23,11 @@ const WORKER_FIELDS: [&str; 2] = ["key", "namespace"];
 
 type Secret = Zeroizing<String>;
 
-/// What the file says about access.
+/// The part of the file about access.
 #[derive(Clone, Default)]
 pub(crate) struct Access {
     keys: Keys,
-    /// What the entries under `[[keys]]` grant, in their order.
+    /// The grants of the entries under `[[keys]]`, in their order.
     grants: Vec<Grant>,
     /// Worker ids with keys of their own: a peer that shows one is that worker and no other.
     workers: BTreeSet<String>,
@@ -83,7 +83,7 @@ impl Access {
         self.workers.iter().map(String::as_str)
     }
 
-    /// What may be shown: names and what they may do, never the keys.
+    /// The parts that may be shown: names and their rights, never the keys.
     pub(crate) fn describe(&self) -> Vec<String> {
         let of = |grant: &Grant| {
             let Grant { name, key: _, namespace, worker, rights, namespaces_max, queues_max } = grant;

@@ -1,4 +1,4 @@
-//! What a broker of a group runs with.
+//! The settings of a broker in a group.
 
 use std::path::PathBuf;
 use std::time::Duration;

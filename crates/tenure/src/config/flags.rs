@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use super::absent::{absent, default_text};
 use super::settings::SETTINGS;
 
-/// What the command line said about settings.
+/// The settings on the command line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flags {
     pub(crate) config: Option<PathBuf>,

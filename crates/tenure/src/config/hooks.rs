@@ -70,7 +70,7 @@ pub(crate) fn take(file: &mut Table, from: &str, problems: &mut Vec<Problem>) ->
     hooks
 }
 
-/// What may be shown.
+/// A hook as it may be shown, without secrets.
 pub(crate) fn describe(hook: &HookSettings) -> String {
     let about = hook.about();
     let list = |names: &[Name], all: &str| {

@@ -79,7 +79,7 @@ impl Loaded {
     }
 
     /// The same without secrets.
-    pub(crate) fn shown(&self, key: &str) -> String {
+    pub(crate) fn value_text(&self, key: &str) -> String {
         match super::value::journal(self.text(key)) {
             Ok(Some(address)) => address.to_string(),
             _ => self.text(key).to_owned(),
@@ -194,7 +194,7 @@ fn defaults() -> BTreeMap<&'static str, (String, Origin)> {
         .collect()
 }
 
-/// What flags and environment say.
+/// The settings in flags and environment.
 fn outside(
     flags: &Flags,
     variable: &dyn Fn(&str) -> Option<OsString>,

@@ -6,6 +6,7 @@
 pub(crate) mod absent;
 pub(crate) mod access;
 pub(crate) mod cluster;
+mod engine;
 pub(crate) mod flags;
 pub(crate) mod hooks;
 mod keyspace;
@@ -40,7 +41,7 @@ use access::Access;
 use cluster::ClusterSettings;
 use load::Loaded;
 
-/// What the broker runs with.
+/// The broker's configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) data_dir: PathBuf,
@@ -100,7 +101,7 @@ pub(crate) struct Doors {
 }
 
 impl Config {
-    /// From values that have been checked. `seed` is random: nothing that strangers can influence may be guessable.
+    /// From values that have been checked. `seed` is random: nothing that untrusted clients can influence may be guessable.
     pub(crate) fn build(loaded: &Loaded, seed: u64) -> Config {
         let text = |key: &str| loaded.text(key);
         let span = |key: &str| value::span(text(key)).expect("checked when loaded");
@@ -131,30 +132,6 @@ impl Config {
             seed,
             ..StoreSettings::default()
         };
-        let engine = words::Settings {
-            ended_kept: count("ended_kept"),
-            ended_kept_for: span("ended_kept_for"),
-            accept_timeout: span("accept_timeout"),
-            take_back_after: span("take_back_after"),
-            cancel_timeout: value::duration_or_off(text("cancel_timeout")).expect("checked when loaded"),
-            restart_grace: span("restart_grace"),
-            quarantine_crashes: u32::try_from(count("quarantine_crashes")).unwrap_or(u32::MAX),
-            quarantine_window: span("quarantine_window"),
-            quarantine_for: span("quarantine_for"),
-            aging: value::duration_or_off(text("aging")).expect("checked when loaded"),
-            reserve_after: span("reserve_after"),
-            backlog: words::Thresholds {
-                depth: value::count_or_off(text("backlog_depth"))
-                    .expect("checked when loaded")
-                    .map(|depth| u32::try_from(depth).unwrap_or(u32::MAX)),
-                age: value::duration_or_off(text("backlog_age")).expect("checked when loaded"),
-            },
-            tasks_max: count("tasks_max"),
-            workers_max: count("workers_max"),
-            queues_max: count("queues_max"),
-            queues_per_namespace_max: count("queues_per_namespace_max"),
-            hash_seed: seed.rotate_left(32),
-        };
         Config {
             data_dir: PathBuf::from(text("data_dir")),
             backup_dir: backup_dir(text("backup_dir"), text("data_dir")),
@@ -171,7 +148,7 @@ impl Config {
             #[cfg(feature = "resp")]
             resp: resp::resp(loaded),
             store,
-            engine,
+            engine: engine::engine(loaded, seed),
             topics: topics::topics(loaded),
             keyspace: keyspace::keyspace(loaded),
             task_log: TaskLogSettings { kept_bytes: size("output_bytes_max"), ..TaskLogSettings::default() },

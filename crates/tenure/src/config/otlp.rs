@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn an_endpoint_without_a_path_gets_the_usual_one() {
-        let target = |text: &str| read(text).0.expect("it is valid").target.shown();
+        let target = |text: &str| read(text).0.expect("it is valid").target.without_secrets();
         assert_eq!(target("[otlp]\nendpoint = \"http://c:4318\"\n"), "http://c:4318/v1/traces");
         assert_eq!(target("[otlp]\nendpoint = \"http://c:4318/\"\n"), "http://c:4318/v1/traces");
         assert_eq!(target("[otlp]\nendpoint = \"http://c/otlp/t\"\n"), "http://c/otlp/t");

@@ -21,7 +21,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All of them, one per line: a person mends a file once.
+/// All of them, one per line, so that a user can correct the file in one pass.
 pub(crate) fn list(problems: &[Problem]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }

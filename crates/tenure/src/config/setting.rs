@@ -15,7 +15,7 @@ pub(crate) struct Setting {
     pub(crate) former: Option<&'static str>,
 }
 
-/// What a setting may be.
+/// The kind of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `HOST:PORT`, port 0 for any, or `off`.

@@ -204,7 +204,7 @@ pub(crate) fn standby_doors(text: &str) -> Result<bool, String> {
     }
 }
 
-/// What the audit log holds.
+/// The level of the audit log.
 pub(crate) fn audit_level(text: &str) -> Result<AuditLevel, String> {
     match text {
         "acts" => Ok(AuditLevel::Acts),

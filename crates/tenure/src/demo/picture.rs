@@ -20,7 +20,7 @@ pub(crate) struct Picture {
     lines: usize,
 }
 
-/// What can be seen at one moment.
+/// The picture at one moment.
 #[derive(Debug)]
 pub(crate) struct Scene<'a> {
     pub(crate) story: &'a Story,
@@ -93,11 +93,11 @@ fn render(scene: &Scene<'_>, paint: Paint) -> String {
 
 /// Breaks lines that are too long between words, and sets what is left below the text.
 fn wrapped(text: &str, width: usize) -> String {
-    let broken: Vec<String> = text.split('\n').map(|line| broken(line, width)).collect();
+    let broken: Vec<String> = text.split('\n').map(|line| wrap_line(line, width)).collect();
     broken.join("\n")
 }
 
-fn broken(line: &str, width: usize) -> String {
+fn wrap_line(line: &str, width: usize) -> String {
     const INDENT: usize = 6;
     let mut text = String::new();
     let mut column = 0;

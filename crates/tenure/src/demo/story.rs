@@ -1,4 +1,4 @@
-//! What has happened so far, according to the broker's events.
+//! The story so far, according to the broker's events.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,7 @@ impl Story {
         self.parts.values().all(|part| matches!(part.stand, TaskPhase::Completed | TaskPhase::Ended))
     }
 
-    /// What a worker runs, by label.
+    /// The tasks of a worker, by label.
     pub(crate) fn run_by(&self, worker: &str) -> Vec<&Part> {
         let runs = |part: &&Part| {
             part.worker == worker && matches!(part.stand, TaskPhase::Running | TaskPhase::Unseen)

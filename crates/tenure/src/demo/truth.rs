@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::story::{Story, TaskPhase};
 
-/// What a task's command does: it tells the file that it begins, works, and tells it that it is done.
+/// The command of a task: it tells the file that it begins, works, and tells it that it is done.
 pub(crate) const SCRIPT: &str = "\
 echo \"begin $TENURE_TASK_ID $TENURE_ATTEMPT\" >> \"$TRUTH\"
 sleep \"$SECONDS_OF_WORK\"

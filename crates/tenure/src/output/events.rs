@@ -33,7 +33,8 @@ pub(crate) fn line_of_many(event: &Event, called: Option<&str>, with_date: bool,
     format!("{}  {called}{}", paint.apply(Color::Dim, time), paint.apply(color(event), sentence))
 }
 
-/// What happened, in a few words.
+/// The event in a few words.
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(crate) fn sentence(event: &Event, now: u64) -> String {
     let nothing = Detail::default();
     let more = event.more.as_deref().unwrap_or(&nothing);

@@ -69,7 +69,7 @@ fn quoted(word: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{}'", word.replace('\'', "'\\''")))
 }
 
-/// What the body of a task runs, if it is a shell task or a plan.
+/// The command in the body of a task, if it is a shell task or a plan.
 pub(crate) fn command_of(body: &[u8]) -> Option<String> {
     let body: serde_json::Value = serde_json::from_slice(body).ok()?;
     if let Some(words) = body.get("command").and_then(serde_json::Value::as_array) {

@@ -22,10 +22,10 @@ use crate::exit::Failure;
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 /// The file of a data directory that a broker locks.
 const LOCK: &str = "lock";
-/// What the system takes as the path of a socket.
+/// The longest path of a socket that the system takes.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// What is wrong, in the order in which it matters.
+/// The problems, the most important first.
 pub(crate) fn faults(config: &Config) -> Vec<Failure> {
     let Doors { native, native_unix, xmessage, resp, mdp, pingpong, grpc, http } = &config.doors;
     let (clients, workers) = pingpong.clone().unzip();
@@ -70,7 +70,7 @@ pub(crate) fn faults(config: &Config) -> Vec<Failure> {
     faults
 }
 
-/// What is wrong with the data directory. A broker that was just killed is waited for.
+/// Finds problems of the data directory. Waits for a broker that was just killed.
 pub(crate) fn directory(config: &Config) -> Result<(), Failure> {
     let dir = &config.data_dir;
     let shown = dir.display();
@@ -96,7 +96,7 @@ pub(crate) fn directory(config: &Config) -> Result<(), Failure> {
     match above.into_iter().find(|above| above.exists()) {
         Some(above) if !above.is_dir() => Err(wrong(&format!("{} is not a directory", above.display()))),
         Some(above) if access(above, Access::WRITE_OK).is_err() => {
-            Err(wrong(&format!("this user may not make it in {}", above.display())))
+            Err(wrong(&format!("this user has no permission to create it in {}", above.display())))
         }
         _ => Ok(()),
     }
@@ -116,7 +116,7 @@ fn audit_log(path: &Path) -> Result<(), Failure> {
     }
     // Files are rotated there.
     if access(above, Access::WRITE_OK | Access::EXEC_OK).is_err() {
-        return Err(wrong(&format!("this user may not write in {}", above.display())));
+        return Err(wrong(&format!("this user has no permission to write to {}", above.display())));
     }
     if path.exists() {
         if !path.is_file() {

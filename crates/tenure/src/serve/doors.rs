@@ -177,7 +177,7 @@ fn read_tls(files: &TlsFiles) -> Result<Tls, Failure> {
     })
 }
 
-/// What all doors share: the descriptors and the memory of their connections.
+/// The parts that all doors share: the descriptors and the memory of their connections.
 pub(crate) fn shared_settings(config: &Config) -> DoorSettings {
     let Descriptors { limit, connections_max } = raise_descriptor_limit();
     tracing::info!(descriptors = limit, connections_max, "connections are limited by file descriptors");
@@ -328,7 +328,7 @@ impl Opening<'_> {
 
 /// The socket is for the broker's user and group: without keys, every process that can connect may do everything.
 const SOCKET_MODE: u32 = 0o660;
-/// What a socket's address has room for.
+/// The longest path of a socket's address.
 const SOCKET_PATH_MAX: usize = 107;
 
 /// Binds a socket that no other user can connect to, not even between its creation and the change of its permissions:

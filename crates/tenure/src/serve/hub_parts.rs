@@ -1,4 +1,4 @@
-//! What runs around a hub: the doors, the hooks, the audit log and the export of spans, from its start to its end.
+//! The parts around a hub: the doors, the hooks, the audit log and the export of spans, from its start to its end.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl HubParts {
                         }
                     }
                     SignalRequest::Stop => {
-                        tracing::info!("draining: no new requests are taken; the same signal again stops at once");
+                        tracing::info!("draining: the broker accepts no new requests; the same signal again stops at once");
                         handle.stop();
                     }
                 },

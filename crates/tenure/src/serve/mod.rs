@@ -151,7 +151,7 @@ fn lock(disk: &RealDisk) -> Result<(), StoreError> {
     }
 }
 
-/// What a failing store means for the person who runs the broker.
+/// The failure of the store, in words for the operator.
 fn explain(config: &Config, error: &StoreError) -> Failure {
     let dir = config.data_dir.display();
     match error {

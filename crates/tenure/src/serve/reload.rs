@@ -23,7 +23,7 @@ impl Reload {
         Reload { flags, loaded, config, filter }
     }
 
-    /// What was read last. Settings that need a restart are in it, but do not hold.
+    /// The configuration that was read last. Settings in it that need a restart do not hold yet.
     pub(crate) fn config(&self) -> &Config {
         &self.config
     }
@@ -76,7 +76,7 @@ impl Reload {
         // Doors that untrusted peers can reach must not lose their authentication.
         if loaded.access.keys().is_empty() && wants_keys {
             tracing::error!(
-                "the new configuration has no keys, which needs a restart; the old keys stay in force"
+                "the new configuration removes all keys; this needs a restart, and the old keys stay in force"
             );
             return Err("the new configuration has no keys".to_owned());
         }
@@ -86,7 +86,7 @@ impl Reload {
             if old == new {
                 continue;
             }
-            let (old, new) = (self.loaded.shown(setting.key), loaded.shown(setting.key));
+            let (old, new) = (self.loaded.value_text(setting.key), loaded.value_text(setting.key));
             if setting.reloads || setting.key == "log" {
                 tracing::info!(setting = setting.key, old, new, "setting changed");
                 settings.push(setting.key);
@@ -112,7 +112,7 @@ impl Reload {
     }
 }
 
-/// What a reload has changed.
+/// The changes of a reload.
 struct Changes {
     settings: Vec<&'static str>,
     keys_added: Vec<Name>,

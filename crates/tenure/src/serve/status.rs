@@ -1,4 +1,4 @@
-//! What the HTTP door says of a broker that has no hub: it recovers, it stands by, or it drains.
+//! The answers of the HTTP door for a broker that has no hub: it recovers, it stands by, or it drains.
 
 #[cfg(feature = "http")]
 pub(crate) use with_http::{Answering, Status};
@@ -94,7 +94,7 @@ mod with_http {
             Ok(Some(Answering { stop, running }))
         }
 
-        /// What a standby answers at this door itself.
+        /// The door at which a standby answers itself.
         pub(crate) fn door(
             &self,
             config: &Config,

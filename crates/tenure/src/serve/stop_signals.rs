@@ -13,7 +13,7 @@ pub(crate) struct StopSignals {
     is_reload_due: bool,
 }
 
-/// What a signal asks for.
+/// The request of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SignalRequest {
     Reload,

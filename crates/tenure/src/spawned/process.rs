@@ -14,7 +14,7 @@ pub(crate) struct Process {
     child: Child,
 }
 
-/// What a process has used so far.
+/// The resources that a process has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Usage {
     pub(crate) cpu: Duration,

@@ -42,7 +42,7 @@ pub(crate) struct Cluster {
 
 #[derive(Debug, Subcommand)]
 enum Act {
-    /// Make the schema and the group in the database
+    /// Create the schema and the group in the database
     Init(Box<Flags>),
     /// Show who leads, how far each member is, and whether the database replicates
     Status(Box<Flags>),
@@ -50,7 +50,7 @@ enum Act {
     StepDown(Box<StepDown>),
     /// Forget a member that does not come back
     Forget(Box<Forget>),
-    /// Let another group serve a namespace, and bring its tasks there
+    /// Move a namespace to another group, with its tasks, topics and stored keys
     Place(Box<place::Place>),
     /// Show which group serves which namespace
     Namespaces(Box<Flags>),

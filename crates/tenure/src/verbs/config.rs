@@ -104,7 +104,7 @@ fn show(loaded: &Loaded, screen: &Screen) -> Outcome {
         Table::new([Column::Fixed("SETTING"), Column::Flexible("VALUE"), Column::Flexible("FROM")], "");
     let mut settings = Vec::new();
     for setting in SETTINGS {
-        let (value, from) = (loaded.shown(setting.key), loaded.origin(setting.key));
+        let (value, from) = (loaded.value_text(setting.key), loaded.origin(setting.key));
         let color = if *from == Origin::Default { Color::Dim } else { Color::Plain };
         let shown = if value.is_empty() { "(none)" } else { &value };
         table.row([setting.key.into(), Cell::new(shown, color), Cell::new(from.to_string(), color)]);
@@ -115,7 +115,7 @@ fn show(loaded: &Loaded, screen: &Screen) -> Outcome {
     }
     let keys = loaded.access.describe();
     let workers: Vec<&str> = loaded.access.workers().collect();
-    let otlp = loaded.otlp.as_ref().map(|otlp| otlp.target.shown());
+    let otlp = loaded.otlp.as_ref().map(|otlp| otlp.target.without_secrets());
     let hooks: Vec<String> = loaded.hooks.iter().map(hooks::describe).collect();
     let text = || {
         let mut text = table.render(screen.width, screen.paint);

@@ -135,7 +135,7 @@ pub(crate) fn print_end(ended: &Ended, screen: &Screen) -> Result<u8, Failure> {
         super::logs::print(result)?;
     }
     if ended.exit_code != 0 {
-        // What a worker says of a failure may end with what its command wrote.
+        // The message of a failure may end with the output of its command.
         let message = ended.message.as_deref().map(|message| format!(": {}", escape_line(message)));
         let message = message.unwrap_or_default();
         remark(format!("task {} {}{message}", short(ended.task), ended.state.as_str()));

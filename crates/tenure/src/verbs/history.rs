@@ -10,7 +10,7 @@ use tenure_client::{Address, Client, Connection, Error, Event};
 use crate::args::Global;
 use crate::exit::Failure;
 
-/// What a history brings.
+/// An item of a history.
 #[derive(Debug)]
 pub(crate) enum Past {
     Event(Event),

@@ -1,4 +1,4 @@
-//! What tasks are called: their names, or what they run. A list knows the names; the commands are in the bodies.
+//! Labels of tasks: their names, or the commands they run. A list knows the names; the commands are in the bodies.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -67,7 +67,7 @@ enum Act {
     },
 }
 
-/// What holds from now on. What is not given is no threshold.
+/// The thresholds from now on. One that is not given does not apply.
 #[derive(Args, Debug)]
 #[group(required = true, multiple = true)]
 struct Given {

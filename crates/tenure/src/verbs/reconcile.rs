@@ -1,4 +1,4 @@
-//! `tenure reconcile`: compares the tasks here with those of another store, and mends the difference.
+//! `tenure reconcile`: compares the tasks here with those of another store, and corrects the difference.
 
 use std::io::BufRead as _;
 use std::path::PathBuf;
@@ -115,8 +115,8 @@ impl Reconcile {
         let applied = found.iter().filter(|task| task.applied).count();
         match (found.len(), self.apply) {
             (0, _) => "no difference".to_owned(),
-            (_, true) => format!("{differences}, {applied} mended"),
-            (_, false) => format!("{differences}; nothing was changed: add --apply to mend them"),
+            (_, true) => format!("{differences}, {applied} corrected"),
+            (_, false) => format!("{differences}; nothing was changed: add --apply to correct them"),
         }
     }
 }
@@ -150,7 +150,7 @@ fn table(found: &[ReconciledTask]) -> Table {
     for task in found {
         let note = match (&task.refusal, task.applied) {
             (Some(refusal), _) => Cell::new(refusal.to_string(), Color::Red),
-            (None, true) => Cell::new("mended".to_owned(), Color::Green),
+            (None, true) => Cell::new("corrected".to_owned(), Color::Green),
             (None, false) => Cell::from(""),
         };
         table.row([

@@ -174,13 +174,13 @@ impl Schedules {
             Some(Act::Pause { names }) => {
                 for name in names {
                     client.pause_schedule(name.as_str()).await?;
-                    told(screen, name, "paused")?;
+                    print_state(screen, name, "paused")?;
                 }
             }
             Some(Act::Resume { names }) => {
                 for name in names {
                     client.resume_schedule(name.as_str()).await?;
-                    told(screen, name, "active")?;
+                    print_state(screen, name, "active")?;
                 }
             }
             Some(Act::RunNow { name }) => {
@@ -190,7 +190,7 @@ impl Schedules {
             Some(Act::Remove { names }) => {
                 for name in names {
                     client.remove_schedule(name.as_str()).await?;
-                    told(screen, name, "removed")?;
+                    print_state(screen, name, "removed")?;
                 }
             }
         }
@@ -198,7 +198,7 @@ impl Schedules {
     }
 }
 
-fn told(screen: &Screen, name: &str, state: &str) -> std::io::Result<()> {
+fn print_state(screen: &Screen, name: &str, state: &str) -> std::io::Result<()> {
     screen.next(
         || format!("schedule {} is {state}", escape_line(name)),
         || json!({ "schedule": name, "state": state }),

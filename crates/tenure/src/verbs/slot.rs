@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
 use crate::output::remark;
-use crate::work::control::{Answer, Asked, TASKS_MAX, VARIABLE};
+use crate::work::control::{ControlReply, ControlRequest, TASKS_MAX, VARIABLE};
 
 /// Waits without the slot of the surrounding task, and returns when that has it again. Outside a task it only waits.
 pub(crate) async fn without_slot<T>(tasks: &[TaskId], waiting: impl Future<Output = T>) -> T {
@@ -35,7 +35,7 @@ async fn lend(tasks: &[TaskId]) -> Option<LentSlot> {
     }
     let mut control = BufReader::new(UnixStream::connect(socket).await.ok()?);
     let on = tasks.iter().map(ToString::to_string).collect();
-    send(&mut control, &Asked::Wait { task, attempt, on }).await.ok()?;
+    send(&mut control, &ControlRequest::Wait { task, attempt, on }).await.ok()?;
     Some(LentSlot { control })
 }
 
@@ -43,17 +43,17 @@ impl LentSlot {
     /// Returns when the task has its slot, with why it had it all the time if it did.
     async fn take_back(mut self) -> Option<String> {
         // A worker that has gone takes this process with it.
-        send(&mut self.control, &Asked::GoOn).await.ok()?;
+        send(&mut self.control, &ControlRequest::GoOn).await.ok()?;
         let mut line = String::new();
         self.control.read_line(&mut line).await.ok()?;
         match serde_json::from_str(&line).ok()? {
-            Answer::Continued => None,
-            Answer::Refused(why) => Some(why),
+            ControlReply::Continued => None,
+            ControlReply::Refused(why) => Some(why),
         }
     }
 }
 
-async fn send(control: &mut BufReader<UnixStream>, asked: &Asked) -> std::io::Result<()> {
+async fn send(control: &mut BufReader<UnixStream>, asked: &ControlRequest) -> std::io::Result<()> {
     let line = serde_json::to_string(asked)? + "\n";
     control.write_all(line.as_bytes()).await?;
     control.flush().await

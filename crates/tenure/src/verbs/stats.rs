@@ -78,7 +78,7 @@ impl Stats {
     }
 }
 
-/// What the broker says of its disk, if it says so.
+/// The state of the broker's disk, if the broker reports it.
 fn disk(figures: &[Figure]) -> String {
     let find =
         |name: &str| figures.iter().find(|figure| figure.name.ends_with(name)).map(|figure| figure.value);
@@ -89,7 +89,7 @@ fn disk(figures: &[Figure]) -> String {
     format!("disk        {} of journal, {} free{full}\n", show_size(journal as u64), show_size(free as u64))
 }
 
-/// What each door counts by itself: `tenure_door_total{door="mdp",what="stale"}`.
+/// The counters of each door: `tenure_door_total{door="mdp",what="stale"}`.
 fn doors(figures: &[Figure]) -> BTreeMap<&str, BTreeMap<&str, u64>> {
     let mut doors: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
     for Figure { name, value } in figures {

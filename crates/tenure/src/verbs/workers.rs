@@ -148,7 +148,7 @@ fn resources(worker: &WorkerInfo) -> String {
     worker.resources.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// What the worker's process used lately, in percent of one processor.
+/// The recent use of the worker's process, in percent of one processor.
 fn cpu(worker: &WorkerInfo) -> String {
     let percent = worker.stats.as_ref().and_then(|stats| stats.cpu_percent);
     percent.map_or_else(String::new, |percent| format!("{percent:.0}%"))

@@ -29,7 +29,7 @@ impl Keeping {
 
 /// The files of a directory, and whether there are more than are listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Left {
+pub(crate) struct RemainingFiles {
     pub(crate) files: Vec<LeftFile>,
     pub(crate) more: bool,
 }
@@ -74,7 +74,7 @@ impl AttemptDirs {
     }
 
     /// The directory that was given, if one was.
-    pub(crate) fn given(&self) -> Option<&Path> {
+    pub(crate) fn configured_dir(&self) -> Option<&Path> {
         self.own.is_none().then_some(&self.base)
     }
 
@@ -104,19 +104,19 @@ impl AttemptDir {
     }
 
     /// Whether the directory stays after an attempt that ended so and left these files.
-    pub(crate) fn stays(&self, succeeded: bool, left: &Left) -> bool {
+    pub(crate) fn stays(&self, succeeded: bool, left: &RemainingFiles) -> bool {
         self.keeping.failed && !succeeded || self.keeping.files && !left.files.is_empty()
     }
 
     /// Removes the directory.
     pub(crate) fn remove(self) {
-        // What cannot be removed stays for the operator to clean up.
+        // A directory that cannot be removed stays for the operator to clean up.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 
     /// The files in it, except those with which the worker passes output from one step of a plan to the next.
-    pub(crate) fn left(&self) -> Left {
-        let mut left = Left::default();
+    pub(crate) fn left(&self) -> RemainingFiles {
+        let mut left = RemainingFiles::default();
         list(&self.path, &self.path, DEPTH_MAX, &mut left);
         left.files.sort_by(|one, other| one.path.cmp(&other.path));
         left
@@ -128,7 +128,7 @@ pub(crate) fn step_file(number: u32) -> String {
     format!("step-{number}.out")
 }
 
-fn list(base: &Path, dir: &Path, depth: usize, left: &mut Left) {
+fn list(base: &Path, dir: &Path, depth: usize, left: &mut RemainingFiles) {
     // A directory that cannot be read is listed as empty.
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
@@ -195,7 +195,8 @@ mod tests {
         std::fs::create_dir_all(place.path().join("a/b")).unwrap();
         std::fs::write(place.path().join("a/b/result.csv"), "1,2").unwrap();
         std::fs::write(place.path().join(step_file(1)), "passed on").unwrap();
-        let one = Left { files: vec![LeftFile { path: "a/b/result.csv".into(), bytes: 3 }], more: false };
+        let one =
+            RemainingFiles { files: vec![LeftFile { path: "a/b/result.csv".into(), bytes: 3 }], more: false };
         assert_eq!(place.left(), one);
         for number in 0..FILES_LISTED_MAX {
             std::fs::write(place.path().join(format!("{number}.txt")), "").unwrap();

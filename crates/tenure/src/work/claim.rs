@@ -28,7 +28,7 @@ pub(crate) struct Claim {
     worker_pid: u32,
 }
 
-/// What the holder does.
+/// Whether the holder of the name works, or its guard ends what it has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
     Working,
@@ -197,7 +197,10 @@ fn wanted(path: &Path) -> PathBuf {
 fn open(path: &Path) -> Result<File, Failure> {
     let open = File::options().create(true).truncate(false).read(true).write(true).mode(0o600).open(path);
     open.map_err(|error| {
-        Failure::system(format!("cannot open {}: {error}. TMPDIR names another place", path.display()))
+        Failure::system(format!(
+            "cannot open {}: {error}. set TMPDIR to use another directory",
+            path.display()
+        ))
     })
 }
 

@@ -25,33 +25,33 @@ pub(crate) const TASKS_MAX: usize = 100_000;
 const LINE_BYTES_MAX: u64 = 8 << 20;
 const CONNECTIONS_MAX: usize = 1_024;
 
-/// What a command says.
+/// A request from a command to its worker.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Asked {
+pub(crate) enum ControlRequest {
     Wait { task: String, attempt: u32, on: Vec<String> },
     GoOn,
 }
 
-/// What the worker answers.
+/// The worker's reply.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Answer {
+pub(crate) enum ControlReply {
     /// The attempt has its slot again.
     Continued,
     /// The attempt keeps its slot.
     Refused(String),
 }
 
-/// What the processes of one attempt want. A waiter is one of them.
+/// A message from a process of an attempt, the waiter.
 #[derive(Debug)]
-pub(crate) enum Said {
-    Wait { waiter: u64, on: Vec<TaskId>, answer: mpsc::UnboundedSender<Answer> },
+pub(crate) enum AttemptMessage {
+    Wait { waiter: u64, on: Vec<TaskId>, answer: mpsc::UnboundedSender<ControlReply> },
     GoOn { waiter: u64 },
     Gone { waiter: u64 },
 }
 
-type Attempts = Mutex<HashMap<(TaskId, u32), mpsc::UnboundedSender<Said>>>;
+type Attempts = Mutex<HashMap<(TaskId, u32), mpsc::UnboundedSender<AttemptMessage>>>;
 
 /// The socket, and the attempts that can be reached over it.
 #[derive(Debug)]
@@ -85,8 +85,12 @@ impl Control {
         socket(&self.dir)
     }
 
-    /// What the processes of an attempt say, for as long as the returned entry exists.
-    pub(crate) fn listen(&self, task: TaskId, attempt: u32) -> (Entry, mpsc::UnboundedReceiver<Said>) {
+    /// Receives the messages of an attempt's processes, for as long as the returned entry exists.
+    pub(crate) fn listen(
+        &self,
+        task: TaskId,
+        attempt: u32,
+    ) -> (Entry, mpsc::UnboundedReceiver<AttemptMessage>) {
         let (say, said) = mpsc::unbounded_channel();
         lock(&self.attempts).insert((task, attempt), say);
         (Entry { attempts: Arc::clone(&self.attempts), of: (task, attempt) }, said)
@@ -124,7 +128,7 @@ fn socket(dir: &TempDir) -> PathBuf {
 
 fn lock(
     attempts: &Attempts,
-) -> std::sync::MutexGuard<'_, HashMap<(TaskId, u32), mpsc::UnboundedSender<Said>>> {
+) -> std::sync::MutexGuard<'_, HashMap<(TaskId, u32), mpsc::UnboundedSender<AttemptMessage>>> {
     attempts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -144,12 +148,12 @@ impl Drop for Entry {
 /// Says that a waiter has gone, whatever ends its conversation.
 struct Waiter {
     number: u64,
-    say: mpsc::UnboundedSender<Said>,
+    say: mpsc::UnboundedSender<AttemptMessage>,
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        let _ = self.say.send(Said::Gone { waiter: self.number });
+        let _ = self.say.send(AttemptMessage::Gone { waiter: self.number });
     }
 }
 
@@ -159,19 +163,20 @@ async fn converse(stream: UnixStream, attempts: &Attempts) -> io::Result<()> {
     let mut lines = BufReader::new(read.take(LINE_BYTES_MAX)).lines();
     let Some(line) = lines.next_line().await? else { return Ok(()) };
     let Some((of, on)) = wait_in(&line) else {
-        return answer(&mut write, &Answer::Refused("the worker does not understand it".to_owned())).await;
+        return answer(&mut write, &ControlReply::Refused("the worker does not understand it".to_owned()))
+            .await;
     };
     let Some(say) = lock(attempts).get(&of).cloned() else {
         let why = "the worker does not run this attempt".to_owned();
-        return answer(&mut write, &Answer::Refused(why)).await;
+        return answer(&mut write, &ControlReply::Refused(why)).await;
     };
     let waiter = Waiter { number: WAITERS.fetch_add(1, Ordering::Relaxed), say };
     let (tell, mut told) = mpsc::unbounded_channel();
-    let _ = waiter.say.send(Said::Wait { waiter: waiter.number, on, answer: tell });
+    let _ = waiter.say.send(AttemptMessage::Wait { waiter: waiter.number, on, answer: tell });
     loop {
         tokio::select! {
             line = lines.next_line() => match line?.map(|line| serde_json::from_str(&line)) {
-                Some(Ok(Asked::GoOn)) => drop(waiter.say.send(Said::GoOn { waiter: waiter.number })),
+                Some(Ok(ControlRequest::GoOn)) => drop(waiter.say.send(AttemptMessage::GoOn { waiter: waiter.number })),
                 _ => return Ok(()),
             },
             told = told.recv() => match told {
@@ -184,12 +189,12 @@ async fn converse(stream: UnixStream, attempts: &Attempts) -> io::Result<()> {
 
 /// Whose wait a line asks for, and the tasks.
 fn wait_in(line: &str) -> Option<((TaskId, u32), Vec<TaskId>)> {
-    let Ok(Asked::Wait { task, attempt, on }) = serde_json::from_str(line) else { return None };
+    let Ok(ControlRequest::Wait { task, attempt, on }) = serde_json::from_str(line) else { return None };
     let on = on.iter().take(TASKS_MAX).map(|id| id.parse().ok()).collect::<Option<_>>()?;
     Some(((task.parse().ok()?, attempt), on))
 }
 
-async fn answer(write: &mut (impl AsyncWriteExt + Unpin), answer: &Answer) -> io::Result<()> {
+async fn answer(write: &mut (impl AsyncWriteExt + Unpin), answer: &ControlReply) -> io::Result<()> {
     let line = serde_json::to_string(answer)? + "\n";
     write.write_all(line.as_bytes()).await
 }

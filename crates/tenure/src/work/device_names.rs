@@ -1,4 +1,4 @@
-//! What this machine calls the cpus and gpus that the broker numbers from 0.
+//! This machine's names of the cpus and gpus that the broker numbers from 0.
 
 use super::machine;
 

@@ -12,7 +12,7 @@ pub(crate) enum Directive {
     Checkpoint(String),
 }
 
-/// What a line says to the worker, if it does.
+/// The directive in a line of output, if there is one.
 pub(crate) fn parse(line: &str) -> Option<Directive> {
     let checkpoint = CHECKPOINT_MARKS.iter().find_map(|mark| line.trim_start().strip_prefix(mark));
     match checkpoint {

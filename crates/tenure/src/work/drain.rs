@@ -1,4 +1,4 @@
-//! What a draining worker waits for, and for how long. Running tasks have no time limit; a broker that does not accept
+//! How long a draining worker waits, and what for. Running tasks have no time limit; a broker that does not accept
 //! the last results has one.
 
 use std::time::{Duration, Instant};

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use tenure_plans::{PlanJob, PlanTask};
 
-/// What to run.
+/// The program or script to run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Form {
     Command(Command),
@@ -86,7 +86,7 @@ fn line(body: &[u8]) -> Result<Command, String> {
     Ok(command)
 }
 
-/// What the system would refuse with less helpful words.
+/// Refuses what the system would refuse with less helpful words.
 fn check(command: &Command) -> Result<(), String> {
     if command.command.first().is_none_or(String::is_empty) {
         return Err(

@@ -26,8 +26,8 @@ impl Group {
         self.signal(Signal::STOP);
     }
 
-    /// Lets a stopped group go on.
-    pub(crate) fn go_on(self) {
+    /// Continues a stopped group.
+    pub(crate) fn resume(self) {
         self.signal(Signal::CONT);
     }
 

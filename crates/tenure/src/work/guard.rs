@@ -38,11 +38,11 @@ const TELLING: Duration = Duration::from_secs(30);
 const TELL_EVERY: Duration = Duration::from_millis(100);
 /// How long one attempt may take: another worker may wait for the name meanwhile.
 const TRY: Duration = Duration::from_secs(3);
-/// What the guard prints while another process holds the name, and which one.
+/// The guard prints this while another process holds the name, and which one.
 const WAITING: &str = "waiting";
-/// What the guard says when the name is its worker's.
+/// The guard prints this when the name is its worker's.
 const READY: &str = "ready";
-/// What the guard prints when it cannot guard its worker, and why.
+/// The guard prints this when it cannot guard its worker, and why.
 const FAILED: &str = "failed";
 /// The last line of a worker that leaves in peace.
 const GOODBYE: &str = "goodbye";
@@ -71,7 +71,7 @@ impl Guard {
             // In the environment, where other users cannot see it.
             command.env("TENURE_KEY", key.reveal());
         }
-        // What a terminal sends to the worker's group is not meant for the guard.
+        // Signals of a terminal are for the worker's group, not for the guard.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command
             .spawn()
@@ -104,14 +104,14 @@ impl Guard {
 
     /// A directory that must not outlive the worker.
     pub(crate) fn add_place(&self, path: &Path) {
-        self.say_place(b">", path);
+        self.send_dir(b">", path);
     }
 
     pub(crate) fn remove_place(&self, path: &Path) {
-        self.say_place(b"<", path);
+        self.send_dir(b"<", path);
     }
 
-    fn say_place(&self, sign: &[u8], path: &Path) {
+    fn send_dir(&self, sign: &[u8], path: &Path) {
         let path = path.as_os_str().as_bytes();
         // A path with a line break cannot be sent, and a part of it would be another path.
         if !path.contains(&b'\n') {
@@ -139,7 +139,9 @@ pub(crate) fn run_guard(work: &Work, worker: &str, global: &Global) -> Outcome {
     let claimed = Claim::take(worker, global, worker_pid, work.takeover_timeout, waits);
     let name = claimed.inspect_err(|failure| drop(answer(FAILED, &failure.message)))?;
     answer(READY, "")?;
-    let Some(Left { mut groups, places }) = listen(std::io::stdin().lock()) else { return Ok(OK) };
+    let Some(RemainingProcesses { mut groups, places }) = listen(std::io::stdin().lock()) else {
+        return Ok(OK);
+    };
     name.ending();
     if let Some(run) = std::env::var_os(orphans::MARK) {
         groups.extend(orphans::find(&run.to_string_lossy()));
@@ -154,7 +156,7 @@ pub(crate) fn run_guard(work: &Work, worker: &str, global: &Global) -> Outcome {
     // Beside the telling: the next attempt need not wait until a large directory is gone.
     let tidying = std::thread::spawn(move || {
         for place in places {
-            // What cannot be removed stays for the operator to clean up.
+            // A directory that cannot be removed stays for the operator to clean up.
             let _ = std::fs::remove_dir_all(place);
         }
     });
@@ -189,16 +191,16 @@ fn report_until_accepted(work: &Work, worker: &str, global: &Global, name: &Clai
     })
 }
 
-/// What a worker leaves behind that is gone without a goodbye.
+/// The groups and directories of a worker that is gone without a goodbye.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Left {
+struct RemainingProcesses {
     groups: BTreeSet<Group>,
     places: BTreeSet<PathBuf>,
 }
 
 /// The groups and directories that a dead worker has left; `None` if it said goodbye.
-fn listen(mut from: impl BufRead) -> Option<Left> {
-    let mut left = Left::default();
+fn listen(mut from: impl BufRead) -> Option<RemainingProcesses> {
+    let mut left = RemainingProcesses::default();
     let group = |text: &[u8]| str::from_utf8(text).ok()?.parse().ok().and_then(Group::led_by);
     let place = |path: &[u8]| Some(PathBuf::from(OsStr::from_bytes(path))).filter(|path| path.is_absolute());
     loop {

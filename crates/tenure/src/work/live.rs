@@ -1,4 +1,4 @@
-//! What a command prints, on its way to the broker while it runs.
+//! The output of a command, on its way to the broker while it runs.
 //!
 //! A short command sends nothing: its output is in the result. A chatty one sends its beginning at once and then, ever
 //! more rarely, what it printed last. Pieces carry their place in the stream, so a reader sees what is missing.
@@ -35,7 +35,7 @@ pub(crate) struct Live {
     pause: Duration,
 }
 
-/// What a stream has printed and not sent.
+/// The output of a stream that is not sent yet.
 #[derive(Debug, Default)]
 struct UnsentOutput {
     bytes: VecDeque<u8>,

@@ -1,4 +1,4 @@
-//! What this machine has: cpus, memory and NVIDIA gpus, as far as this process may use them.
+//! The cpus, the memory and the NVIDIA gpus of this machine, as far as this process may use them.
 
 use std::process::{Command, Stdio};
 

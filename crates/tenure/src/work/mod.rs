@@ -25,6 +25,7 @@ mod orphans;
 pub(crate) mod output;
 mod process_stat;
 mod progress;
+mod running_command;
 mod shell;
 mod sink;
 mod supervise;
@@ -177,7 +178,9 @@ impl Work {
             guard.add_place(base);
         }
         let control = Control::open().inspect_err(|error| {
-            log(&format!("tasks that wait for others keep their slots: no control socket: {error}"));
+            log(&format!(
+                "cannot open the control socket: {error}; commands that wait for other tasks keep their slots"
+            ));
         });
         let control = control.ok();
         if let Some(control) = &control {
@@ -210,7 +213,7 @@ impl Work {
         outcome
     }
 
-    /// What the worker declares: what the options say, and what it finds if it should look.
+    /// The worker's declaration: from the options, and from the machine if it should look.
     fn declared(&self) -> Vec<(String, Quantity)> {
         let mut declared = self.resources.all();
         if self.detect {
@@ -257,7 +260,7 @@ impl Work {
         if let Some(key) = &global.key {
             builder = builder.key(key.reveal());
         }
-        let left = shell.places.given().map(|base| Store::new(base, &shell.worker));
+        let left = shell.places.configured_dir().map(|base| Store::new(base, &shell.worker));
         if let Some(store) = left {
             let (unreported, unreadable) = store.read();
             unreadable.iter().for_each(|text| log(text));
@@ -306,7 +309,9 @@ impl Work {
 /// Drains at the first signal, ends what runs at the second, and leaves at the third.
 async fn handle_signals(mut signals: Signals, worker: WorkerHandle, drain_timeout: Duration, broker: String) {
     signals.next().await;
-    log("draining: no new tasks are taken; the same signal again, after a second, stops the running tasks");
+    log(
+        "draining: the worker takes no new tasks; the same signal again, after a second, stops the running tasks",
+    );
     worker.drain();
     let mut drain = Drain::new(drain_timeout);
     loop {
@@ -345,7 +350,7 @@ fn keep(unreported: &[Unreported], shell: &Shell) -> Result<bool, Failure> {
     if unreported.is_empty() {
         return Ok(false);
     }
-    let base = match shell.places.given() {
+    let base = match shell.places.configured_dir() {
         Some(base) => base.to_owned(),
         None => crate::spawned::scratch("unreported")?.keep(),
     };

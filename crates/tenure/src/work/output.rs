@@ -44,7 +44,7 @@ pub(crate) struct LeftFile {
     pub(crate) bytes: u64,
 }
 
-/// What one step of a plan did.
+/// The output of one step of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StepOutput {
     pub(crate) task_number: u32,
@@ -65,7 +65,7 @@ pub(crate) struct StepOutput {
 }
 
 impl Output {
-    /// What became of the files in the private directory, if there were any.
+    /// A sentence on the files in the private directory, if there were any.
     pub(crate) fn files_sentence(&self) -> Option<String> {
         const SHOWN_MAX: usize = 5;
         if self.files.is_empty() {

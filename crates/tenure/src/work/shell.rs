@@ -10,9 +10,9 @@ use tenure_client::{CPUS, Context, Failure, GPUS, Interrupt, Outcome, Quantity};
 use tenure_plans::{PlanJob, PlanTask};
 use tokio::time::Instant;
 
-use super::attempt_dir::{AttemptDir, AttemptDirs, Left, step_file};
+use super::attempt_dir::{AttemptDir, AttemptDirs, RemainingFiles, step_file};
 use super::attempt_locks::AttemptLocks;
-use super::command::{Input, Launch, Ran};
+use super::command::{CommandResult, Input, Launch};
 use super::control::{self, Control};
 use super::device_names::DeviceNames;
 use super::directive::Directive;
@@ -32,7 +32,7 @@ use crate::units::show_duration;
 
 /// How much all steps of a plan keep of their output together.
 const PLAN_KEPT_BYTES: usize = 1 << 20;
-/// What an operating system takes as one variable of the environment, and more than a line of output may have.
+/// The longest variable of the environment that an operating system takes. A line of output is shorter.
 const VARIABLE_BYTES_MAX: usize = 64 << 10;
 /// The longest part of stderr that goes into a failure's message.
 const MESSAGE_LINE_MAX: usize = 300;
@@ -60,7 +60,7 @@ pub(crate) struct Shell {
     pub(crate) kept_bytes: usize,
     pub(crate) grace: Duration,
     pub(crate) quiet: bool,
-    /// What this machine calls the cpus and gpus that the broker numbers.
+    /// This machine's names of the cpus and gpus that the broker numbers.
     pub(crate) devices: DeviceNames,
     /// The resources of the worker.
     pub(crate) declared: Vec<(String, Quantity)>,
@@ -124,7 +124,7 @@ impl Shell {
         let left = place.left();
         let stays = place.stays(done.is_success(), &left);
         done.output.kept_in = stays.then(|| path.display().to_string());
-        let Left { files, more } = left;
+        let RemainingFiles { files, more } = left;
         (done.output.files, done.output.more_files) = (files, more);
         let (outcome, sentence) = outcome_of(&context, &done);
         if !stays {
@@ -227,7 +227,7 @@ impl Shell {
                     results.push(step_output(step, &ran));
                     let because =
                         ran.timed_out.then(|| format!("step {} ran longer than its time limit", step.number));
-                    let Ran { interrupted, was_stopped, .. } = ran;
+                    let CommandResult { interrupted, was_stopped, .. } = ran;
                     Done { because, interrupted, was_stopped, output: output(&ran) }
                 }
                 Err(error) => {
@@ -252,7 +252,12 @@ impl Shell {
         done
     }
 
-    async fn launch(&self, mut launch: Launch<'_>, context: &Context, live: &mut Live) -> io::Result<Ran> {
+    async fn launch(
+        &self,
+        mut launch: Launch<'_>,
+        context: &Context,
+        live: &mut Live,
+    ) -> io::Result<CommandResult> {
         let stopped = |is_stopped| {
             let what = if is_stopped { "paused, and stopped in place" } else { "resumed, and continues" };
             self.log(&format!("task {}: {what}", label::short(context.task())));
@@ -268,7 +273,7 @@ impl Shell {
         launch.run(&self.guard, context, stopped, tell, live, |printed| send(context, printed)).await
     }
 
-    /// What every command finds in its environment.
+    /// The environment of every command.
     fn env(&self, context: &Context, place: &AttemptDir) -> Vec<(String, OsString)> {
         let mut env: Vec<(String, OsString)> = Vec::new();
         let mut set = |name: &str, value: OsString| env.push((name.to_owned(), value));
@@ -395,7 +400,7 @@ fn outcome_of(context: &Context, done: &Done) -> (Outcome, String) {
     (Outcome::fail(Failure::new(code, message).result(result)), sentence)
 }
 
-/// What a step reads: an earlier one's output, or the plan's input if it is the first.
+/// The input of a step: an earlier one's output, or the plan's input if it is the first.
 fn input(plan: &PlanJob, step: &PlanTask, index: usize, passed_on: impl Fn(u32) -> PathBuf) -> Input {
     match (step.input_from, &plan.input) {
         (Some(from), _) => Input::File(passed_on(from)),
@@ -404,7 +409,7 @@ fn input(plan: &PlanJob, step: &PlanTask, index: usize, passed_on: impl Fn(u32) 
     }
 }
 
-fn output(ran: &Ran) -> Output {
+fn output(ran: &CommandResult) -> Output {
     Output {
         // A time limit is a failure even for a command that exits cleanly on the signal.
         exit_code: if ran.timed_out && ran.exit_code == 0 { 124 } else { ran.exit_code },
@@ -418,7 +423,7 @@ fn output(ran: &Ran) -> Output {
     }
 }
 
-fn step_output(step: &PlanTask, ran: &Ran) -> StepOutput {
+fn step_output(step: &PlanTask, ran: &CommandResult) -> StepOutput {
     let Output { exit_code, signal, stdout, stderr, stdout_truncated, stderr_truncated, duration_ms, .. } =
         output(ran);
     StepOutput {
@@ -451,7 +456,7 @@ fn not_started_attempt() -> Done {
     Done { output: Output::default(), because: None, interrupted: true, was_stopped: false }
 }
 
-/// What a shell says to a command line that it cannot read.
+/// The error of a shell that cannot read a command line.
 fn form_error() -> i32 {
     i32::from(crate::exit::BAD_INPUT)
 }
@@ -471,7 +476,7 @@ mod tests {
 
     #[test]
     fn ending_well_after_the_time_limit_is_not_success() {
-        let ran = Ran {
+        let ran = CommandResult {
             exit_code: 0,
             signal: None,
             stdout: Capture::new(8),

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// What the names in a path stand for.
+/// The values of the names in a path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     pub(crate) id: String,
@@ -57,13 +57,13 @@ impl Sinks {
             sinks.stdout = Some(Sink::open(path, names.attempt > 1)?);
         }
         if let Some(path) = &err {
-            // What stdout has just opened is not emptied.
+            // Do not empty the file that stdout has just opened.
             sinks.stderr = Some(Sink::open(path, names.attempt > 1 || out.as_ref() == Some(path))?);
         }
         Ok(sinks)
     }
 
-    /// What could not be written, as a sentence.
+    /// A sentence on what could not be written.
     pub(crate) fn trouble(&self) -> Option<String> {
         [&self.stdout, &self.stderr].into_iter().flatten().find_map(|sink| {
             let error = sink.failed.as_ref()?;

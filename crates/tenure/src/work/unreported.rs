@@ -13,7 +13,7 @@ use tenure_client::{Refusal, TaskId, Unreported};
 
 use crate::exit::Failure;
 
-/// What a file is called that the broker did not want any more.
+/// The name of a file that the broker finally refused.
 const STALE: &str = "stale";
 /// The largest file that is read: a report is not larger.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -36,7 +36,7 @@ impl Store {
         &self.dir
     }
 
-    /// What an earlier worker has left, and what could not be read of it.
+    /// The reports that an earlier worker has left, and the files that could not be read.
     pub(crate) fn read(&self) -> (Vec<Unreported>, Vec<String>) {
         let (mut left, mut unreadable) = (Vec::new(), Vec::new());
         for entry in std::fs::read_dir(&self.dir).into_iter().flatten().flatten() {

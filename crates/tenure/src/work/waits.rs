@@ -13,14 +13,14 @@ use tenure_client::{Error, TaskId, WaitEnd};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::control::{Answer, Said};
+use super::control::{AttemptMessage, ControlReply};
 
 /// How many tasks an attempt can wait for at once.
 const ON_MAX: usize = 1_000;
 
 #[derive(Debug)]
 pub(crate) struct Waits {
-    said: mpsc::UnboundedReceiver<Said>,
+    said: mpsc::UnboundedReceiver<AttemptMessage>,
     waiters: BTreeMap<u64, Waiter>,
     /// Tasks that have ended.
     ended: HashSet<TaskId>,
@@ -32,7 +32,7 @@ pub(crate) struct Waits {
 struct Waiter {
     on: Vec<TaskId>,
     goes_on: bool,
-    answer: mpsc::UnboundedSender<Answer>,
+    answer: mpsc::UnboundedSender<ControlReply>,
 }
 
 /// How long an attempt has been suspended: that is not run time.
@@ -68,7 +68,7 @@ impl SuspendedTime {
 }
 
 impl Waits {
-    pub(crate) fn new(said: mpsc::UnboundedReceiver<Said>) -> Waits {
+    pub(crate) fn new(said: mpsc::UnboundedReceiver<AttemptMessage>) -> Waits {
         Waits { said, waiters: BTreeMap::new(), ended: HashSet::new(), is_suspended: false }
     }
 
@@ -85,7 +85,7 @@ impl Waits {
             let Some(on) = self.next_wait() else {
                 self.is_suspended = false;
                 suspended.end(Instant::now());
-                self.hear().await;
+                self.receive().await;
                 continue;
             };
             self.is_suspended = true;
@@ -104,7 +104,7 @@ impl Waits {
                         self.resolved(&on, ended).await;
                         break;
                     }
-                    () = self.hear() => if self.next_wait().as_ref() != Some(&on) {
+                    () = self.receive() => if self.next_wait().as_ref() != Some(&on) {
                         break;
                     },
                 }
@@ -112,7 +112,7 @@ impl Waits {
         }
     }
 
-    /// What the attempt should wait for now: nothing at all, so that it has its slot again, or these tasks. `None`: it
+    /// The next wait of the attempt: nothing at all, so that it has its slot again, or these tasks. `None`: it
     /// should run.
     fn next_wait(&self) -> Option<Vec<TaskId>> {
         if self.waiters.values().any(|waiter| waiter.goes_on) {
@@ -123,12 +123,12 @@ impl Waits {
         (!open.is_empty()).then(|| open.into_iter().take(ON_MAX).collect())
     }
 
-    async fn hear(&mut self) {
+    async fn receive(&mut self) {
         match self.said.recv().await {
-            Some(Said::Wait { waiter, on, answer }) => {
+            Some(AttemptMessage::Wait { waiter, on, answer }) => {
                 self.waiters.insert(waiter, Waiter { on, goes_on: false, answer });
             }
-            Some(Said::GoOn { waiter }) => {
+            Some(AttemptMessage::GoOn { waiter }) => {
                 if let Some(waiter) = self.waiters.get_mut(&waiter) {
                     waiter.goes_on = true;
                 }
@@ -136,7 +136,7 @@ impl Waits {
                     self.release();
                 }
             }
-            Some(Said::Gone { waiter }) => drop(self.waiters.remove(&waiter)),
+            Some(AttemptMessage::Gone { waiter }) => drop(self.waiters.remove(&waiter)),
             None => std::future::pending().await,
         }
     }
@@ -149,7 +149,7 @@ impl Waits {
             // Without the last one, the broker accepted it.
             Err(error) if !on.is_empty() => {
                 if let Some((_, waiter)) = self.waiters.pop_last() {
-                    let _ = waiter.answer.send(Answer::Refused(error.to_string()));
+                    let _ = waiter.answer.send(ControlReply::Refused(error.to_string()));
                 }
             }
             Err(_) => {}
@@ -162,7 +162,7 @@ impl Waits {
     fn release(&mut self) {
         self.waiters.retain(|_, waiter| {
             if waiter.goes_on {
-                let _ = waiter.answer.send(Answer::Continued);
+                let _ = waiter.answer.send(ControlReply::Continued);
             }
             !waiter.goes_on
         });
@@ -190,7 +190,7 @@ mod tests {
 
     /// An attempt whose waits a test ends.
     struct Attempt {
-        say: mpsc::UnboundedSender<Said>,
+        say: mpsc::UnboundedSender<AttemptMessage>,
         waits: Sent,
         stop: watch::Sender<bool>,
     }
@@ -213,18 +213,18 @@ mod tests {
             Attempt { say, waits, stop }
         }
 
-        fn wait(&self, waiter: u64, on: &[u8]) -> mpsc::UnboundedReceiver<Answer> {
+        fn wait(&self, waiter: u64, on: &[u8]) -> mpsc::UnboundedReceiver<ControlReply> {
             let (answer, answers) = mpsc::unbounded_channel();
             let on = on.iter().map(|task| TaskId([*task; 16])).collect();
-            self.say.send(Said::Wait { waiter, on, answer }).unwrap();
+            self.say.send(AttemptMessage::Wait { waiter, on, answer }).unwrap();
             answers
         }
 
         fn go_on(&self, waiter: u64) {
-            self.say.send(Said::GoOn { waiter }).unwrap();
+            self.say.send(AttemptMessage::GoOn { waiter }).unwrap();
         }
 
-        /// What the attempt waits for, after everything said was heard.
+        /// The wait of the attempt, after it has received all messages.
         async fn waits_for(&self) -> Option<Vec<u8>> {
             for _ in 0..100 {
                 tokio::task::yield_now().await;
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(attempt.waits_for().await, Some(vec![]));
         assert!(answers.try_recv().is_err());
         attempt.end(Ok(Vec::new()));
-        assert_eq!(answers.recv().await, Some(Answer::Continued));
+        assert_eq!(answers.recv().await, Some(ControlReply::Continued));
         assert_eq!(attempt.waits_for().await, None);
     }
 
@@ -262,13 +262,13 @@ mod tests {
         attempt.go_on(1);
         assert_eq!(attempt.waits_for().await, Some(vec![]));
         attempt.end(Ok(Vec::new()));
-        assert_eq!(one.recv().await, Some(Answer::Continued));
+        assert_eq!(one.recv().await, Some(ControlReply::Continued));
         assert_eq!(attempt.waits_for().await, Some(vec![8, 9]));
         attempt.end(Ok(Vec::new()));
         assert_eq!(attempt.waits_for().await, None);
         assert!(other.try_recv().is_err());
         attempt.go_on(2);
-        assert_eq!(other.recv().await, Some(Answer::Continued));
+        assert_eq!(other.recv().await, Some(ControlReply::Continued));
     }
 
     #[tokio::test]
@@ -276,7 +276,7 @@ mod tests {
         let attempt = Attempt::begin();
         let _answers = attempt.wait(1, &[7]);
         assert_eq!(attempt.waits_for().await, Some(vec![7]));
-        attempt.say.send(Said::Gone { waiter: 1 }).unwrap();
+        attempt.say.send(AttemptMessage::Gone { waiter: 1 }).unwrap();
         assert_eq!(attempt.waits_for().await, None);
     }
 
@@ -286,7 +286,7 @@ mod tests {
         let (mut one, mut other) = (attempt.wait(1, &[7]), attempt.wait(2, &[8]));
         assert_eq!(attempt.waits_for().await, Some(vec![7, 8]));
         attempt.end(Err(Error::Closed));
-        assert!(matches!(other.recv().await, Some(Answer::Refused(_))));
+        assert!(matches!(other.recv().await, Some(ControlReply::Refused(_))));
         assert_eq!(attempt.waits_for().await, Some(vec![7]));
         assert!(one.try_recv().is_err());
     }
@@ -307,7 +307,7 @@ mod tests {
         attempt.stop.send(false).unwrap();
         assert_eq!(attempt.waits_for().await, Some(vec![]));
         attempt.end(Ok(Vec::new()));
-        assert_eq!(answers.recv().await, Some(Answer::Continued));
+        assert_eq!(answers.recv().await, Some(ControlReply::Continued));
     }
 
     #[test]
@@ -330,7 +330,7 @@ mod tests {
         let attempt = Attempt::begin();
         let (answer, _answers) = mpsc::unbounded_channel();
         let on = (0..1_500_u128).map(|number| TaskId(number.to_be_bytes())).collect();
-        attempt.say.send(Said::Wait { waiter: 1, on, answer }).unwrap();
+        attempt.say.send(AttemptMessage::Wait { waiter: 1, on, answer }).unwrap();
         assert_eq!(attempt.waits_for().await.map(|on| on.len()), Some(1_000));
         attempt.end(Ok(Vec::new()));
         assert_eq!(attempt.waits_for().await.map(|on| on.len()), Some(500));

@@ -116,7 +116,7 @@ fn holes_in_much_output_are_reported() {
 }
 
 #[test]
-fn the_output_of_an_attempt_that_was_paused_and_ended_is_kept() {
+fn the_output_is_kept_when_an_attempt_was_paused_and_ended() {
     let stage = Stage::new();
     let _worker = stage.worker("w", &[]);
     // The last words come after the signal.

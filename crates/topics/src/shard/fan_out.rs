@@ -34,13 +34,13 @@ impl Shard {
         let mut fan_out = self.fan_out_of(message, now, wake);
         let topics = fan_out.topics;
         for &subscriber in topics[index].subscribers() {
-            fan_out.show(subscriber);
+            fan_out.offer_to_subscription(subscriber);
         }
         for &subscriber in &found {
-            fan_out.show(subscriber);
+            fan_out.offer_to_subscription(subscriber);
         }
         while let Some(member) = fan_out.groups.next_chosen() {
-            fan_out.give(member);
+            fan_out.assign_to_member(member);
         }
         let published = fan_out.published;
         self.found = found;
@@ -66,7 +66,7 @@ impl Shard {
             let best =
                 among.iter().filter(able).min_by_key(|&&index| (self.subscriptions[index].rank(), index));
             let Some(&best) = best else { continue };
-            self.fan_out_of(&message, now, wake).give(best);
+            self.fan_out_of(&message, now, wake).assign_to_member(best);
         }
     }
 
@@ -115,7 +115,7 @@ struct FanOut<'a> {
 
 impl FanOut<'_> {
     #[inline]
-    fn show(&mut self, index: SubscriptionIndex) {
+    fn offer_to_subscription(&mut self, index: SubscriptionIndex) {
         let (_, subscription) = self.subscriptions.with_key(index);
         if subscription.seen == self.message.order {
             return;
@@ -141,16 +141,16 @@ impl FanOut<'_> {
             }
             return;
         }
-        self.deliver(index);
+        self.enqueue(index);
     }
 
-    fn give(&mut self, index: SubscriptionIndex) {
+    fn assign_to_member(&mut self, index: SubscriptionIndex) {
         self.subscriptions[index].given = self.message.order;
-        self.deliver(index);
+        self.enqueue(index);
     }
 
     #[inline]
-    fn deliver(&mut self, index: SubscriptionIndex) {
+    fn enqueue(&mut self, index: SubscriptionIndex) {
         let (key, subscription) = self.subscriptions.with_key(index);
         let offer = subscription.queue.offer(self.message, self.settings.waiting_messages, self.now);
         if subscription.idle {

@@ -14,7 +14,7 @@ use crate::unconfirmed::{LastRead, Unconfirmed};
 
 /// How the broker stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum ShutdownKind {
     /// With a [`Shard::snapshot`], so all state is exact.
     Clean,
     /// Without one. Numbers continue after their reservations, and what subscribers missed is unknown unless
@@ -26,7 +26,12 @@ impl Shard {
     /// Restores saved state. It may come in several parts, before anything is published.
     ///
     /// The time to live of a paused subscription starts again, so that a long downtime does not end it.
-    pub fn restore(&mut self, snapshot: Snapshot, stop: Stop, now: Timestamp) -> Result<(), TopicRefusal> {
+    pub fn restore(
+        &mut self,
+        snapshot: Snapshot,
+        stop: ShutdownKind,
+        now: Timestamp,
+    ) -> Result<(), TopicRefusal> {
         for floor in snapshot.floors {
             self.topics.raise_floor(floor.floor as usize, floor.sequence);
         }
@@ -110,15 +115,20 @@ impl Shard {
         }
     }
 
-    fn restore_topic(&mut self, saved: SavedTopic, stop: Stop, now: Timestamp) -> Result<(), TopicRefusal> {
+    fn restore_topic(
+        &mut self,
+        saved: SavedTopic,
+        stop: ShutdownKind,
+        now: Timestamp,
+    ) -> Result<(), TopicRefusal> {
         let index = self.open(&saved.name, now)?;
         let topic = &mut self.topics[index];
         topic.sequence = topic.sequence.max(saved.sequence);
         topic.evicted_to = topic.sequence;
         topic.restarted_to = topic.sequence;
         topic.skipped_to = match stop {
-            Stop::Clean => topic.skipped_to.max(saved.skipped_to),
-            Stop::Unclean => topic.sequence,
+            ShutdownKind::Clean => topic.skipped_to.max(saved.skipped_to),
+            ShutdownKind::Unclean => topic.sequence,
         };
         let name = Arc::clone(&topic.name);
         let expires_at = saved.retained.as_ref().map(|retained| self.moment(retained.expires_at));
@@ -136,7 +146,7 @@ impl Shard {
     fn restore_subscription(
         &mut self,
         saved: SavedSubscription,
-        stop: Stop,
+        stop: ShutdownKind,
         now: Timestamp,
     ) -> Result<(), TopicRefusal> {
         let filters: Result<Vec<TopicFilter>, TopicRefusal> =
@@ -150,14 +160,14 @@ impl Shard {
         };
         let index = self.create(subscribe, now)?;
         let begins = match stop {
-            Stop::Clean => saved.unconfirmed_after,
+            ShutdownKind::Clean => saved.unconfirmed_after,
             // The subscriber may have resumed since this was saved.
-            Stop::Unclean => LastRead::UnknownNumber,
+            ShutdownKind::Unclean => LastRead::UnknownNumber,
         };
         self.subscriptions[index].details.unconfirmed = Unconfirmed::restore(saved.unconfirmed, begins);
         let mut paused = Paused {
             until: now.after(self.settings.paused_ttl),
-            incomplete: saved.incomplete || stop == Stop::Unclean,
+            incomplete: saved.incomplete || stop == ShutdownKind::Unclean,
             restored: true,
             ..Paused::default()
         };

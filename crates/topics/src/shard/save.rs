@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Shard, Stop};
+use super::{Shard, ShutdownKind};
 use crate::filter::TopicFilter;
 use crate::message::{Message, Sequence};
 use crate::refusal::TopicRefusal;
@@ -17,15 +17,15 @@ use crate::topics::{floor_index, seconds};
 impl Shard {
     /// The whole state that survives a restart: exact for a clean stop, or with reserved numbers if the
     /// broker continues, because it may be killed later.
-    pub fn snapshot(&self, stop: Stop, now: Timestamp) -> Snapshot {
+    pub fn snapshot(&self, stop: ShutdownKind, now: Timestamp) -> Snapshot {
         let topics = (0..self.topics.end()).filter_map(|index| self.topics.get(index));
         let floors = self.topics.floors().iter().enumerate();
         Snapshot {
             topics: topics
                 .filter(|topic| topic.sequence > Sequence::ZERO)
                 .map(|topic| match stop {
-                    Stop::Clean => save_topic(topic, topic.sequence, now, self.wall_ahead),
-                    Stop::Unclean => {
+                    ShutdownKind::Clean => save_topic(topic, topic.sequence, now, self.wall_ahead),
+                    ShutdownKind::Unclean => {
                         save_topic(topic, topic.sequence.max(topic.reserved_to), now, self.wall_ahead)
                     }
                 })
@@ -81,7 +81,7 @@ impl Shard {
             let Some(id) = self.changes.subscriptions.pop_first() else { break };
             match self.subscriptions.find(&id) {
                 Some(index) => {
-                    let saved = self.save_subscription(&self.subscriptions[index], Stop::Unclean);
+                    let saved = self.save_subscription(&self.subscriptions[index], ShutdownKind::Unclean);
                     changes.saved.subscriptions.push(saved);
                 }
                 None => changes.ended.push(id),
@@ -91,7 +91,7 @@ impl Shard {
         changes
     }
 
-    fn save_subscription(&self, subscription: &Subscription, stop: Stop) -> SavedSubscription {
+    fn save_subscription(&self, subscription: &Subscription, stop: ShutdownKind) -> SavedSubscription {
         let details = &subscription.details;
         let (missed, incomplete) = match &subscription.paused {
             Some(paused) => (paused.missed.clone(), paused.incomplete),
@@ -107,7 +107,7 @@ impl Shard {
             missed: missed.iter().map(|(topic, first)| (topic.as_ref().to_owned(), *first)).collect(),
             incomplete,
             // The sending order is worth writing once, not every second.
-            unconfirmed: details.unconfirmed.save(stop == Stop::Clean),
+            unconfirmed: details.unconfirmed.save(stop == ShutdownKind::Clean),
             unconfirmed_after: details.unconfirmed.begins(),
             saved_at: self.numbers_at_save(subscription, stop),
         }
@@ -115,13 +115,13 @@ impl Shard {
 
     /// Where the named topics are now, for a resume after a crash. A subscription that has not resumed since the
     /// last crash keeps the numbers from before it.
-    fn numbers_at_save(&self, subscription: &Subscription, stop: Stop) -> Vec<(String, Sequence)> {
+    fn numbers_at_save(&self, subscription: &Subscription, stop: ShutdownKind) -> Vec<(String, Sequence)> {
         let kept =
             subscription.paused.as_ref().map(|paused| &paused.saved_at).filter(|kept| !kept.is_empty());
         if let Some(kept) = kept {
             return kept.iter().map(|(topic, number)| (topic.as_ref().to_owned(), *number)).collect();
         }
-        if stop == Stop::Clean || subscription.group.is_some() {
+        if stop == ShutdownKind::Clean || subscription.group.is_some() {
             return Vec::new();
         }
         let filters = subscription.details.filters.iter().map(TopicFilter::as_str);

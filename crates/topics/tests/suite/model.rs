@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tenure_topics::{
     Delivery, DeliveryKind, MESSAGE_OVERHEAD_BYTES, MessageId, Policy, Publish, Recovery, Resume, Sequence,
-    Settings, Stop, Subscribe, Ticket, Timestamp,
+    Settings, ShutdownKind, Subscribe, Ticket, Timestamp,
 };
 
 const TOPICS: [&str; 4] = ["a", "b.x", "b.y", "c.x.y"];
@@ -273,10 +273,10 @@ impl World {
         for follower in 0..self.followers.len() {
             self.arrive(follower, 0);
         }
-        let snapshot = self.stage.shard.snapshot(Stop::Clean, self.stage.now);
+        let snapshot = self.stage.shard.snapshot(ShutdownKind::Clean, self.stage.now);
         let mut stage = Stage::with(self.stage.shard.settings().clone());
         stage.now = self.stage.now;
-        stage.shard.restore(snapshot, Stop::Clean, stage.now).unwrap();
+        stage.shard.restore(snapshot, ShutdownKind::Clean, stage.now).unwrap();
         self.stage = stage;
         self.tickets.clear();
     }

@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use crate::common::{Stage, id, last_seen, subscribe};
 use tenure_topics::{
-    MessageId, Policy, Publish, Recovery, Resume, Sequence, Settings, Snapshot, Stop, Subscribe, TopicFilter,
+    MessageId, Policy, Publish, Recovery, Resume, Sequence, Settings, ShutdownKind, Snapshot, Subscribe,
+    TopicFilter,
 };
 
 /// Stops the broker properly and starts it again, an hour later.
 fn restart(stage: &Stage) -> Stage {
-    let written = serde_json::to_vec(&stage.shard.snapshot(Stop::Clean, stage.now)).unwrap();
+    let written = serde_json::to_vec(&stage.shard.snapshot(ShutdownKind::Clean, stage.now)).unwrap();
     let read: Snapshot = serde_json::from_slice(&written).unwrap();
     let mut again = Stage::with(stage.shard.settings().clone());
     again.now = stage.now.after(Duration::from_secs(3600));
-    again.shard.restore(read, Stop::Clean, again.now).unwrap();
+    again.shard.restore(read, ShutdownKind::Clean, again.now).unwrap();
     again
 }
 
@@ -43,7 +44,7 @@ fn save(stage: &mut Stage, disk: &mut Snapshot) {
 fn crash(stage: &Stage, disk: &Snapshot) -> Stage {
     let mut again = Stage::with(stage.shard.settings().clone());
     again.now = stage.now;
-    again.shard.restore(disk.clone(), Stop::Unclean, again.now).unwrap();
+    again.shard.restore(disk.clone(), ShutdownKind::Unclean, again.now).unwrap();
     again
 }
 
@@ -172,16 +173,20 @@ fn reservations_grow_with_the_rate_and_shrink_when_a_topic_is_quiet() {
     };
     let rows = reserved(&mut stage, 1_000_000);
     assert!(rows < 40, "a busy topic is not written for every message: {rows} rows");
-    let disk_at = stage.shard.snapshot(Stop::Unclean, stage.now).topics[0].sequence.0;
+    let disk_at = stage.shard.snapshot(ShutdownKind::Unclean, stage.now).topics[0].sequence.0;
     assert!(disk_at - 1_000_000 > 100_000);
     for _ in 0..8 {
         stage.pass(120_000);
         stage.publish(Publish::new("a", MessageId(1), "x").retained()).unwrap();
         stage.shard.changes(9, stage.now);
     }
-    let disk_at = stage.shard.snapshot(Stop::Unclean, stage.now).topics[0].sequence.0;
+    let disk_at = stage.shard.snapshot(ShutdownKind::Unclean, stage.now).topics[0].sequence.0;
     assert_eq!(disk_at - stage.shard.sequence_of("a").unwrap().0, 64);
-    assert_eq!(stage.shard.snapshot(Stop::Clean, stage.now).topics[0].sequence.0, 1_000_008, "exactly");
+    assert_eq!(
+        stage.shard.snapshot(ShutdownKind::Clean, stage.now).topics[0].sequence.0,
+        1_000_008,
+        "exactly"
+    );
 }
 
 #[test]
@@ -235,11 +240,11 @@ fn after_a_crash_a_live_subscriber_without_a_number_hears_of_the_restart_and_of_
     save(&mut stage, &mut disk);
     stage.say("a", "3");
     let mut killed = crash(&stage, &disk);
-    let reserved = stage.shard.snapshot(Stop::Unclean, stage.now).topics[0].sequence.0;
+    let reserved = stage.shard.snapshot(ShutdownKind::Unclean, stage.now).topics[0].sequence.0;
     let resumed = killed.resume(&Resume::new(id("ann"), Recovery::Replay)).unwrap();
     assert_eq!((resumed.missed, resumed.is_unsure, resumed.restarted), (None, true, true), "a pattern");
     // The subscription is still paused, and the broker stops twice more.
-    let again = killed.shard.snapshot(Stop::Unclean, killed.now);
+    let again = killed.shard.snapshot(ShutdownKind::Unclean, killed.now);
     let mut killed = restart(&crash(&killed, &again));
     let resumed = killed.resume(&Resume::new(id("eve"), Recovery::Replay)).unwrap();
     assert_eq!((resumed.missed, resumed.is_unsure, resumed.restarted), (None, true, true));
@@ -352,13 +357,13 @@ fn a_forgotten_topic_leaves_its_floor_whether_its_numbers_are_all_known_or_not()
     let mut stage = Stage::with(Settings { topics: 1, ..Settings::default() });
     stage.say_all("exact.a", "1 2 3");
     stage.say("other", "x");
-    let written = stage.shard.snapshot(Stop::Unclean, stage.now);
+    let written = stage.shard.snapshot(ShutdownKind::Unclean, stage.now);
     assert_eq!(written.floors.len(), 1);
     let mut stage = Stage::new();
-    stage.shard.restore(written, Stop::Unclean, stage.now).unwrap();
+    stage.shard.restore(written, ShutdownKind::Unclean, stage.now).unwrap();
     stage.shard.raise_restart_floor(Sequence(500), &exact);
     assert_eq!(stage.say("exact.a", "x").sequence, Sequence(4));
-    assert_eq!(stage.shard.snapshot(Stop::Unclean, stage.now).floors.len(), 1);
+    assert_eq!(stage.shard.snapshot(ShutdownKind::Unclean, stage.now).floors.len(), 1);
 }
 
 #[test]
@@ -372,7 +377,7 @@ fn saved_state_that_makes_no_sense_is_refused_by_name() {
     let snapshot = Snapshot { topics: vec![topic], ..Snapshot::default() };
     let mut stage = Stage::new();
     assert_eq!(
-        stage.shard.restore(snapshot, Stop::Clean, stage.now).unwrap_err().code(),
+        stage.shard.restore(snapshot, ShutdownKind::Clean, stage.now).unwrap_err().code(),
         "topic-level-empty"
     );
 }

@@ -2,7 +2,7 @@
 
 use crate::common::{Stage, filters, id, spell};
 use tenure_topics::{
-    MessageId, Publish, Recovery, Resume, Resumed, Settings, Shard, Snapshot, Stop, Subscribe,
+    MessageId, Publish, Recovery, Resume, Resumed, Settings, Shard, ShutdownKind, Snapshot, Subscribe,
     SubscriptionStats, Timestamp, shard_of,
 };
 
@@ -63,11 +63,11 @@ impl Shards {
     fn restart(&self, count: usize) -> Shards {
         let mut saved = Snapshot::default();
         for shard in &self.0 {
-            saved.join(shard.snapshot(Stop::Clean, NOW));
+            saved.join(shard.snapshot(ShutdownKind::Clean, NOW));
         }
         let mut again = Shards::new(count);
         for (index, shard) in again.0.iter_mut().enumerate() {
-            shard.restore(saved.part(index, count), Stop::Clean, NOW).unwrap();
+            shard.restore(saved.part(index, count), ShutdownKind::Clean, NOW).unwrap();
         }
         again
     }

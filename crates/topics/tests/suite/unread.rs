@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::common::{Stage, id, last_seen, spell};
 use proptest::prelude::*;
 use tenure_topics::{
-    Delivery, DeliveryKind, Recovery, Resume, Resumed, Sequence, Settings, Stop, UNCONFIRMED_RANGES_MAX,
-    UNREAD_BYTES_MAX,
+    Delivery, DeliveryKind, Recovery, Resume, Resumed, Sequence, Settings, ShutdownKind,
+    UNCONFIRMED_RANGES_MAX, UNREAD_BYTES_MAX,
 };
 
 /// Everything goes into the connection, and nothing is known about what is read from there.
@@ -182,7 +182,7 @@ fn what_is_followed_by_more_than_a_connection_holds_was_read() {
 
 #[test]
 fn the_order_survives_a_proper_stop_and_the_beginning_survives_a_kill() {
-    for (stop, missed) in [(Stop::Clean, Some(1)), (Stop::Unclean, None)] {
+    for (stop, missed) in [(ShutdownKind::Clean, Some(1)), (ShutdownKind::Unclean, None)] {
         let mut stage = stopped(stop);
         let resumed = stage.resume(&resume("eve", Some(4))).unwrap();
         assert_eq!(resumed.missed, missed, "{stop:?}");
@@ -191,7 +191,7 @@ fn the_order_survives_a_proper_stop_and_the_beginning_survives_a_kill() {
 }
 
 /// The broker is started again; x.a#4 was the last one that was sent, and x.b#4 was not.
-fn stopped(stop: Stop) -> Stage {
+fn stopped(stop: ShutdownKind) -> Stage {
     let mut before = three_of_each(&["x.*"]);
     before.say("x.a", "4");
     send(&mut before, "eve");

@@ -1,7 +1,8 @@
 //! Rule: a type name belongs to one crate, unless the glossary lists it as shared.
 //!
 //! The rule covers types that a library crate shares between its files (`pub`, `pub(crate)`, `pub(super)`). Names
-//! that are private to a file are as local as variables, and no crate depends on the programs.
+//! that are private to a file are as local as variables, and no crate depends on the programs. A type of `tenure-wire`
+//! may have the name of the engine's, the hub's or the topics' type that it carries.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +13,16 @@ const GLOSSARY: &str = "docs/glossary.md";
 const HEADING: &str = "## Type names that several crates use";
 /// Programs: their types are not seen by other crates.
 const PROGRAMS: [&str; 3] = ["tenure", "sim", "xtask"];
+/// The crate whose types carry those of others to a peer. Its macros declare them, so they are indented.
+const WIRE: &str = "wire";
+const CARRIED: [&str; 3] = ["engine", "hub", "topics"];
 
 pub(super) fn breaches(tree: &Tree) -> Vec<Breach> {
     let mut declared: BTreeMap<&str, Vec<(&str, &str, usize)>> = BTreeMap::new();
     for (path, text) in tree.sources() {
         let Some(name) = path.split('/').nth(1).filter(|name| !PROGRAMS.contains(name)) else { continue };
         for (index, line) in text.lines().enumerate() {
+            let line = if name == WIRE { line.trim_start() } else { line };
             if let Some(type_name) = shared_type(line) {
                 declared.entry(type_name).or_default().push((name, path, index + 1));
             }
@@ -27,7 +32,10 @@ pub(super) fn breaches(tree: &Tree) -> Vec<Breach> {
     let listed = listed(glossary);
     let mut found = Vec::new();
     for (type_name, places) in &declared {
-        if !is_in_several_crates(places) || listed.iter().any(|(name, _)| name == type_name) {
+        if !is_in_several_crates(places)
+            || is_carried(places)
+            || listed.iter().any(|(name, _)| name == type_name)
+        {
             continue;
         }
         for (own, path, line) in places {
@@ -51,6 +59,13 @@ pub(super) fn breaches(tree: &Tree) -> Vec<Breach> {
 
 fn is_in_several_crates(places: &[(&str, &str, usize)]) -> bool {
     places.iter().any(|(name, ..)| *name != places[0].0)
+}
+
+/// Whether these are a type of one crate and the type of the wire that carries it.
+fn is_carried(places: &[(&str, &str, usize)]) -> bool {
+    let mut others = places.iter().map(|(name, ..)| *name).filter(|name| *name != WIRE);
+    let Some(first) = others.next() else { return false };
+    CARRIED.contains(&first) && others.all(|name| name == first)
 }
 
 /// The name of the type that this line declares, if other files can see it. Items inside of others are indented.
@@ -105,6 +120,31 @@ mod tests {
             ("crates/b/tests/y.rs", "pub struct Place;"),
         ];
         assert_eq!(found(&files), Vec::<String>::new());
+    }
+
+    #[test]
+    fn types_inside_the_macros_of_wire_are_seen() {
+        let files = [
+            ("crates/wire/src/x.rs", "message! {\n    /// A place.\n    pub struct Place {\n    }\n}"),
+            ("crates/store/src/y.rs", "pub struct Place;"),
+        ];
+        assert_eq!(found(&files).len(), 2);
+    }
+
+    #[test]
+    fn a_type_of_wire_may_have_the_name_of_what_it_carries() {
+        for carried in ["engine", "hub", "topics"] {
+            let path = format!("crates/{carried}/src/y.rs");
+            let files =
+                [("crates/wire/src/x.rs", "    pub struct Place {"), (path.as_str(), "pub struct Place;")];
+            assert_eq!(found(&files), Vec::<String>::new());
+        }
+        let files = [
+            ("crates/wire/src/x.rs", "    pub struct Place {"),
+            ("crates/engine/src/y.rs", "pub struct Place;"),
+            ("crates/hub/src/y.rs", "pub struct Place;"),
+        ];
+        assert_eq!(found(&files).len(), 3, "two types of the same name cannot both be what it carries");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::Breach;
 use super::tree::Tree;
 
 /// Each word, and what to write instead.
-const WORDS: [(&str, &str); 15] = [
+const WORDS: [(&str, &str); 16] = [
     (concat!("who", "ever"), "name the client, worker or user"),
     (concat!("no", "body"), "write `no client`, `no worker`, `no peer`"),
     (concat!("some", "body"), "name the client, worker or user"),
@@ -23,6 +23,7 @@ const WORDS: [(&str, &str); 15] = [
     (concat!("be ", "told"), "say who tells: `the broker can tell the client`"),
     (concat!("been ", "told"), "say who told: `the broker has told the client`"),
     (concat!("put ", "by"), "write `saved` or `set aside`"),
+    (concat!("of an attempt ", "that"), "write `whose attempt is over`, or turn the sentence round"),
 ];
 
 /// Codes of the protocols, which stay as they are.

@@ -14,7 +14,7 @@ use super::{Link, LinkState, Sent};
 use crate::error::Error;
 use crate::worker::attempt_table::ReportOutcome;
 use crate::worker::context::Context;
-use crate::worker::handle::Tally;
+use crate::worker::handle::WorkerTotals;
 use crate::worker::outbox::Leaving;
 use crate::worker::report::AttemptReport;
 use crate::worker::signal::Interrupt;
@@ -156,25 +156,7 @@ impl Link {
                 }
             }
             Sent::Suspend { held, is_for_resume } => {
-                // A pause may have replaced the wait that this answers.
-                let is_current =
-                    self.waits.get(&held).is_none_or(|wait| wait.is_for_resume() == is_for_resume);
-                if let Some(wait) = self.waits.get_mut(&held).filter(|_| is_current) {
-                    wait.is_second = false;
-                }
-                if let Some(refusal) = refused_all {
-                    // The broker has not taken the slot away.
-                    if is_current {
-                        if self.waits.get(&held).is_none_or(PendingWait::is_for_resume) {
-                            self.attempts.resumed(held);
-                        }
-                        self.attempts.continued(held);
-                        self.end_wait(held, Err(refusal.clone().into()));
-                    }
-                    if refusal.code == Code::StaleAttempt {
-                        self.stop_each(now, &[held], &refusal.code);
-                    }
-                }
+                self.suspend_answered(now, held, is_for_resume, refused_all);
             }
             Sent::Log(piece) => {
                 self.logs_sent = self.logs_sent.saturating_sub(1);
@@ -189,15 +171,35 @@ impl Link {
         Ok(())
     }
 
+    fn suspend_answered(&mut self, now: Instant, held: Held, is_for_resume: bool, refused: Option<&Refusal>) {
+        // A pause may have replaced the wait that this answers.
+        let is_current = self.waits.get(&held).is_none_or(|wait| wait.is_for_resume() == is_for_resume);
+        if let Some(wait) = self.waits.get_mut(&held).filter(|_| is_current) {
+            wait.is_second = false;
+        }
+        let Some(refusal) = refused else { return };
+        // The broker has not taken the slot away.
+        if is_current {
+            if self.waits.get(&held).is_none_or(PendingWait::is_for_resume) {
+                self.attempts.resumed(held);
+            }
+            self.attempts.continued(held);
+            self.end_wait(held, Err(refusal.clone().into()));
+        }
+        if refusal.code == Code::StaleAttempt {
+            self.stop_each(now, &[held], &refusal.code);
+        }
+    }
+
     /// The broker knows the worker again, with the attempts that it presented but for the refused ones.
     fn registered(&mut self, now: Instant, presented: &[Held], refused: &[RefusedEntry]) {
         let late = self.attempts.registered(now, presented, &positions(refused));
-        Tally::add(&self.tally.stale, late.len());
+        WorkerTotals::add(&self.tally.stale, late.len());
         for held in late {
             let why = "the attempt was over before its end was reported";
             self.answer(held, Err(&Refusal::new(Code::StaleAttempt, why)));
         }
-        Tally::add(&self.tally.connections, 1);
+        WorkerTotals::add(&self.tally.connections, 1);
         self.tally.connected.store(true, Ordering::Relaxed);
         self.state = LinkState::Registered;
         self.heartbeat_at = now + Duration::from_millis(self.settings.spec.heartbeat_ms);
@@ -243,7 +245,7 @@ impl Link {
             }
             ReportOutcome::Again | ReportOutcome::Unknown => return,
         };
-        Tally::add(counter, 1);
+        WorkerTotals::add(counter, 1);
     }
 }
 

@@ -180,7 +180,7 @@ impl Link {
         }
     }
 
-    /// A bounded number of pieces of output is in flight; those of an attempt that has ended go before its report.
+    /// A bounded number of pieces of output is in flight; when an attempt has ended, its output goes before its report.
     fn send_logs(&mut self, connection: &mut Connection) {
         let room = LOGS_IN_FLIGHT_MAX.saturating_sub(self.logs_sent);
         let attempts = &self.attempts;
@@ -218,7 +218,7 @@ impl Link {
         }
         self.progress_at = now + PROGRESS_EVERY;
         for (held, progress) in self.outbox.take_progress() {
-            // The broker ignores progress of an attempt that is over.
+            // The broker ignores progress when the attempt is over.
             if !self.attempts.is_running(held) {
                 continue;
             }

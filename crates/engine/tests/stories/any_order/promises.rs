@@ -102,18 +102,18 @@ impl World {
                 && !is_paused(task)
                 && is_free
                 && has_room
-                && self.is_said(task);
+                && self.is_reported_by_session(task);
             assert!(!could, "{} could continue on {worker}", task.id);
         }
     }
 
     /// Whether the worker of a suspended attempt has said over its present session that it waits.
-    fn is_said(&self, task: &Task) -> bool {
+    fn is_reported_by_session(&self, task: &Task) -> bool {
         let namespace = &self.mirror.tasks[&task.id].1.namespace;
         let Ok(Answer::Task(info)) = self.broker.ask_in(namespace, &Query::Show { task: task.id }) else {
             return false;
         };
-        matches!(&info.state, TaskState::Suspended(suspension) if suspension.is_said())
+        matches!(&info.state, TaskState::Suspended(suspension) if suspension.is_reported_by_session())
     }
 
     pub(crate) fn check_promises(&mut self) {

@@ -23,7 +23,7 @@ pub(super) struct GroupDoors<'a> {
     settings: DoorSettings,
     group: DoorGroup,
     view: watch::Sender<GroupView>,
-    /// What a standby says of itself.
+    /// The status of this standby.
     pub(super) status: Status,
 }
 
@@ -124,7 +124,7 @@ impl GroupDoors<'_> {
         Ok(Forwarding { stop, running })
     }
 
-    /// What a standby has seen of the group.
+    /// Passes on the group as this standby sees it.
     pub(super) fn see(&self, state: &GroupState, members: &[LiveMember]) {
         let leader = state.holder.as_ref().map(|name| GroupMember {
             name: name.clone(),

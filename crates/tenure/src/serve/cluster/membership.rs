@@ -58,7 +58,7 @@ impl Membership {
         self.heard().map(|heard| heard.members).unwrap_or_default()
     }
 
-    /// What the group has said last.
+    /// The last reply of the group.
     pub(super) fn heard(&self) -> Option<HeartbeatReply> {
         self.shared.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -90,7 +90,7 @@ impl State {
                         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(heard);
                     }
                     Err(error) => {
-                        tracing::debug!(%error, "the group was not told that this member is alive");
+                        tracing::debug!(%error, "cannot send this member's heartbeat to the group");
                         session = None;
                     }
                 }

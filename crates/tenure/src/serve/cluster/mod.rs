@@ -145,7 +145,7 @@ impl ThisMember<'_> {
         }
     }
 
-    /// What this member says of itself while it leads. The group may not have heard of it yet.
+    /// The status of this member while it leads. The group may not have heard of it yet.
     fn leader_status(&self, epoch: u64, acknowledged: u64) -> LeaderStatus {
         let heard = self.membership.heard().filter(|heard| heard.epoch >= epoch);
         let latency = self.journal.append_latency();
@@ -195,7 +195,7 @@ impl ThisMember<'_> {
             placement::forget(opened, gone).await;
             return Ok(HubEnd::Stopped);
         }
-        // What was read again since the start holds for this leadership, too.
+        // A configuration that was read again since the start holds for this leadership, too.
         let config = &reload.applied_to(self.config);
         let parts = HubParts::new(config)?;
         let keys = config.access.keys();
@@ -225,7 +225,7 @@ impl ThisMember<'_> {
         handle.set_placement(placed.map(|placed| placement::of_group(&self.cluster.group, &placed)));
         let showing = async {
             loop {
-                // What the group said before this leadership may be older than what is known.
+                // The last view of the group may be older than this leadership.
                 if let Some(heard) = self.membership.heard().filter(|heard| heard.epoch >= epoch) {
                     let placed = heard.placement.as_ref();
                     handle

@@ -11,7 +11,7 @@ use tenure_store::{IdleJournal, Opened, StoreError};
 
 use crate::exit::Failure;
 
-/// What the hub of a member of this group needs to know.
+/// The placement, for the hub of a member of this group.
 pub(super) fn of_group(group: &str, found: &ClusterPlacement) -> Placement {
     let mut placement = Placement {
         group: group.into(),

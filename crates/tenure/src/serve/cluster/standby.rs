@@ -31,7 +31,7 @@ pub(super) enum StandbyEnd {
     Stopped,
 }
 
-/// What a member has that takes over.
+/// The parts that a member has when it takes over.
 pub(super) struct NewLeader {
     pub(super) opened: Opened,
     pub(super) doors: Vec<Door>,
@@ -41,7 +41,7 @@ pub(super) struct NewLeader {
     pub(super) advertised: String,
 }
 
-/// What one round has come to.
+/// The result of one round.
 enum Round {
     Again(Duration),
     Claims(LeaderClaim, u64),
@@ -76,7 +76,7 @@ impl Standby<'_, '_> {
                             log.error(&error);
                             RETRY_AFTER
                         } else {
-                            tracing::debug!(epoch, "another member was faster");
+                            tracing::debug!(epoch, "another member became leader first");
                             IDLE
                         }
                     }

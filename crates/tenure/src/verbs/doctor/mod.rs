@@ -38,12 +38,12 @@ pub(crate) struct Doctor {
     flags: Flags,
 }
 
-/// What one check found.
+/// The result of one check.
 pub(crate) struct Finding {
     pub(crate) check: &'static str,
     pub(crate) verdict: Verdict,
     pub(crate) says: String,
-    /// What to do; empty if all is well.
+    /// The remedy; empty if all is well.
     pub(crate) advice: String,
 }
 

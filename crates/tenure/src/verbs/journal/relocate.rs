@@ -199,7 +199,7 @@ fn upload(
     start::retry_as_tool(stored)
 }
 
-/// What the names of a stream's files begin with.
+/// The prefix of the names of a stream's files.
 fn prefix(stream: Stream) -> &'static str {
     match stream {
         Stream::Tasks => "journal-",

@@ -30,7 +30,7 @@ impl Incoming {
         Ok(Incoming(incoming))
     }
 
-    /// What there is, and at least one line, or nothing at the end.
+    /// The lines that are ready, at least one; nothing at the end.
     pub(super) async fn next(&mut self, max: usize) -> Vec<Line> {
         let mut lines = Vec::new();
         self.0.recv_many(&mut lines, max).await;

@@ -12,35 +12,46 @@ const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:760px;mar
     svg{max-width:100%}";
 
 pub(super) fn page(findings: &Findings) -> String {
-    let Findings { tally, .. } = findings;
     let minute = |millis: u64| date_and_clock(millis).chars().take(16).collect::<String>();
     let (since, until) = (minute(findings.since), minute(findings.until));
     let mut body = format!("<h1>Tasks from {since} to {until} (UTC)</h1>");
     if let Some(from) = findings.kept_from {
         body += &format!("<p>The broker keeps no events from before {}.</p>", minute(from));
     }
-    body += &table(
+    body += &summary(findings, (&since, &until));
+    body += &section(
+        "Failures by message",
+        &["count", "message", "last task", "name or command"],
+        &failures(findings),
+    );
+    body += &section("Slowest attempts", &["took", "task", "name or command", "worker"], &slowest(findings));
+    body += &section("Machine use", &["worker", "attempts", "busy", "of its slots"], &machine_use(findings));
+    format!(
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' \
+         content='width=device-width'><title>Tenure report</title><style>{STYLE}</style></head><body>{body}</body></html>\n"
+    )
+}
+
+/// The counts, the ends over time, and the durations.
+fn summary(findings: &Findings, span: (&str, &str)) -> String {
+    let Findings { tally, .. } = findings;
+    let counts = [
+        tally.submitted,
+        tally.completed,
+        tally.failed,
+        tally.cancelled,
+        tally.expired,
+        tally.retried,
+        tally.crashed,
+    ];
+    let mut body = table(
         &["submitted", "completed", "failed", "cancelled", "expired", "retried", "crashed"],
-        &[[
-            tally.submitted,
-            tally.completed,
-            tally.failed,
-            tally.cancelled,
-            tally.expired,
-            tally.retried,
-            tally.crashed,
-        ]
-        .map(|count| number(&count.to_string()))
-        .to_vec()],
+        &[counts.map(|count| number(&count.to_string())).to_vec()],
     );
     let key = ["completed", "failed", "cancelled or expired"].iter().zip(plot::COLORS);
     let key: Vec<String> =
         key.map(|(word, color)| format!("<span style='color:{color}'>■</span> {word}")).collect();
-    body += &format!(
-        "<h2>Ends over time</h2>{}<p>{}</p>",
-        plot::over_time(tally, (&since, &until)),
-        key.join(" ")
-    );
+    body += &format!("<h2>Ends over time</h2>{}<p>{}</p>", plot::over_time(tally, span), key.join(" "));
     if let Some(durations) = tally.durations() {
         body += &format!(
             "<h2>Durations of attempts</h2>{}<p>{}, {} together; half of them up to {}, 90 % up to {}, the longest {}.</p>",
@@ -52,52 +63,44 @@ pub(super) fn page(findings: &Findings) -> String {
             show_duration(durations.max)
         );
     }
-    let failures: Vec<Vec<String>> = findings
-        .failures
-        .iter()
-        .map(|failure| {
-            vec![
-                number(&failure.group.count.to_string()),
-                code(&failure.message),
-                code(&short(failure.group.example)),
-                cell(&failure.label),
-            ]
-        })
-        .collect();
-    body += &section("Failures by message", &["count", "message", "last task", "name or command"], &failures);
-    let slowest: Vec<Vec<String>> = findings
-        .slowest
-        .iter()
-        .map(|slow| {
-            vec![
-                number(&show_duration(slow.run.took)),
-                code(&short(slow.run.task)),
-                cell(&slow.label),
-                cell(&slow.run.worker),
-            ]
-        })
-        .collect();
-    body += &section("Slowest attempts", &["took", "task", "name or command", "worker"], &slowest);
-    let workers: Vec<Vec<String>> = findings
-        .workers
-        .iter()
-        .map(|used| {
-            let share = used.share.map_or_else(String::new, |share| {
-                format!("<td>{} {:.0} %</td>", plot::share(share), share * 100.0)
-            });
-            vec![
-                cell(&used.worker),
-                number(&used.attempts.to_string()),
-                number(&show_duration(used.busy)),
-                if share.is_empty() { cell("") } else { share },
-            ]
-        })
-        .collect();
-    body += &section("Machine use", &["worker", "attempts", "busy", "of its slots"], &workers);
-    format!(
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' \
-         content='width=device-width'><title>Tenure report</title><style>{STYLE}</style></head><body>{body}</body></html>\n"
-    )
+    body
+}
+
+fn failures(findings: &Findings) -> Vec<Vec<String>> {
+    let rows = findings.failures.iter().map(|failure| {
+        vec![
+            number(&failure.group.count.to_string()),
+            code(&failure.message),
+            code(&short(failure.group.example)),
+            cell(&failure.label),
+        ]
+    });
+    rows.collect()
+}
+
+fn slowest(findings: &Findings) -> Vec<Vec<String>> {
+    let rows = findings.slowest.iter().map(|slow| {
+        vec![
+            number(&show_duration(slow.run.took)),
+            code(&short(slow.run.task)),
+            cell(&slow.label),
+            cell(&slow.run.worker),
+        ]
+    });
+    rows.collect()
+}
+
+fn machine_use(findings: &Findings) -> Vec<Vec<String>> {
+    let rows = findings.workers.iter().map(|used| {
+        let share = used.share.map(|share| format!("<td>{} {:.0} %</td>", plot::share(share), share * 100.0));
+        vec![
+            cell(&used.worker),
+            number(&used.attempts.to_string()),
+            number(&show_duration(used.busy)),
+            share.unwrap_or_else(|| cell("")),
+        ]
+    });
+    rows.collect()
 }
 
 fn section(title: &str, head: &[&str], rows: &[Vec<String>]) -> String {

@@ -22,7 +22,7 @@ use crate::args::Global;
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::times::{parse_past, rfc3339};
 use crate::output::{Screen, remark};
-use tally::{Group, Run, Tally};
+use tally::{Group, ReportTotals, Run};
 
 /// How long the log of events is read.
 const READING_MAX: Duration = Duration::from_secs(60);
@@ -63,7 +63,7 @@ pub(crate) struct Findings {
     until: u64,
     /// Events before this moment are no longer kept.
     kept_from: Option<u64>,
-    tally: Tally,
+    tally: ReportTotals,
     slowest: Vec<Slow>,
     failures: Vec<FailureGroup>,
     workers: Vec<WorkerUse>,
@@ -115,7 +115,7 @@ impl Report {
         global: &Global,
         since: u64,
         until: u64,
-    ) -> Result<(Tally, Option<u64>), Failure> {
+    ) -> Result<(ReportTotals, Option<u64>), Failure> {
         let from = history::number_at(global, client, since).await?;
         let name = |text: &Option<String>| text.as_deref().map(Into::into);
         let watch = Watch {
@@ -137,7 +137,7 @@ impl Report {
             ],
             ..Watch::default()
         };
-        let mut tally = Tally::new(since, until);
+        let mut tally = ReportTotals::new(since, until);
         let reading = history::read(global, watch, async |past| {
             if let Past::Event(event) = past {
                 if event.at.0 > until {
@@ -176,7 +176,7 @@ impl<T> TransposeFailure<T> for Result<Result<T, Failure>, tokio::time::error::E
 /// Looks up what the events do not say: names, and how many slots workers have.
 async fn found(
     client: &Client,
-    tally: Tally,
+    tally: ReportTotals,
     since: u64,
     until: u64,
     kept_from: Option<u64>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::tally::{BINS, Tally};
+use super::tally::{BINS, ReportTotals};
 use crate::units::show_duration;
 
 const WIDTH: usize = 720;
@@ -13,7 +13,7 @@ const BELOW: usize = 24;
 pub(super) const COLORS: [&str; 3] = ["#2f7d4f", "#c0392b", "#b8860b"];
 
 /// How many tasks ended how, over time.
-pub(super) fn over_time(tally: &Tally, labels: (&str, &str)) -> String {
+pub(super) fn over_time(tally: &ReportTotals, labels: (&str, &str)) -> String {
     let most = tally.over_time.iter().map(|bin| bin.iter().sum::<u64>()).max().unwrap_or_default().max(1);
     let step = WIDTH as f64 / BINS as f64;
     let mut bars = String::new();

@@ -16,7 +16,7 @@ pub(crate) const BINS: usize = 60;
 const MESSAGE_CHARS_MAX: usize = 200;
 
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct ReportTotals {
     since: u64,
     until: u64,
     pub(crate) submitted: u64,
@@ -93,9 +93,9 @@ pub(crate) struct Durations {
     pub(crate) sum: Duration,
 }
 
-impl Tally {
-    pub(crate) fn new(since: u64, until: u64) -> Tally {
-        Tally {
+impl ReportTotals {
+    pub(crate) fn new(since: u64, until: u64) -> ReportTotals {
+        ReportTotals {
             since,
             until,
             submitted: 0,
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn events_become_counts_durations_and_groups() {
-        let mut tally = Tally::new(0, 6_000);
+        let mut tally = ReportTotals::new(0, 6_000);
         for (task, start, end) in [(1, 0, 1_000), (2, 0, 3_000)] {
             tally.add(&event(EventKind::Submitted, task, 0, Detail::default()));
             tally.add(&event(EventKind::Started, task, start, Detail::default()));
@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     fn time_in_which_an_attempt_is_suspended_or_paused_is_not_its_run_time() {
-        let mut tally = Tally::new(0, 100_000);
+        let mut tally = ReportTotals::new(0, 100_000);
         for (kind, at) in [
             (EventKind::Started, 1_000),
             (EventKind::Suspended, 3_000),

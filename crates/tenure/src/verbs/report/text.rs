@@ -9,6 +9,27 @@ use crate::output::times::{date_and_clock, relative};
 use crate::units::{counted, show_duration};
 
 pub(super) fn render(findings: &Findings, screen: &Screen) -> String {
+    let mut text = summary(findings, screen);
+    if !findings.failures.is_empty() {
+        text += &title("failures by message", screen);
+        text += &failures(findings).render(screen.width, screen.paint);
+    }
+    if !findings.slowest.is_empty() {
+        text += &title("slowest attempts", screen);
+        text += &slowest(findings).render(screen.width, screen.paint);
+    }
+    if !findings.workers.is_empty() {
+        text += &title("machine use", screen);
+        text += &machine_use(findings).render(screen.width, screen.paint);
+    }
+    text
+}
+
+fn title(text: &str, screen: &Screen) -> String {
+    format!("\n{}\n", screen.paint.apply(Color::Bold, text.to_owned()))
+}
+
+fn summary(findings: &Findings, screen: &Screen) -> String {
     let Findings { tally, .. } = findings;
     let minute = |millis: u64| date_and_clock(millis).chars().take(16).collect::<String>();
     let mut text = format!("{} to {} (UTC)\n", minute(findings.since), minute(findings.until));
@@ -44,64 +65,63 @@ pub(super) fn render(findings: &Findings, screen: &Screen) -> String {
             show_duration(durations.max),
         );
     }
-    let title = |text: &str| format!("\n{}\n", screen.paint.apply(Color::Bold, text.to_owned()));
-    if !findings.failures.is_empty() {
-        text += &title("failures by message");
-        let columns = [
-            Column::Number("COUNT"),
-            Column::Flexible("MESSAGE"),
-            Column::Fixed("LAST"),
-            Column::Flexible("NAME OR COMMAND"),
-        ];
-        let mut table = Table::new(columns, "");
-        for failure in &findings.failures {
-            table.row([
-                failure.group.count.to_string().into(),
-                failure.message.as_str().into(),
-                short(failure.group.example).into(),
-                failure.label.as_str().into(),
-            ]);
-        }
-        text += &table.render(screen.width, screen.paint);
-    }
-    if !findings.slowest.is_empty() {
-        text += &title("slowest attempts");
-        let columns = [
-            Column::Number("TOOK"),
-            Column::Fixed("TASK"),
-            Column::Flexible("NAME OR COMMAND"),
-            Column::Flexible("WORKER"),
-        ];
-        let mut table = Table::new(columns, "");
-        for slow in &findings.slowest {
-            table.row([
-                show_duration(slow.run.took).into(),
-                short(slow.run.task).into(),
-                slow.label.as_str().into(),
-                slow.run.worker.as_str().into(),
-            ]);
-        }
-        text += &table.render(screen.width, screen.paint);
-    }
-    if !findings.workers.is_empty() {
-        text += &title("machine use");
-        let columns = [
-            Column::Flexible("WORKER"),
-            Column::Number("ATTEMPTS"),
-            Column::Number("BUSY"),
-            Column::Number("USED"),
-        ];
-        let mut table = Table::new(columns, "");
-        for used in &findings.workers {
-            let share = used.share.map_or_else(String::new, |share| format!("{:.0} %", share * 100.0));
-            table.row([
-                Cell::from(cut(&escape_line(&used.worker), 60)),
-                used.attempts.to_string().into(),
-                show_duration(used.busy).into(),
-                share.into(),
-            ]);
-        }
-        text += &table.render(screen.width, screen.paint);
-    }
     text
+}
+
+fn failures(findings: &Findings) -> Table {
+    let columns = [
+        Column::Number("COUNT"),
+        Column::Flexible("MESSAGE"),
+        Column::Fixed("LAST"),
+        Column::Flexible("NAME OR COMMAND"),
+    ];
+    let mut table = Table::new(columns, "");
+    for failure in &findings.failures {
+        table.row([
+            failure.group.count.to_string().into(),
+            failure.message.as_str().into(),
+            short(failure.group.example).into(),
+            failure.label.as_str().into(),
+        ]);
+    }
+    table
+}
+
+fn slowest(findings: &Findings) -> Table {
+    let columns = [
+        Column::Number("TOOK"),
+        Column::Fixed("TASK"),
+        Column::Flexible("NAME OR COMMAND"),
+        Column::Flexible("WORKER"),
+    ];
+    let mut table = Table::new(columns, "");
+    for slow in &findings.slowest {
+        table.row([
+            show_duration(slow.run.took).into(),
+            short(slow.run.task).into(),
+            slow.label.as_str().into(),
+            slow.run.worker.as_str().into(),
+        ]);
+    }
+    table
+}
+
+fn machine_use(findings: &Findings) -> Table {
+    let columns = [
+        Column::Flexible("WORKER"),
+        Column::Number("ATTEMPTS"),
+        Column::Number("BUSY"),
+        Column::Number("USED"),
+    ];
+    let mut table = Table::new(columns, "");
+    for used in &findings.workers {
+        let share = used.share.map_or_else(String::new, |share| format!("{:.0} %", share * 100.0));
+        table.row([
+            Cell::from(cut(&escape_line(&used.worker), 60)),
+            used.attempts.to_string().into(),
+            show_duration(used.busy).into(),
+            share.into(),
+        ]);
+    }
+    table
 }

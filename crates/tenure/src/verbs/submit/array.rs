@@ -21,7 +21,7 @@ use crate::units::counted;
 use crate::verbs::{arrays, follow, wait};
 use tenure_client::Submission;
 
-/// What an array is limited to, so that a wrong range is noticed here.
+/// The broker's limit of the size of an array, so that a wrong range is noticed here.
 const SIZE_MAX: u64 = 1_000_000;
 /// How many lines one command submits, all of which it holds in memory.
 const LINES_MAX: usize = 10_000_000;
@@ -150,7 +150,7 @@ impl ArrayOptions {
     }
 }
 
-/// What is submitted.
+/// The submission.
 #[derive(Debug)]
 pub(crate) enum Arrays {
     One(Box<ArraySubmission>),
@@ -255,7 +255,7 @@ pub(crate) async fn submit(client: &Client, arrays: Arrays, screen: &Screen) -> 
                 told.next(|| accepted.array.to_string(), || json::array_accepted(accepted))
             };
             let submitted = parts.submit(client, screen, print).await;
-            // What was accepted must be known, also if the rest was not.
+            // Print what was accepted, also if the rest was not.
             told.end()?;
             submitted?;
         }

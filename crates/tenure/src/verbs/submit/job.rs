@@ -10,13 +10,13 @@ use toml::{Table, Value};
 use crate::config::nearest;
 use crate::exit::Failure;
 
-/// What begins a line of flags in a script.
+/// The prefix of a line of flags in a script.
 const MARK: &str = "#TENURE";
 /// Flags stand in the first lines of a script.
 const LINES_READ_MAX: usize = 200;
 const JOB_BYTES_MAX: u64 = 1 << 20;
 
-/// What a job file says.
+/// The contents of a job file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) flags: Vec<String>,
@@ -73,8 +73,7 @@ fn of_toml(content: &str, known: &[(String, bool)]) -> Result<Job, String> {
             Value::Boolean(false) if !flag.1 => {}
             Value::Array(values) => {
                 for value in &values {
-                    let value =
-                        word(value).ok_or_else(|| format!("{field}: has something else than texts"))?;
+                    let value = word(value).ok_or_else(|| format!("{field}: must be a list of strings"))?;
                     job.flags.push(format!("--{}={value}", flag.0));
                 }
             }
@@ -86,7 +85,7 @@ fn of_toml(content: &str, known: &[(String, bool)]) -> Result<Job, String> {
             }
             value => {
                 let value = word(&value).filter(|_| flag.1);
-                let value = value.ok_or_else(|| format!("{field}: is not what --{} takes", flag.0))?;
+                let value = value.ok_or_else(|| format!("{field}: invalid value for --{}", flag.0))?;
                 job.flags.push(format!("--{}={value}", flag.0));
             }
         }
@@ -165,7 +164,7 @@ fn split(text: &str) -> Option<Vec<String>> {
 mod tests {
     use super::*;
 
-    fn known() -> Vec<(String, bool)> {
+    fn known_flags() -> Vec<(String, bool)> {
         [
             ("name", true),
             ("tag", true),
@@ -183,7 +182,7 @@ mod tests {
         let job = of_toml(
             "command = [\"./sim\", \"7\"]\nname = \"sim/7\"\ntags = [\"a\", \"b\"]\nhold = true\n\
              run_limit = \"2h\"\nretries = 3\n[env]\nA = \"1\"\n",
-            &known(),
+            &known_flags(),
         )
         .unwrap();
         assert_eq!(job.command, ["./sim", "7"]);
@@ -203,7 +202,7 @@ mod tests {
             ("command = 3", "command"),
             ("command", "expected"),
         ] {
-            let why = of_toml(content, &known()).unwrap_err();
+            let why = of_toml(content, &known_flags()).unwrap_err();
             assert!(why.contains(word), "{content}: {why}");
         }
     }

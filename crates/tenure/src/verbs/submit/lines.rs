@@ -69,7 +69,7 @@ const FIELDS: [&str; 36] = [
 /// Fields of which a shell task is made.
 const SHELL_FIELDS: [&str; 7] = ["command", "env", "cwd", "stdin", "stdout", "stderr", "timeout"];
 
-/// What holds for every line that does not say otherwise.
+/// The defaults for every line.
 #[derive(Debug)]
 pub(crate) struct Defaults<'a> {
     pub(crate) options: &'a Options,
@@ -227,92 +227,123 @@ pub(crate) fn task(
     } else if let Some(field) = SHELL_FIELDS.iter().find(|field| fields.contains_key(**field)) {
         return Err(format!("{field}: is for a command; add \"command\", or put it into the body"));
     }
-    for (field, value) in fields {
-        let wrong = |what: &str| format!("{field}: is not {what}");
-        let text = || value.as_str().ok_or_else(|| wrong("a text"));
-        let count = || {
-            let number = value.as_u64().and_then(|number| u16::try_from(number).ok());
-            number.ok_or_else(|| wrong("a count from 0 to 65535"))
-        };
-        let names = || {
-            let list = match value {
-                Value::Array(list) => list.as_slice(),
-                one => std::slice::from_ref(one),
-            };
-            list.iter()
-                .map(|name| name.as_str().ok_or_else(|| wrong("a list of texts")))
-                .collect::<Result<Vec<_>, _>>()
-        };
-        let span = || parse_duration(text()?).map_err(|why| format!("{field}: {why}"));
-        let time = || parse_future(text()?, now).map(Timestamp).map_err(|why| format!("{field}: {why}"));
-        let id = || task_id(field, text()?).map_err(|failure| failure.message);
-        task = match field.as_str() {
-            // A text is taken as it is; anything else as its JSON.
-            "body" => match value {
-                Value::String(text) => task.body(text.clone()),
-                other => task.body(other.to_string()),
-            },
-            "queue" => task,
-            field if SHELL_FIELDS.contains(&field) => task,
-            "name" => task.name(text()?),
-            "id" => task.id(id()?),
-            "parent" => task.parent(id()?),
-            "traceparent" => task.traceparent(text()?),
-            "tracestate" => task.tracestate(text()?),
-            "after" => {
-                let one = || {
-                    value.as_str().map(|text| vec![text]).ok_or_else(|| wrong("a task or a list of tasks"))
-                };
-                let tasks = if value.is_array() { names() } else { one() }?;
-                tasks.into_iter().fold(task, |task, text| task.after(after(text)))
-            }
-            "after_broken" => {
-                let policy = Broken::from_str(text()?, false).map_err(|_| wrong("cancel, run or hold"))?;
-                task.on_broken(policy.policy())
-            }
-            "priority" => {
-                let number = value.as_i64().and_then(|number| i32::try_from(number).ok());
-                task.priority(number.ok_or_else(|| wrong("a whole number"))?)
-            }
-            "needs" => task.needs(names()?),
-            "tags" => task.tags(names()?),
-            "slots" => {
-                let slots = value.as_u64().and_then(|slots| u32::try_from(slots).ok());
-                task.slots(slots.ok_or_else(|| wrong("a count"))?)
-            }
-            "cpus" | "mem" | "gpus" => task.resource(field.as_str(), quantity(field, value)?),
-            "resources" => {
-                let resources = value.as_object().ok_or_else(|| wrong("an object of quantities"))?;
-                for (name, value) in resources {
-                    task = task.resource(name.as_str(), quantity(name, value)?);
-                }
-                task
-            }
-            "share" => task.share(text()?),
-            "hold" => task.hold(value.as_bool().ok_or_else(|| wrong("true or false"))?),
-            "not_before" => task.not_before(time()?),
-            "expires" => task.expires_at(time()?),
-            "on_lost" => match OnLost::from(text()?) {
-                OnLost::Other(_) => return Err(wrong("requeue, pause or fail")),
-                policy => task.on_lost(policy),
-            },
-            "crash_budget" => task.crash_budget(count()?),
-            "retries" => task.retries(count()?),
-            "backoff" => task.backoff(span()?, longest(fields)?),
-            "backoff_max" if fields.contains_key("backoff") => task,
-            "backoff_max" => task.backoff(Duration::from_secs(1), span()?),
-            "accept_timeout" => task.accept_timeout(span()?),
-            "run_limit" => task.run_limit(span()?),
-            "cancel_timeout" if value == "off" => task.cancel_timeout(Duration::ZERO),
-            "cancel_timeout" => task.cancel_timeout(span()?),
-            "array" | "each_line" | "array_limit" => {
-                let hint = "a line is one task; submit an array with --array or --each-line";
-                return Err(format!("{field}: {hint}"));
-            }
-            _ => return Err(nearest::unknown("field", field, FIELDS)),
-        };
+    for (name, value) in fields {
+        task = set(task, &Field { name, value, now }, fields)?;
     }
     Ok(task)
+}
+
+fn set(task: Submission, field: &Field<'_>, fields: &Map<String, Value>) -> Result<Submission, String> {
+    let value = field.value;
+    Ok(match field.name {
+        // A text is taken as it is; anything else as its JSON.
+        "body" => match value {
+            Value::String(text) => task.body(text.clone()),
+            other => task.body(other.to_string()),
+        },
+        "queue" => task,
+        name if SHELL_FIELDS.contains(&name) => task,
+        "name" => task.name(field.text()?),
+        "id" => task.id(field.id()?),
+        "parent" => task.parent(field.id()?),
+        "traceparent" => task.traceparent(field.text()?),
+        "tracestate" => task.tracestate(field.text()?),
+        "after" => {
+            let one = || {
+                value.as_str().map(|text| vec![text]).ok_or_else(|| field.wrong("a task or a list of tasks"))
+            };
+            let tasks = if value.is_array() { field.names() } else { one() }?;
+            tasks.into_iter().fold(task, |task, text| task.after(after(text)))
+        }
+        "after_broken" => {
+            let policy =
+                Broken::from_str(field.text()?, false).map_err(|_| field.wrong("cancel, run or hold"))?;
+            task.on_broken(policy.policy())
+        }
+        "priority" => {
+            let number = value.as_i64().and_then(|number| i32::try_from(number).ok());
+            task.priority(number.ok_or_else(|| field.wrong("a whole number"))?)
+        }
+        "needs" => task.needs(field.names()?),
+        "tags" => task.tags(field.names()?),
+        "slots" => {
+            let slots = value.as_u64().and_then(|slots| u32::try_from(slots).ok());
+            task.slots(slots.ok_or_else(|| field.wrong("a count"))?)
+        }
+        "cpus" | "mem" | "gpus" => task.resource(field.name, quantity(field.name, value)?),
+        "resources" => {
+            let resources = value.as_object().ok_or_else(|| field.wrong("an object of quantities"))?;
+            let mut task = task;
+            for (name, value) in resources {
+                task = task.resource(name.as_str(), quantity(name, value)?);
+            }
+            task
+        }
+        "share" => task.share(field.text()?),
+        "hold" => task.hold(value.as_bool().ok_or_else(|| field.wrong("true or false"))?),
+        "not_before" => task.not_before(field.time()?),
+        "expires" => task.expires_at(field.time()?),
+        "on_lost" => match OnLost::from(field.text()?) {
+            OnLost::Other(_) => return Err(field.wrong("requeue, pause or fail")),
+            policy => task.on_lost(policy),
+        },
+        "crash_budget" => task.crash_budget(field.count()?),
+        "retries" => task.retries(field.count()?),
+        "backoff" => task.backoff(field.span()?, longest(fields)?),
+        "backoff_max" if fields.contains_key("backoff") => task,
+        "backoff_max" => task.backoff(Duration::from_secs(1), field.span()?),
+        "accept_timeout" => task.accept_timeout(field.span()?),
+        "run_limit" => task.run_limit(field.span()?),
+        "cancel_timeout" if value == "off" => task.cancel_timeout(Duration::ZERO),
+        "cancel_timeout" => task.cancel_timeout(field.span()?),
+        name @ ("array" | "each_line" | "array_limit") => {
+            let hint = "a line is one task; submit an array with --array or --each-line";
+            return Err(format!("{name}: {hint}"));
+        }
+        name => return Err(nearest::unknown("field", name, FIELDS)),
+    })
+}
+
+/// A field of a line, read as what the task needs.
+struct Field<'a> {
+    name: &'a str,
+    value: &'a Value,
+    now: u64,
+}
+
+impl<'a> Field<'a> {
+    fn wrong(&self, what: &str) -> String {
+        format!("{}: is not {what}", self.name)
+    }
+
+    fn text(&self) -> Result<&'a str, String> {
+        self.value.as_str().ok_or_else(|| self.wrong("a text"))
+    }
+
+    fn count(&self) -> Result<u16, String> {
+        let number = self.value.as_u64().and_then(|number| u16::try_from(number).ok());
+        number.ok_or_else(|| self.wrong("a count from 0 to 65535"))
+    }
+
+    fn names(&self) -> Result<Vec<&'a str>, String> {
+        let list = match self.value {
+            Value::Array(list) => list.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        list.iter().map(|name| name.as_str().ok_or_else(|| self.wrong("a list of texts"))).collect()
+    }
+
+    fn span(&self) -> Result<Duration, String> {
+        parse_duration(self.text()?).map_err(|why| format!("{}: {why}", self.name))
+    }
+
+    fn time(&self) -> Result<Timestamp, String> {
+        parse_future(self.text()?, self.now).map(Timestamp).map_err(|why| format!("{}: {why}", self.name))
+    }
+
+    fn id(&self) -> Result<TaskId, String> {
+        task_id(self.name, self.text()?).map_err(|failure| failure.message)
+    }
 }
 
 /// The fields under the names of this file: flags are written with dashes, and some in the singular.

@@ -90,7 +90,7 @@ pub(crate) struct Submit {
 }
 
 impl Submit {
-    /// What may be the name of a job file.
+    /// Whether the argument can be a job file.
     pub(crate) fn maybe_job(&self) -> Option<&str> {
         self.body.as_deref().filter(|body| *body != "-")
     }
@@ -245,7 +245,7 @@ impl Submit {
     }
 }
 
-/// What people want to know besides the id. It goes to stderr, so that `id=$(tenure submit …)` is the id.
+/// Information for people besides the id. It goes to stderr, so that `id=$(tenure submit …)` is the id.
 fn remarks(accepted: &Accepted) -> Vec<String> {
     let mut remarks = Vec::new();
     if accepted.known {

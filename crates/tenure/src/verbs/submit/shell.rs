@@ -42,7 +42,7 @@ pub(crate) struct Shell {
     command: Vec<String>,
 }
 
-/// What the submitter's process is surrounded by: an input, so that tests can choose it.
+/// The environment of the submitter's process: an input, so that tests can choose it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SubmitterEnvironment {
     pub(crate) cwd: Option<PathBuf>,
