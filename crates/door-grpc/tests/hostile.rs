@@ -60,15 +60,22 @@ async fn garbage_ends_its_own_connection_only() {
 }
 
 #[tokio::test]
-async fn a_silent_peer_is_disconnected() {
+async fn a_peer_without_an_admitted_call_is_disconnected() {
     let settings =
         with_door(DoorSettings { login_within: Duration::from_millis(200), ..DoorSettings::default() });
     let broker = Broker::with(settings, Keys::default()).await;
-    let mut silent = TcpStream::connect(broker.address).await.expect("a door");
-    let began = Instant::now();
-    assert!(closes(&mut silent).await);
-    assert!(began.elapsed() >= Duration::from_millis(150));
-    still_answers(&broker).await;
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let mut client = BrokerClient::new(broker.channel().await);
+    client.counts(pb::CountsRequest {}).await.expect("the broker answers");
+    for bytes in [&b""[..], b"P", preface] {
+        let mut silent = TcpStream::connect(broker.address).await.expect("a door");
+        let began = Instant::now();
+        silent.write_all(bytes).await.expect("it is taken");
+        assert!(closes(&mut silent).await, "{bytes:?}");
+        assert!(began.elapsed() >= Duration::from_millis(150));
+    }
+    // The connection of a client lives on.
+    client.counts(pb::CountsRequest {}).await.expect("the broker answers");
 }
 
 #[tokio::test]

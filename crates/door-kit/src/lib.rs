@@ -16,6 +16,7 @@ mod connections;
 mod descriptors;
 /// Forwarding to the leader of a group.
 pub mod forward;
+mod login_deadline;
 mod read_sizer;
 mod settings;
 mod stream;
@@ -31,6 +32,7 @@ pub use budget::{ByteBudget, Charge, Exhausted, FREE_BYTES};
 pub use connection::{Connection, ConnectionAccess, Protocol, Turn, flush_before_close};
 pub use connections::{ConnectionSlot, Connections};
 pub use descriptors::{Descriptors, raise_descriptor_limit};
+pub use login_deadline::{LoginDeadline, LoginStream};
 pub use read_sizer::ReadSizer;
 pub use settings::DoorSettings;
 pub use stream::{
