@@ -223,7 +223,8 @@ impl World {
             | Mutation::SpeakEarly
             | Mutation::ForgetAbsence
             | Mutation::ReadEarly
-            | Mutation::ForgetOpenEvents => {}
+            | Mutation::ForgetOpenEvents
+            | Mutation::BeginEarly => {}
         }
         self.record.restarts += u64::from(self.messages > 0);
         match open(&self.disk, self.now) {
