@@ -40,8 +40,16 @@ impl AuthenticatedPeer {
         let login = door.authenticator.login(ClockReading::now(), flow.address, key.map(str::as_bytes));
         let principal = login.map_err(|no| match no {
             LoginError::NoKey => at_once(translate::unauthenticated()),
-            LoginError::WrongKey { wait, .. } => (translate::unknown_key(), wait),
+            LoginError::WrongKey { wait, ends } => {
+                if ends {
+                    flow.login.end();
+                } else {
+                    flow.login.hold(wait);
+                }
+                (translate::unknown_key(), wait)
+            }
         })?;
+        flow.login.admit();
         let asked = text(metadata, NAMESPACE_KEY).map_err(at_once)?;
         let namespace = principal.grant.namespace_for(asked.map(Into::into));
         let namespace = namespace.and_then(|namespace| {

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prost::Message;
-use tenure_door_kit::{ByteBudget, Charge};
+use tenure_door_kit::{ByteBudget, Charge, DoorSettings, LoginDeadline};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::{Extensions, Response, Status};
 
@@ -21,6 +21,8 @@ const LIST_BYTES: u32 = 8 << 20;
 pub(crate) struct Flow {
     /// Where the connection comes from.
     pub(crate) address: Option<IpAddr>,
+    /// The time for its first admitted call.
+    pub(crate) login: LoginDeadline,
     turns: Arc<Semaphore>,
     unread: Arc<Semaphore>,
     budget: Arc<ByteBudget>,
@@ -68,9 +70,11 @@ fn locked(account: &Mutex<Account>) -> MutexGuard<'_, Account> {
 }
 
 impl Flow {
-    pub(crate) fn new(address: Option<IpAddr>, budget: &Arc<ByteBudget>) -> Flow {
+    pub(crate) fn new(address: Option<IpAddr>, settings: &DoorSettings) -> Flow {
+        let budget = &settings.budget;
         Flow {
             address,
+            login: LoginDeadline::new(settings.login_within),
             turns: Arc::new(Semaphore::new(READ_AT_ONCE_MAX)),
             unread: Arc::new(Semaphore::new(UNREAD_BYTES_MAX as usize)),
             budget: Arc::clone(budget),

@@ -12,13 +12,15 @@ use std::time::Duration;
 use tenure_door_kit::{Door, DoorSettings};
 use tenure_hub::{Counters, HubHandle};
 use tokio::net::TcpListener;
-use tonic::Status;
 use tonic::body::Body;
 use tonic::service::Routes;
+use tonic::service::interceptor::{InterceptedService, Interceptor};
 use tonic::transport::Server;
+use tonic::{Request, Status};
 use tonic_health::ServingStatus;
 
 use crate::codec::MESSAGE_BYTES_MAX;
+use crate::flow::Flow;
 use crate::proto::DESCRIPTORS;
 use crate::proto::sidecar::sidecar_service_server::SidecarServiceServer;
 use crate::proto::tenure::v1::broker_server::BrokerServer;
@@ -56,7 +58,11 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
     let tls = settings.door.tls.as_ref().map(|tls| tls.with_protocols(&[b"h2"]));
     let for_door = DoorSettings { tls, ..settings.door.clone() };
     let door = Arc::new(Door::new("grpc", hub.clone(), for_door, counters));
-    let router = server(&settings).add_routes(with_services(Routes::new(health_service), &door, &settings)?);
+    let router = server(&settings).add_routes(with_services(
+        Routes::new(for_all(health_service, &door)),
+        &door,
+        &settings,
+    )?);
     let places = connection::incoming(listener, door);
     let stopping = hub.clone();
     let serving = router.serve_with_incoming_shutdown(places, async move { stopping.stopped().await });
@@ -97,8 +103,8 @@ fn with_services(routes: Routes, door: &Arc<Door>, settings: &Settings) -> io::R
     let topics = TopicsServer::new(service.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let sidecar = SidecarServiceServer::new(service).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let routes = routes
-        .add_service(v1.max_decoding_message_size(QUESTION_BYTES_MAX))
-        .add_service(v1alpha.max_decoding_message_size(QUESTION_BYTES_MAX))
+        .add_service(for_all(v1.max_decoding_message_size(QUESTION_BYTES_MAX), door))
+        .add_service(for_all(v1alpha.max_decoding_message_size(QUESTION_BYTES_MAX), door))
         .add_service(Guarded::new(tasks, door))
         .add_service(Guarded::new(workers, door))
         .add_service(Guarded::new(broker, door))
@@ -107,6 +113,19 @@ fn with_services(routes: Routes, door: &Arc<Door>, settings: &Settings) -> io::R
         .add_service(Guarded::for_existing_clients(sidecar, door));
     let unknown = async || Status::unimplemented(NO_METHOD).into_http::<Body>();
     Ok(routes.into_axum_router().fallback(unknown).into())
+}
+
+/// A service that needs no key. Its calls are a login only if the broker has no keys.
+fn for_all<S>(service: S, door: &Arc<Door>) -> InterceptedService<S, impl Interceptor + Clone + use<S>> {
+    let door = Arc::clone(door);
+    InterceptedService::new(service, move |call: Request<()>| {
+        if !door.authenticator.wants_keys()
+            && let Some(flow) = Flow::of(call.extensions())
+        {
+            flow.login.admit();
+        }
+        Ok(call)
+    })
 }
 
 fn reflection() -> tonic_reflection::server::Builder<'static> {

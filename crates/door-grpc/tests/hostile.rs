@@ -60,14 +60,26 @@ async fn garbage_ends_its_own_connection_only() {
 }
 
 #[tokio::test]
-async fn a_silent_peer_is_disconnected() {
-    let settings =
-        with_door(DoorSettings { login_within: Duration::from_millis(200), ..DoorSettings::default() });
+async fn a_peer_without_an_admitted_call_is_disconnected() {
+    let within = Duration::from_secs(2);
+    let settings = with_door(DoorSettings { login_within: within, ..DoorSettings::default() });
     let broker = Broker::with(settings, Keys::default()).await;
-    let mut silent = TcpStream::connect(broker.address).await.expect("a door");
+    let mut client = BrokerClient::new(broker.channel().await);
+    client.counts(pb::CountsRequest {}).await.expect("the broker answers");
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
     let began = Instant::now();
-    assert!(closes(&mut silent).await);
-    assert!(began.elapsed() >= Duration::from_millis(150));
+    let mut strangers = Vec::new();
+    for bytes in [&b""[..], b"P", preface] {
+        let mut stranger = TcpStream::connect(broker.address).await.expect("a door");
+        stranger.write_all(bytes).await.expect("it is taken");
+        strangers.push(stranger);
+    }
+    for stranger in &mut strangers {
+        assert!(closes(stranger).await);
+    }
+    assert!(began.elapsed() >= within);
+    // The connection of a client lives on.
+    client.counts(pb::CountsRequest {}).await.expect("the broker answers");
     still_answers(&broker).await;
 }
 

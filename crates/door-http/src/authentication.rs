@@ -2,13 +2,12 @@
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use tenure_door_kit::LoginError;
 use tenure_hub::words::{Name, Refusal};
 use tenure_hub::{ClockReading, HubHandle, Needs, Principal, Session, TopicAct};
 
 use crate::codec::QueryString;
 use crate::dashboard;
-use crate::problem::{NO_KEY, ProblemDetails};
+use crate::problem::ProblemDetails;
 use crate::server::{HttpConnection, HttpDoor};
 use crate::translate;
 
@@ -45,17 +44,14 @@ impl HttpPeer {
             && let Some((grant, namespace)) =
                 http.logins.find(ClockReading::now(), headers, |grant| door.hub.is_current(grant))
         {
+            connection.login.admit();
             let principal =
                 Principal { grant, door: door.name, address: connection.address, is_broker: false };
             return HttpPeer::of(http, principal, headers, asked.map(Name::from).or(namespace));
         }
         let login = door.authenticator.login(ClockReading::now(), connection.address, key.map(str::as_bytes));
-        let principal = login.map_err(|no| match no {
-            LoginError::NoKey => ProblemDetails::unauthenticated(NO_KEY),
-            LoginError::WrongKey { wait, .. } => {
-                ProblemDetails { delay: wait, ..ProblemDetails::unauthenticated("invalid key") }
-            }
-        })?;
+        let principal = login.map_err(ProblemDetails::not_admitted)?;
+        connection.login.admit();
         HttpPeer::of(http, principal, headers, asked.map(Name::from))
     }
 

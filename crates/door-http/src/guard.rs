@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::header::{
-    CACHE_CONTROL, HOST, HeaderName, HeaderValue, ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONNECTION, HOST, HeaderName, HeaderValue, ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::request::Parts;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use tokio::sync::Mutex;
 
@@ -29,10 +29,11 @@ pub(crate) async fn answer(
     connection: Arc<HttpConnection>,
     request: Request<Incoming>,
 ) -> Response<HttpBody> {
-    let memory = connection.memory.clone();
+    let (memory, login) = (connection.memory.clone(), connection.login.clone());
     let counters = Arc::clone(&door.door.counters);
     let (head, body) = request.into_parts();
     let is_page = dashboard::is_for_a_person(&head);
+    let is_http1 = head.version <= Version::HTTP_11;
     let body = Arc::new(Mutex::new(body));
     let handled = handle(door, connection, head, &body).await;
     let mut response = match handled.and_then(|response| charged(response, &memory)) {
@@ -41,9 +42,17 @@ pub(crate) async fn answer(
             counters.count(problem.code);
             drain(&body).await;
             if !problem.delay.is_zero() {
+                login.hold(problem.delay);
                 tokio::time::sleep(problem.delay).await;
             }
-            if is_page { dashboard::problem_page(&problem) } else { problem.response() }
+            let mut response = if is_page { dashboard::problem_page(&problem) } else { problem.response() };
+            if problem.ends {
+                login.end();
+                if is_http1 {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+            }
+            response
         }
     };
     let headers = response.headers_mut();
@@ -66,7 +75,12 @@ async fn handle(
     check_read_only(door.settings.read_only, &head.method, endpoint.path)?;
     let query = QueryString::parse(head.uri.query().unwrap_or_default())?;
     let peer = match access {
-        Access::Anyone => None,
+        Access::Anyone => {
+            if !door.door.authenticator.wants_keys() {
+                connection.login.admit();
+            }
+            None
+        }
         Access::Key => Some(HttpPeer::enter(&door, &connection, &head.headers, &query)?),
     };
     let call =

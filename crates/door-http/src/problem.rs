@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
+use tenure_door_kit::LoginError;
 
 use crate::reply::{HttpBody, full};
 
@@ -31,6 +32,8 @@ pub(crate) struct ProblemDetails {
     pub(crate) allow: Option<Box<str>>,
     /// How long the answer is held back: the peer has sent too many wrong keys.
     pub(crate) delay: Duration,
+    /// The connection ends after the answer.
+    pub(crate) ends: bool,
 }
 
 impl ProblemDetails {
@@ -41,7 +44,7 @@ impl ProblemDetails {
         action: &'static str,
     ) -> ProblemDetails {
         let (facts, allow, delay) = (Box::default(), None, Duration::ZERO);
-        ProblemDetails { status, code, detail: detail.into(), action, facts, allow, delay }
+        ProblemDetails { status, code, detail: detail.into(), action, facts, allow, delay, ends: false }
     }
 
     /// A part of the request is not what the door expects.
@@ -65,6 +68,16 @@ impl ProblemDetails {
     pub(crate) fn unauthenticated(detail: &str) -> ProblemDetails {
         let action = "send a key of this broker: Authorization: Bearer KEY";
         ProblemDetails::new(StatusCode::UNAUTHORIZED, "not-allowed", detail, action)
+    }
+
+    /// The key is missing or wrong.
+    pub(crate) fn not_admitted(no: LoginError) -> ProblemDetails {
+        match no {
+            LoginError::NoKey => ProblemDetails::unauthenticated(NO_KEY),
+            LoginError::WrongKey { wait, ends } => {
+                ProblemDetails { delay: wait, ends, ..ProblemDetails::unauthenticated("invalid key") }
+            }
+        }
     }
 
     /// The reply of the hub does not fit the request: a bug in this door.

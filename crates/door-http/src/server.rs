@@ -1,6 +1,7 @@
 //! The sockets: accepts connections, and lets each request be answered by its handler.
 
 mod connection;
+mod request_activity;
 mod stream;
 
 use std::io;

@@ -3,10 +3,12 @@
 mod support;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::{Broker, Client};
+use support::{Broker, Client, some_keys};
 use tenure_door_http::Settings;
+use tenure_door_kit::DoorSettings;
 use tenure_hub::Keys;
 use tenure_hub::store::MemoryDisk;
 
@@ -166,6 +168,85 @@ async fn a_refused_request_leaves_its_connection_usable() {
     }
 }
 
+/// After this long the broker closes the connections of HTTP/2 peers that answer no ping, whatever else they do.
+const UNANSWERED_PING: Duration = Duration::from_secs(40);
+/// The beginning of an HTTP/2 connection.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_without_an_admitted_request_is_closed_in_time() {
+    let within = Duration::from_secs(3);
+    let door = DoorSettings { login_within: within, ..DoorSettings::default() };
+    let broker = Broker::with(Settings { door, ..Settings::default() }, some_keys()).await;
+    let mut known = broker.client().await.with("authorization", "Bearer all-key");
+    assert_eq!(known.get("/v1/tasks").await.status, 200);
+    let begun = Instant::now();
+    let mut strangers = Vec::new();
+    for bytes in [&b""[..], b"G", b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n", PREFACE] {
+        let mut stranger = broker.client().await;
+        stranger.raw(bytes).await;
+        strangers.push(stranger);
+    }
+    for mut stranger in strangers {
+        stranger.hears_the_end().await;
+    }
+    assert!(begun.elapsed() >= within && begun.elapsed() < UNANSWERED_PING, "{:?}", begun.elapsed());
+    // One with a right key, which came before them, stays.
+    assert_eq!(known.get("/v1/tasks").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_wants_nothing_more_is_closed_and_one_that_waits_is_not() {
+    let idle = Duration::from_secs(2);
+    let broker = Broker::with(Settings { idle, ..Settings::default() }, Keys::default()).await;
+    let mut waits = broker.client().await;
+    let queues = json!({ "queues": ["images"] }).to_string();
+    let json = [("content-type", "application/json")];
+    assert_eq!(waits.ask("PUT", "/v1/work/w", &json, queues.as_bytes()).await.status, 200);
+    waits.send("POST", "/v1/work/w/fetch?wait=60", &[], b"").await;
+    let mut silent = broker.client().await;
+    // One request, which is answered, over HTTP/2.
+    let mut http2 = broker.client().await;
+    let mut head = vec![0x82, 0x86, 0x04, 8];
+    head.extend(b"/healthz");
+    head.extend([0x01, 9]);
+    head.extend(b"localhost");
+    let length = u8::try_from(head.len()).unwrap();
+    http2.raw(&[PREFACE, &[0, 0, length, 1, 5, 0, 0, 0, 1], &head].concat()).await;
+    let begun = Instant::now();
+    silent.hears_the_end().await;
+    http2.hears_the_end().await;
+    assert!(begun.elapsed() < UNANSWERED_PING, "{:?}", begun.elapsed());
+    // The fetch has waited for longer than a connection without a request may.
+    assert_eq!(broker.client().await.post("/v1/tasks", &json!({ "queue": "images" })).await.status, 201);
+    assert_eq!(waits.answer("POST").await.status, 200);
+    waits.hears_the_end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_storm_of_wrong_keys_loses_its_connections() {
+    let broker = Broker::with_keys().await;
+    let mut known = broker.client().await.with("authorization", "Bearer all-key");
+    assert_eq!(known.get("/v1/tasks").await.status, 200);
+    let mut storm = Vec::new();
+    for _ in 0..60 {
+        let mut client = broker.client().await.with("authorization", "Bearer nonsense");
+        client.send("GET", "/v1/tasks", &[], b"").await;
+        storm.push(client);
+    }
+    // When enough are held back, the others are refused at once, and their connections with them.
+    let refused = storm.pop().expect("the last one");
+    for (is_admitted, mut client) in [(false, refused), (true, known)] {
+        client.fields = vec![("authorization".to_owned(), "Bearer nonsense".to_owned())];
+        if is_admitted {
+            client.send("GET", "/v1/tasks", &[], b"").await;
+        }
+        let answer = client.answer("GET").await;
+        assert_eq!((answer.status, answer.field("connection")), (401, Some("close")));
+        assert!(client.is_closed().await);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_is_too_long_is_refused_before_it_is_sent() {
     let broker =
@@ -308,7 +389,7 @@ async fn a_broker_whose_disk_is_full_is_not_ready_and_says_why() {
             assert_eq!(ready.json(), json!({ "ready": false, "reasons": ["disk-full"] }));
             break;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert_eq!(client.post("/v1/tasks", &json!({})).await.code(), "disk-full");
     assert_eq!(client.get("/healthz").await.status, 200, "the process lives");

@@ -17,6 +17,7 @@ mod connections;
 mod descriptors;
 /// Forwarding to the leader of a group.
 pub mod forward;
+mod login_deadline;
 mod read_sizer;
 mod settings;
 mod stream;
@@ -32,6 +33,7 @@ pub use budget::{ByteBudget, Charge, Exhausted, FREE_BYTES};
 pub use connection::{Connection, ConnectionAccess, Protocol, Turn, flush_before_close};
 pub use connections::{ConnectionSlot, Connections};
 pub use descriptors::{Descriptors, raise_descriptor_limit};
+pub use login_deadline::{LoginDeadline, LoginStream};
 pub use read_sizer::ReadSizer;
 pub use settings::DoorSettings;
 pub use stream::{

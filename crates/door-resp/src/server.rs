@@ -16,12 +16,16 @@ use tenure_door_kit::worker_actor::Directory;
 use tenure_door_kit::{DoorListener, DoorStream};
 use tenure_hub::{Counters, HubHandle};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 use crate::namespace_timer::NamespaceTimer;
 use crate::settings::Settings;
 use crate::worker::Resp;
 use channels::ChannelPatterns;
 use connection::Connection;
+
+/// How many long bodies are read and written as replies at once. Each needs several times its bytes meanwhile.
+const LONG_READS_AT_ONCE: usize = 2;
 
 /// Serves RESP over TCP until the hub stops, then waits for the connections to end.
 pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
@@ -35,6 +39,7 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
         kit: Arc::clone(&shared),
         namespace_timer: Arc::default(),
         patterns: Arc::default(),
+        long_reads: Semaphore::new(LONG_READS_AT_ONCE),
         next_connection: AtomicU64::new(1),
     });
     let serve = move |stream: DoorStream, address: Option<IpAddr>| {
@@ -60,6 +65,8 @@ struct Door {
     workers: Arc<Directory<Resp>>,
     namespace_timer: Arc<NamespaceTimer>,
     patterns: Arc<ChannelPatterns>,
+    /// Turns to read long bodies.
+    long_reads: Semaphore,
     next_connection: AtomicU64,
 }
 

@@ -34,7 +34,7 @@ use tenure_hub::{ClockReading, Delivery, Grant, HubRefusal};
 
 use crate::codec::{Decoder, Reply, RespLimits, Version};
 use crate::command::{Command, ConnectionCommand};
-use crate::flow::Input;
+use crate::flow::{CommandFlow, FlowStep, Input};
 use crate::namespace_timer::NamespaceTimer;
 use crate::settings::Settings;
 use crate::worker::RespCallReply;
@@ -63,6 +63,8 @@ const PIPELINED_BYTES_MAX: usize = 256 * 1024;
 /// Maximum number of bytes that are written and unsent, and of those in replies that wait. Beyond it the session takes
 /// no commands.
 const UNSENT_BYTES_MAX: usize = 1024 * 1024;
+/// The error for a body that there is no memory for.
+const NO_MEMORY: &str = "ERR full: the broker has no memory for a reply of this size now; try again later";
 
 /// One connection, with its replies in order.
 #[derive(Debug)]
@@ -266,6 +268,12 @@ impl Session {
         self.replies.bytes() < UNSENT_BYTES_MAX
     }
 
+    /// Whether a body may be read for a reply, while this much of the earlier ones is unsent.
+    pub fn has_body_room(&self, unsent: usize) -> bool {
+        // Replies that wait for an earlier one must not hold that one up.
+        unsent < UNSENT_BYTES_MAX && (self.has_reply_room() || !self.replies.is_ready())
+    }
+
     /// Between MULTI and EXEC a command is checked and queued.
     fn queue_in_transaction(
         &mut self,
@@ -308,6 +316,17 @@ impl Session {
         if let Some(Expectation::Flow { reply, flow }) = self.pending.take(token) {
             let step = flow.resume(now.wall, Input::Read(read));
             self.run(now, reply, step, out);
+        }
+        self.flush(out);
+    }
+
+    /// There is no memory for the bytes that a step asked for.
+    pub fn cannot_read(&mut self, now: ClockReading, token: u64, out: &mut SessionOutput) {
+        match self.pending.take(token) {
+            // The worker holds a job of which it has heard nothing; it goes back when the connection ends.
+            Some(Expectation::Flow { flow: CommandFlow::List(_), .. }) => out.close = true,
+            Some(Expectation::Flow { reply, .. }) => self.run(now, reply, FlowStep::error(NO_MEMORY), out),
+            _ => {}
         }
         self.flush(out);
     }

@@ -169,6 +169,32 @@ async fn unread_replies_wait_where_they_are_counted_and_arrive_when_the_peer_rea
 }
 
 #[tokio::test]
+async fn a_body_that_there_is_no_memory_for_is_not_read_and_its_job_goes_back() {
+    // Enough for a command with the body, and not for the reply while it is written.
+    let budget = ByteBudget::new(25 << 20);
+    let door = DoorSettings { budget: Arc::clone(&budget), ..DoorSettings::default() };
+    let broker = Broker::told(Settings { door, ..Settings::default() }).await;
+    let mut client = Client::connect(broker.address).await;
+    client.send(&command(&["LPUSH", "queue:images", &"b".repeat(9 << 20)])).await;
+    assert_eq!(client.reply().await, Reply::Integer(1));
+    let Reply::Array(jobs) = client.ask("LRANGE queue:images 0 0").await else { panic!("no jobs") };
+    let job = text(&jobs[0]);
+    for question in [format!("JOB.GET {job}"), format!("GET job:{job}"), format!("HGETALL job:{job}")] {
+        let said = text(&client.ask(&question).await);
+        assert!(said.starts_with("-ERR full: "), "{question}: {}", &said[..said.len().min(100)]);
+    }
+    assert_eq!(text(&client.ask("PING").await), "PONG");
+    let mut worker = Client::connect(broker.address).await;
+    worker.say("BRPOP queue:images 0").await;
+    assert_eq!(worker.next().await, None, "it would hold a job of which it knows nothing");
+    let since = Instant::now();
+    while client.ask("LLEN queue:images").await != Reply::Integer(1) {
+        assert!(since.elapsed() < Duration::from_secs(60), "the job goes back");
+    }
+    assert_eq!(budget.used(), 0, "everything is given back");
+}
+
+#[tokio::test]
 async fn a_connection_that_is_to_end_sends_first_what_it_owes() {
     const COUNT: usize = 20;
     let broker = Broker::start().await;

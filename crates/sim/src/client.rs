@@ -75,7 +75,7 @@ impl Client {
         promises: &mut PromiseChecker,
     ) -> Vec<Ask> {
         if calm {
-            return self.tidy_up();
+            return self.tidy_up(promises);
         }
         let token = self.next_token;
         self.next_token += 1;
@@ -106,11 +106,12 @@ impl Client {
     }
 
     /// In the calm phase at the end, resumes paused tasks, one after the other, so that everything can end.
-    fn tidy_up(&mut self) -> Vec<Ask> {
+    fn tidy_up(&mut self, promises: &mut PromiseChecker) -> Vec<Ask> {
         self.tidied += 1;
         let Some(task) = self.known.get(self.tidied % self.known.len().max(1)).copied() else {
             return Vec::new();
         };
+        promises.begun.steered(task);
         let queue = QUEUES[self.tidied % QUEUES.len()].into();
         let commands = [Command::Release { task }, Command::Resume { task }, Command::ResumeQueue { queue }];
         commands.map(|command| Ask { token: 0, request: Request::Command(command) }).into()

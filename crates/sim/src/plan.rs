@@ -21,6 +21,8 @@ pub enum Mutation {
     ReadEarly,
     /// A hook's place is the last event that it has read, not the first that is still on its way.
     ForgetOpenEvents,
+    /// A worker begins a task that must not run twice before its start is answered.
+    BeginEarly,
 }
 
 #[derive(Clone, Debug)]

@@ -1,15 +1,19 @@
 //! Tracks which handlers run where. If a task starts on a second worker while the first one still runs it, is healthy
-//! and was not asked to stop, the broker has started it twice without a reason.
+//! and was not asked to stop, the broker has started it twice without a reason. A task that must not run twice by itself
+//! begins again only after a reported failure or a client's command.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_hub::words::{Held, Name, NewTask, TaskId};
+use tenure_hub::words::{Held, Name, NewTask, OnLost, TaskId};
 
 #[derive(Debug, Default)]
 pub(crate) struct RunningAttempts {
     running: BTreeMap<(TaskId, u32), Handler>,
     /// Tasks that a client controls, or that have a run limit or a parent: their attempts may end at any time.
     steered: BTreeSet<TaskId>,
+    /// Tasks that must not run twice by themselves, and those of them that have begun.
+    once: BTreeSet<TaskId>,
+    begun: BTreeSet<TaskId>,
 }
 
 #[derive(Debug)]
@@ -24,6 +28,14 @@ impl RunningAttempts {
         if task.run_limit.is_some() || task.parent.is_some() {
             self.steered.insert(task.id);
         }
+        if task.on_lost != OnLost::Requeue {
+            self.once.insert(task.id);
+        }
+    }
+
+    /// The work has failed, so the task may be retried.
+    pub(crate) fn failed(&mut self, task: TaskId) {
+        self.begun.remove(&task);
     }
 
     pub(crate) fn steered(&mut self, task: TaskId) {
@@ -41,7 +53,11 @@ impl RunningAttempts {
             format!("attempt {attempt} of {task} begins on {worker} while {other} runs on {holder}, which is healthy")
         });
         self.running.insert((task, attempt), Handler { worker: worker.clone(), disturbed: false });
-        found
+        let is_once = self.once.contains(&task) && !self.steered.contains(&task);
+        let again = is_once && !self.begun.insert(task);
+        let again =
+            again.then(|| format!("{task} begins again with attempt {attempt}, and must not run twice"));
+        found.or(again)
     }
 
     /// The handler has ended in any way.

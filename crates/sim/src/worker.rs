@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    AttemptFailure, Blob, Command, Demand, Held, Name, Notice, OnClose, Quantity, Refusal, Reply, Resource,
-    TaskId, Timestamp, WaitOn, Wanted, WorkerSpec,
+    AttemptFailure, Blob, Command, Demand, Held, Name, Notice, OnClose, OnLost, Quantity, Refusal, Reply,
+    Resource, TaskId, Timestamp, WaitOn, Wanted, WorkerSpec,
 };
 use tenure_hub::{Ask, Delivery, Done, HubRefusal, Request, Response};
 
@@ -36,6 +36,10 @@ pub(crate) struct Worker {
     checkpoints: BTreeMap<u64, (TaskId, u32)>,
     /// Suspensions that have not been answered.
     suspends: BTreeMap<u64, Held>,
+    /// Starts that have not been answered, of tasks that must not run twice.
+    starts: BTreeMap<u64, Held>,
+    /// A mistake: it does not wait for these answers.
+    pub(crate) begins_early: bool,
     registering: Option<(u64, Vec<Held>)>,
     next_token: u64,
     /// Tasks that it once had, to wait for.
@@ -52,6 +56,8 @@ struct Running {
     gpus: Vec<u16>,
     done_at: Timestamp,
     wanted: Option<Wanted>,
+    /// The handler runs.
+    has_begun: bool,
     /// It is suspended until these have ended.
     waits: Option<WaitOn>,
 }
@@ -75,6 +81,8 @@ impl Worker {
             reports: BTreeMap::new(),
             checkpoints: BTreeMap::new(),
             suspends: BTreeMap::new(),
+            starts: BTreeMap::new(),
+            begins_early: false,
             registering: None,
             next_token: 1,
             seen: Vec::new(),
@@ -106,6 +114,7 @@ impl Worker {
         self.registering = None;
         self.checkpoints.clear();
         self.suspends.clear();
+        self.starts.clear();
         if self.on_close == OnClose::TasksDie {
             self.running.clear();
             self.reports.clear();
@@ -147,7 +156,8 @@ impl Worker {
             .running
             .iter()
             .filter(|(_, running)| {
-                running.done_at <= now && running.waits.is_none() || running.wanted.is_some()
+                let is_done = running.has_begun && running.done_at <= now && running.waits.is_none();
+                is_done || running.wanted.is_some()
             })
             .map(|(task, _)| *task)
             .collect();
@@ -157,7 +167,11 @@ impl Worker {
             promises.begun.ends(held);
             let token = self.token();
             self.reports.insert(token, held);
-            asks.push(Ask { token, request: report(held, running.wanted, random) });
+            let request = report(held, running.wanted, random);
+            if matches!(&request, Request::Fail { failure, .. } if !failure.crashed) {
+                promises.begun.failed(task);
+            }
+            asks.push(Ask { token, request });
         }
         if self.may_wait && random.percent(15) {
             asks.extend(self.suspend_one(random, promises));
@@ -165,12 +179,14 @@ impl Worker {
         // An attempt reported without an answer is still held: leaving it out would report it as lost.
         let held = self.running.iter().map(|(task, running)| Held { task: *task, attempt: running.attempt });
         let held: Vec<Held> = held.chain(self.reports.values().copied()).collect();
-        if let Some(held) = held.first().filter(|_| random.percent(20)) {
+        let has_begun = |held: &&Held| self.running.get(&held.task).is_none_or(|running| running.has_begun);
+        if let Some(held) = held.first().filter(has_begun).filter(|_| random.percent(20)) {
             let progress =
                 Command::Progress { held: *held, percent: Some(random.between(0, 101) as u8), note: None };
             asks.push(Ask { token: 0, request: Request::Command(progress) });
         }
-        let getting_on = self.running.iter().next().filter(|_| random.percent(20));
+        let getting_on =
+            self.running.iter().find(|(_, running)| running.has_begun).filter(|_| random.percent(20));
         if let Some(held) = getting_on.map(|(task, running)| Held { task: *task, attempt: running.attempt }) {
             let size = promises.checkpoint_sent(held.task);
             let token = self.token();
@@ -185,7 +201,8 @@ impl Worker {
 
     /// One of its tasks waits for its children, or for tasks that the worker has seen.
     fn suspend_one(&mut self, random: &mut Random, promises: &mut PromiseChecker) -> Option<Ask> {
-        let (task, running) = self.running.iter_mut().find(|(_, running)| running.waits.is_none())?;
+        let (task, running) =
+            self.running.iter_mut().find(|(_, running)| running.has_begun && running.waits.is_none())?;
         let on = if random.percent(50) || self.seen.is_empty() {
             WaitOn::Children
         } else {
@@ -211,12 +228,15 @@ impl Worker {
                 let held = Held { task: assignment.task, attempt: assignment.attempt };
                 let trace = assignment.trace.as_deref();
                 promises.handed_out(held, &self.name, assignment.checkpoint.bytes(), trace);
+                // The start of the others is on disk before they begin.
+                let may_begin = assignment.terms.on_lost == OnLost::Requeue || self.begins_early;
                 let running = Running {
                     attempt: held.attempt,
                     demand: assignment.terms.demand.clone(),
                     gpus: assignment.devices.gpus,
                     done_at: now + Duration::from_millis(random.between(1, self.task_millis_max)),
                     wanted: None,
+                    has_begun: may_begin,
                     waits: None,
                 };
                 self.running.insert(held.task, running);
@@ -225,8 +245,15 @@ impl Worker {
                 }
                 self.check_slots(promises);
                 if random.percent(90) {
-                    promises.begins(held, &self.name);
-                    return vec![Ask { token: 0, request: Request::Command(Command::Start(vec![held])) }];
+                    let token = if may_begin {
+                        promises.begins(held, &self.name);
+                        0
+                    } else {
+                        let token = self.token();
+                        self.starts.insert(token, held);
+                        token
+                    };
+                    return vec![Ask { token, request: Request::Command(Command::Start(vec![held])) }];
                 }
                 if random.percent(50) {
                     self.running.remove(&held.task);
@@ -297,6 +324,12 @@ impl Worker {
             }
             return Vec::new();
         }
+        if let Some(held) = self.starts.remove(&token)
+            && let Ok(Response::Command(Reply::Held(each))) = &reply
+            && each == &[Ok(())]
+        {
+            self.begin(held, promises);
+        }
         if let Some((task, size)) = self.checkpoints.remove(&token)
             && reply.is_ok()
         {
@@ -325,8 +358,10 @@ impl Worker {
         self.registering = None;
         let Ok(Response::Command(Reply::Registered { held, .. })) = reply else { return self.connected() };
         for (held, answer) in presented.iter().zip(held) {
-            if answer.is_err() {
-                self.drop_attempt(*held, promises);
+            match answer {
+                // It has started for the broker as well.
+                Ok(_) => self.begin(*held, promises),
+                Err(_) => self.drop_attempt(*held, promises),
             }
         }
         // Repeats reports that were in flight when the connection broke.
@@ -354,6 +389,15 @@ impl Worker {
             asks.push(suspend(token, held, on, promises));
         }
         asks
+    }
+
+    /// The handler begins, unless it runs already or the attempt is over.
+    fn begin(&mut self, held: Held, promises: &mut PromiseChecker) {
+        let running = self.running.get_mut(&held.task).filter(|running| running.attempt == held.attempt);
+        if let Some(running) = running.filter(|running| !running.has_begun) {
+            running.has_begun = true;
+            promises.begins(held, &self.name);
+        }
     }
 
     /// Whether its tasks occupy more than it has.

@@ -11,7 +11,7 @@ use tenure_store::MemoryDisk;
 
 use crate::broker::{Broker, Step};
 use crate::client::{Client, QUEUES, TAGS};
-use crate::plan::Plan;
+use crate::plan::{Mutation, Plan};
 use crate::promises::{PromiseChecker, live_workers};
 use crate::random::Random;
 use crate::worker::Worker;
@@ -160,7 +160,9 @@ impl World {
             (0..plan.clients).map(|number| Peer::Client(Client::new(number))).collect();
         for number in 0..plan.workers {
             let slots = random.between(1, plan.slots_max + 1);
-            peers.push(Peer::Worker(Worker::new(number, slots, &mut random)));
+            let mut worker = Worker::new(number, slots, &mut random);
+            worker.begins_early = plan.mutation == Mutation::BeginEarly;
+            peers.push(Peer::Worker(worker));
         }
         let mut world = World {
             random,

@@ -40,6 +40,13 @@ fn a_hook_that_forgets_what_is_on_its_way_is_caught() {
     assert!(is_caught(Mutation::ForgetOpenEvents));
 }
 
+#[test]
+fn a_worker_that_begins_before_its_start_is_on_disk_is_caught() {
+    let is_found = |what: &String| what.contains("must not run twice");
+    let caught = (0..WORLDS).find(|seed| run(*seed, Mutation::BeginEarly).broken.iter().any(is_found));
+    assert!(caught.is_some(), "in no world");
+}
+
 fn is_caught(mutation: Mutation) -> bool {
     (0..WORLDS).any(|seed| !run(seed, mutation).broken.is_empty())
 }

@@ -1,15 +1,14 @@
-//! Passes connections from the kit to the HTTP/2 server, and drops those that stay silent.
+//! Passes connections from the kit to the HTTP/2 server, and drops those that do not log in.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tenure_door_kit::{Door, DoorListener, DoorStream};
+use tenure_door_kit::{Door, DoorListener, LoginStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Sleep, sleep};
 use tonic::transport::server::Connected;
 
 use crate::flow::Flow;
@@ -23,16 +22,15 @@ pub(super) fn incoming(
     door: Arc<Door>,
 ) -> impl futures::Stream<Item = io::Result<Connection>> + Send + 'static {
     let (sender, mut receiver) = mpsc::channel(ACCEPTED_MAX);
-    let login_within = door.settings.login_within;
-    let budget = Arc::clone(&door.settings.budget);
     tokio::spawn(async move {
+        let settings = door.settings.clone();
         let serve = move |stream, address| {
             let sender = sender.clone();
-            let flow = Flow::new(address, &budget);
+            let flow = Flow::new(address, &settings);
             async move {
                 let (alive, ended) = oneshot::channel();
-                let login = Some(Box::pin(sleep(login_within)));
-                let connection = Connection { stream, login, flow, _alive: alive };
+                let stream = LoginStream::new(stream, flow.login.clone());
+                let connection = Connection { stream, flow, _alive: alive };
                 // The slot of the connection is free again when the server has dropped it.
                 if sender.send(Ok(connection)).await.is_ok() {
                     let _ = ended.await;
@@ -47,9 +45,7 @@ pub(super) fn incoming(
 /// A connection with its slot.
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: DoorStream,
-    /// Deadline for the first bytes; `None` once they have come.
-    login: Option<Pin<Box<Sleep>>>,
+    stream: LoginStream,
     /// Its memory limits.
     flow: Flow,
     _alive: oneshot::Sender<()>,
@@ -69,15 +65,7 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if read.is_ready() {
-            self.login = None;
-        } else if let Some(login) = &mut self.login
-            && login.as_mut().poll(cx).is_ready()
-        {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
-        read
+        Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 

@@ -42,8 +42,7 @@ impl<S> Guarded<S> {
 
     /// Admits a call, or refuses it, after a delay if its peer has sent too many wrong keys.
     fn enter(&self, request: &mut Request<Body>) -> Result<Flow, (Status, Duration)> {
-        let flow =
-            Flow::of(request.extensions()).unwrap_or_else(|| Flow::new(None, &self.door.settings.budget));
+        let flow = Flow::of(request.extensions()).unwrap_or_else(|| Flow::new(None, &self.door.settings));
         let peer = AuthenticatedPeer::enter(&self.door, request.headers(), flow.clone())
             .map_err(|(no, wait)| (self.log_refusal(no), wait))?;
         request.extensions_mut().insert(peer);

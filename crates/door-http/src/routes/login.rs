@@ -3,13 +3,12 @@
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue, LOCATION, SET_COOKIE};
 use serde::Deserialize;
-use tenure_door_kit::LoginError;
 use tenure_hub::ClockReading;
 
 use crate::call::HttpCall;
 use crate::codec::{self, QueryString};
 use crate::login::{set, unset};
-use crate::problem::{NO_KEY, ProblemDetails};
+use crate::problem::ProblemDetails;
 use crate::reply::{self, HttpResult};
 use crate::translate;
 
@@ -34,13 +33,8 @@ pub(crate) async fn begin(mut call: HttpCall) -> HttpResult {
     let now = ClockReading::now();
     let authenticator = &call.door.door.authenticator;
     let login = authenticator.login(now, call.connection.address, key.map(str::as_bytes));
-    let principal = login.map_err(|no| match no {
-        LoginError::NoKey => ProblemDetails::unauthenticated(NO_KEY),
-        LoginError::WrongKey { wait, .. } => {
-            let problem = ProblemDetails::unauthenticated("invalid key");
-            ProblemDetails { delay: wait, ..problem }
-        }
-    })?;
+    let principal = login.map_err(ProblemDetails::not_admitted)?;
+    call.connection.login.admit();
     let namespace = input.namespace.filter(|name| !name.is_empty()).map(Into::into);
     // Refuses a namespace that the key does not open, before the browser relies on it.
     principal.grant.namespace_for(namespace.clone()).map_err(|no| translate::problem(&no))?;

@@ -11,17 +11,17 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use tenure_door_kit::DoorStream;
+use tenure_door_kit::{DoorStream, LoginDeadline, LoginStream};
 use tokio::time::timeout;
 
 use super::HttpDoor;
+use super::request_activity::{ActiveBody, RequestActivity};
 use super::stream::WriteTimeoutStream;
 use crate::guard;
 use crate::memory::ResponseMemory;
-use crate::reply::HttpBody;
 use crate::session::SessionPool;
 
-/// How long requests may go on after the hub has begun to stop, to send what is left.
+/// How long requests may go on after the hub has begun to stop, or the connection to end, to send what is left.
 const GOODBYE: Duration = Duration::from_secs(2);
 /// How many bytes the head of a request may have.
 const HEAD_BYTES_MAX: usize = 32 << 10;
@@ -39,6 +39,8 @@ const PING: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub(crate) struct HttpConnection {
     pub(crate) address: Option<IpAddr>,
+    /// The time for its first admitted request.
+    pub(crate) login: LoginDeadline,
     /// Sessions with the hub that wait for the next request.
     pub(crate) sessions: SessionPool,
     /// What its responses hold.
@@ -46,18 +48,22 @@ pub(crate) struct HttpConnection {
 }
 
 pub(super) async fn run(door: Arc<HttpDoor>, stream: DoorStream, address: Option<IpAddr>) {
+    let login = LoginDeadline::new(door.settings.door.login_within);
+    let stream = LoginStream::new(stream, login.clone());
     let stream = WriteTimeoutStream::new(stream, door.settings.door.read_within);
     let memory = ResponseMemory::new(&door.settings.door.budget);
-    let connection = Arc::new(HttpConnection { address, sessions: SessionPool::default(), memory });
+    let connection = Arc::new(HttpConnection { address, login, sessions: SessionPool::default(), memory });
+    let activity = RequestActivity::new();
     let service = service_fn({
-        let door = Arc::clone(&door);
-        move |request| answer(Arc::clone(&door), Arc::clone(&connection), request)
+        let (door, activity) = (Arc::clone(&door), activity.clone());
+        move |request| answer(Arc::clone(&door), Arc::clone(&connection), activity.clone(), request)
     });
     let builder = builder(&door);
     let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let served = tokio::select! {
         served = serving.as_mut() => Some(served),
         () = door.hub.stopped() => None,
+        () = activity.none_for(door.settings.idle) => None,
     };
     let served = match served {
         Some(served) => served,
@@ -97,7 +103,9 @@ fn builder(door: &HttpDoor) -> Builder<TokioExecutor> {
 async fn answer(
     door: Arc<HttpDoor>,
     connection: Arc<HttpConnection>,
+    activity: RequestActivity,
     request: Request<Incoming>,
-) -> Result<Response<HttpBody>, Infallible> {
-    Ok(guard::answer(door, connection, request).await)
+) -> Result<Response<ActiveBody>, Infallible> {
+    let open = activity.begin();
+    Ok(guard::answer(door, connection, request).await.map(|body| open.answered(body)))
 }

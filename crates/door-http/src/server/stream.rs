@@ -6,12 +6,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tenure_door_kit::DoorStream;
+use tenure_door_kit::LoginStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 pub(super) struct WriteTimeoutStream {
-    stream: DoorStream,
+    stream: LoginStream,
     within: Duration,
     /// Runs while the peer does not take what is sent.
     deadline: Pin<Box<Sleep>>,
@@ -19,7 +19,7 @@ pub(super) struct WriteTimeoutStream {
 }
 
 impl WriteTimeoutStream {
-    pub(super) fn new(stream: DoorStream, within: Duration) -> WriteTimeoutStream {
+    pub(super) fn new(stream: LoginStream, within: Duration) -> WriteTimeoutStream {
         WriteTimeoutStream { stream, within, deadline: Box::pin(sleep(within)), is_stalled: false }
     }
 

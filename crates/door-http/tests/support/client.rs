@@ -159,6 +159,13 @@ impl Client {
         matches!(read, Ok(0) | Err(_))
     }
 
+    /// Reads whatever comes until the broker closes the connection.
+    pub(crate) async fn hears_the_end(&mut self) {
+        let mut heard = Vec::new();
+        let read = tokio::time::timeout(TIMEOUT, self.stream.read_to_end(&mut heard)).await;
+        let _ = read.expect("the broker closes the connection in time");
+    }
+
     async fn line(&mut self) -> String {
         loop {
             if let Some(at) = self.input.windows(2).position(|two| two == b"\r\n") {

@@ -19,6 +19,17 @@ pub(crate) use client::{Answer, Client};
 #[allow(unused_imports, reason = "each test uses its part")]
 pub(crate) use pattern::{Bindings, Pattern};
 
+/// One key that may only look, one bound to a namespace, and one for everything.
+pub(crate) fn some_keys() -> Keys {
+    let mut keys = Keys::default();
+    let rights = Rights::of(&[Right::Read]);
+    keys.add(b"looker", Grant { name: "looker".into(), rights, ..Grant::everything() });
+    let lab = Grant { name: "lab".into(), namespace: Some("lab".into()), ..Grant::everything() };
+    keys.add(b"lab-key", lab);
+    keys.add(b"all-key", Grant { name: "all".into(), ..Grant::everything() });
+    keys
+}
+
 pub(crate) struct Broker {
     pub(crate) address: SocketAddr,
     pub(crate) hub: HubHandle,
@@ -31,15 +42,9 @@ impl Broker {
         Broker::with(Settings::default(), Keys::default()).await
     }
 
-    /// One key that may only look, one bound to a namespace, and one for everything.
+    /// A broker with [`some_keys`].
     pub(crate) async fn with_keys() -> Broker {
-        let mut keys = Keys::default();
-        let rights = Rights::of(&[Right::Read]);
-        keys.add(b"looker", Grant { name: "looker".into(), rights, ..Grant::everything() });
-        let lab = Grant { name: "lab".into(), namespace: Some("lab".into()), ..Grant::everything() };
-        keys.add(b"lab-key", lab);
-        keys.add(b"all-key", Grant { name: "all".into(), ..Grant::everything() });
-        Broker::with(Settings::default(), keys).await
+        Broker::with(Settings::default(), some_keys()).await
     }
 
     pub(crate) async fn with(settings: Settings, keys: Keys) -> Broker {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use foldhash::fast::RandomState;
 use tenure_door_kit::worker_actor::{self as actor, Actor, MailReceiver};
-use tenure_door_kit::{ConnectionAccess, LoginError, Protocol, Turn};
+use tenure_door_kit::{Charge, ConnectionAccess, LoginError, Protocol, Turn};
 use tenure_hub::keyspace::KeyspaceAnswer;
 use tenure_hub::topics::Delivery as TopicDelivery;
 use tenure_hub::words::{Name, Timestamp};
@@ -28,6 +28,11 @@ use super::stored::StoredKeys;
 use crate::channel::ChannelAct;
 use crate::session::{RespAdmission, RespAuthenticator, Session, SessionOutput};
 use crate::worker::{Resp, RespNotice};
+
+/// While a body becomes a reply, its bytes, its text as a value and the reply exist at the same time.
+const COPIES: usize = 3;
+/// Bodies up to this length are read at once, others in turn with those of other connections.
+const LONG_BYTES: usize = 256 << 10;
 
 pub(super) struct Connection {
     door: Arc<Door>,
@@ -46,6 +51,8 @@ pub(super) struct Connection {
     mail: Option<MailReceiver<Resp>>,
     receivers: ChannelReceivers,
     keys: StoredKeys,
+    /// What the bodies hold that become replies.
+    reading: Charge,
 }
 
 /// An event that comes neither from the peer nor from the hub.
@@ -68,6 +75,7 @@ impl Connection {
             wants_keys,
         );
         let (sender, notices) = mpsc::unbounded_channel();
+        let reading = door.kit.settings.budget.charge();
         let keys = StoredKeys::new(door.kit.hub.keyspaces().clone());
         let receivers = ChannelReceivers::new(door.kit.hub.topics().clone(), Arc::clone(&door.patterns));
         Self {
@@ -78,6 +86,7 @@ impl Connection {
             opened_for: None,
             route: actor::Route { connection: id, sender },
             notices,
+            reading,
             told: Vec::new(),
             workers: HashMap::default(),
             mail: None,
@@ -213,6 +222,32 @@ impl Connection {
                 return;
             }
         }
+    }
+
+    /// Reads the bodies that commands wait for, in order. While the peer leaves much unread, the others wait here: their
+    /// replies would wait in memory. Memory is charged before a body is read, and then with the reply.
+    async fn read_bodies(&mut self) {
+        let mut held = 0;
+        while self.session.has_body_room(self.out.bytes.len())
+            && let Some((token, blobs)) = self.out.reads.pop_front()
+        {
+            let bytes: usize = blobs.iter().map(|blob| blob.bytes() as usize).sum();
+            let door = Arc::clone(&self.door);
+            let _turn = if bytes > LONG_BYTES { door.long_reads.acquire().await.ok() } else { None };
+            match self.reading.set(held + COPIES * bytes) {
+                Ok(()) => {
+                    held += COPIES * bytes;
+                    let read = door.kit.hub.read_many(blobs).await;
+                    self.session.has_read(ClockReading::now(), token, read, &mut self.out);
+                }
+                Err(exhausted) => {
+                    door.kit.counters.count("no_memory");
+                    tracing::warn!(door = door.kit.name, %exhausted, "a body was not read: there is no memory for it");
+                    self.session.cannot_read(ClockReading::now(), token, &mut self.out);
+                }
+            }
+        }
+        self.reading.set(0).expect("less always fits");
     }
 
     fn keys_answered(&mut self, now: ClockReading, answers: Vec<(u64, KeyspaceAnswer)>) {
@@ -403,14 +438,12 @@ impl Protocol for Connection {
     }
 
     async fn work(&mut self, turn: &mut Turn) -> bool {
-        if self.out.calls.is_empty() && self.out.reads.is_empty() {
+        let may_read = !self.out.reads.is_empty() && self.session.has_body_room(turn.out.len());
+        if self.out.calls.is_empty() && !may_read {
             return false;
         }
         self.begin_turn(turn);
-        for (token, blobs) in take(&mut self.out.reads) {
-            let read = self.door.kit.hub.read_many(blobs).await;
-            self.session.has_read(ClockReading::now(), token, read, &mut self.out);
-        }
+        self.read_bodies().await;
         self.call().await;
         if !self.told.is_empty() {
             self.hear_all(ClockReading::now());

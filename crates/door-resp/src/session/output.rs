@@ -1,5 +1,6 @@
 //! The output of one turn of a session.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -19,8 +20,8 @@ pub struct SessionOutput {
     pub asks: Vec<Ask>,
     /// Calls to worker actors.
     pub calls: Vec<RespWorkerCall>,
-    /// Blobs to read, with the token of the command that waits for them.
-    pub reads: Vec<(u64, Vec<Blob>)>,
+    /// Blobs to read, with the token of the command that waits for them, in order.
+    pub reads: VecDeque<(u64, Vec<Blob>)>,
     /// What is to be done about topics, in order.
     pub channels: Vec<ChannelAct>,
     /// Calls of the key space, in order.

@@ -68,7 +68,7 @@ impl ReplyQueue {
     }
 
     /// Whether the first reply is ready.
-    fn is_ready(&self) -> bool {
+    pub(super) fn is_ready(&self) -> bool {
         self.slots.front().is_some_and(|slot| !matches!(slot, ReplySlot::Open))
     }
 

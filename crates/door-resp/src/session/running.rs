@@ -134,7 +134,7 @@ impl Session {
             FlowStep::Read(blobs, flow) => {
                 let token = self.token();
                 self.pending.insert(token, Expectation::Flow { reply: place, flow });
-                out.reads.push((token, blobs));
+                out.reads.push_back((token, blobs));
             }
             FlowStep::Keys(command, flow) => {
                 self.call_keys(KeysCall::Run(command), Expectation::Flow { reply: place, flow }, out);

@@ -8,6 +8,8 @@ use super::{command, frame, greeting, message, metadata};
 
 /// How long an expected message may take.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
+/// A wrong key may wait for eight seconds, and the machine may be busy.
+const LOGIN_WITHIN: Duration = Duration::from_secs(60);
 
 pub(crate) struct Wire {
     stream: TcpStream,
@@ -71,9 +73,9 @@ impl Wire {
         hello.extend_from_slice(password.as_bytes());
         wire.raw(&command("HELLO", &hello));
         let mut greeting = [0; 64];
-        wire.stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout can be set");
+        wire.stream.set_read_timeout(Some(LOGIN_WITHIN)).expect("a timeout can be set");
         wire.stream.read_exact(&mut greeting).expect("the broker greets");
-        let answer = wire.frame(TIMEOUT).expect("an answer").1;
+        let answer = wire.frame(LOGIN_WITHIN).expect("an answer").1;
         (wire, answer)
     }
 

@@ -1,17 +1,18 @@
 //! Give back: the worker returns a task unfinished, which is neither a failure nor a crash. A started task
-//! that must not run twice by itself is paused. Take back: the broker withdraws an unconfirmed task from its
+//! that must not run twice by itself is paused or fails. Take back: the broker withdraws an unconfirmed task from its
 //! worker.
 
+use crate::blob::Blob;
 use crate::command::{Held, Peer, Reply};
 use crate::engine::Engine;
-use crate::event::EventData;
+use crate::event::{EventData, Next};
 use crate::id::Slot;
 use crate::limits::REASON_BYTES_MAX;
-use crate::name;
+use crate::name::{self, Name};
 use crate::notice::{Notice, StopWhy};
 use crate::record::Output;
 use crate::refusal::Refusal;
-use crate::state::{PauseCause, TaskState, Wanted};
+use crate::state::{EXIT_CRASHED, PauseCause, TaskState, Wanted};
 use crate::terms::OnLost;
 use crate::time::Timestamp;
 
@@ -69,16 +70,21 @@ impl Engine {
         let task = self.tasks.at(slot);
         let holding = task.state.holding().expect("only a held task is handed back");
         let worker = holding.worker.clone();
-        let pauses = self.terms.get(task.terms).on_lost == OnLost::Pause;
+        let on_lost = self.terms.get(task.terms).on_lost;
         let intent = self.wanted_of(slot);
         if !started {
             self.return_tokens(now, slot);
         }
         match intent {
-            Some(Wanted::Cancel) => self.end_cancelled(now, slot, crate::Blob::EMPTY, false, out),
+            Some(Wanted::Cancel) => self.end_cancelled(now, slot, Blob::EMPTY, false, out),
             Some(Wanted::Pause) => self.pause_as_asked(now, slot, out),
             // Some of the work may be done, so a person decides whether it runs again.
-            None if started && pauses => self.enter_paused(now, slot, PauseCause::WorkerLost, reason, out),
+            None if started && on_lost == OnLost::Pause => {
+                self.enter_paused(now, slot, PauseCause::WorkerLost, reason, out);
+            }
+            None if started && on_lost == OnLost::Fail => {
+                self.fail_given_back(now, slot, worker, reason.as_deref(), out);
+            }
             None => self.become_state(
                 now,
                 slot,
@@ -88,6 +94,29 @@ impl Engine {
                 out,
             ),
         }
+    }
+
+    /// A given back attempt is neither a failure of the work nor a crash, so it counts as neither.
+    fn fail_given_back(
+        &mut self,
+        now: Timestamp,
+        slot: Slot,
+        worker: Name,
+        reason: Option<&str>,
+        out: &mut dyn Output,
+    ) {
+        let because = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        let message: Option<Box<str>> = Some(format!("given back by {worker}{because}").into());
+        let end = self.end_of(now, slot, EXIT_CRASHED, Blob::EMPTY, message.clone());
+        let kind = EventData::Failed {
+            worker: Some(worker),
+            exit_code: EXIT_CRASHED,
+            message,
+            next: Next::Failed,
+            result: Blob::EMPTY,
+        };
+        self.become_state(now, slot, TaskState::Failed(Box::new(end)), kind, out);
+        self.retire_ended(now, out);
     }
 
     /// Takes an unconfirmed task from a holder that had time to confirm. That holder becomes the last choice

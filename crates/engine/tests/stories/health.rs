@@ -2,7 +2,7 @@
 
 use tenure_engine::command::{OnClose, PresenceName, WorkerAbout};
 use tenure_engine::terms::OnLost;
-use tenure_engine::{Command, NewTask, Peer, Settings, StateName, Why, WorkerSpec};
+use tenure_engine::{Command, NewTask, Peer, Settings, StateName, WaitOn, Why, WorkerSpec};
 
 use crate::broker::{Broker, SECOND, spec};
 
@@ -244,6 +244,58 @@ fn what_must_not_run_twice_by_itself_is_paused_when_it_is_given_back() {
     broker.start(&worker, task);
     broker.give_back(&worker, task);
     assert_eq!((broker.state(task), broker.show(task).attempt), (StateName::Paused, 3));
+    broker.hush();
+}
+
+#[test]
+fn what_must_not_run_twice_at_all_fails_when_its_worker_leaves() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let leaving = broker.worker("leaving", &["q"], 3);
+    let [running, suspended, unconfirmed] = [(); 3].map(|()| {
+        let task = NewTask { on_lost: OnLost::Fail, ..broker.new_task("q") };
+        broker.submit_task(&ann, task)
+    });
+    broker.start(&leaving, running);
+    broker.start(&leaving, suspended);
+    let held = broker.held(suspended);
+    broker.does(&leaving, Command::Suspend { held, on: WaitOn::Resume });
+    broker.hush();
+    broker.does(&leaving, Command::Leave);
+    let failed = "failed by leaving with -2 (given back by leaving: the worker left): failed";
+    broker.hears(&[
+        &format!("#1/1 {failed}"),
+        &format!("#2/1 {failed}"),
+        "#3/1 given back by leaving (the worker left)",
+        "leaving left",
+        "queue q unserved",
+    ]);
+    for task in [running, suspended] {
+        let info = broker.show(task);
+        assert_eq!((info.state.name(), info.crashes, info.failures), (StateName::Failed, 0, 0));
+    }
+    assert_eq!(broker.state(unconfirmed), StateName::Ready);
+}
+
+#[test]
+fn what_must_not_run_twice_at_all_fails_when_it_is_given_back() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let worker = broker.worker("w", &["q"], 1);
+    let task = NewTask { on_lost: OnLost::Fail, ..broker.new_task("q") };
+    let task = broker.submit_task(&ann, task);
+    // Nothing has been done yet: it waits again, and comes again.
+    broker.give_back(&worker, task);
+    assert_eq!((broker.state(task), broker.show(task).attempt), (StateName::Assigned, 2));
+    broker.start(&worker, task);
+    broker.hush();
+    broker.give_back(&worker, task);
+    broker.hears(&["#1/2 failed by w with -2 (given back by w): failed"]);
+    let end = broker.show(task).state.end().expect("it has ended").clone();
+    assert_eq!((end.exit_code, end.message.as_deref()), (-2, Some("given back by w")));
+    // A human may begin it again.
+    broker.does(&ann, Command::Retry { task });
+    assert_eq!((broker.state(task), broker.show(task).attempt), (StateName::Assigned, 3));
     broker.hush();
 }
 

@@ -224,7 +224,8 @@ impl World {
             | Mutation::ForgetAbsence
             | Mutation::ForgetKeySync
             | Mutation::ReadEarly
-            | Mutation::ForgetOpenEvents => {}
+            | Mutation::ForgetOpenEvents
+            | Mutation::BeginEarly => {}
         }
         self.record.restarts += u64::from(self.messages > 0);
         match open(&self.disk, self.now) {

@@ -53,6 +53,52 @@ fn the_journal_is_verified_dumped_and_repaired_when_it_is_not_in_use() {
     assert!((1..50).contains(&left), "{left} tasks are left");
 }
 
+#[test]
+fn a_journal_on_a_read_only_directory_is_verified() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let broker = Broker::start_in(&data, &[]);
+    broker.submit(&["-q", "q", "precious"]);
+    broker.signal("-KILL");
+    broker.ended();
+    let tree = Tree::of(&data);
+    tree.set_modes(0o400, 0o500);
+    let said = run(program(&["journal", "verify", "--data-dir", data.to_str().unwrap(), "-o", "json"]));
+    tree.set_modes(0o600, 0o700);
+    let verified = said.json();
+    assert_eq!((verified["sound"].as_bool(), verified["tasks"].as_u64()), (Some(true), Some(1)));
+    // Root may write in spite of the modes, and must not.
+    assert_eq!(Tree::of(&data), tree);
+}
+
+/// The files and directories below one, with what a writer changes.
+#[derive(Debug, PartialEq)]
+struct Tree(std::collections::BTreeMap<std::path::PathBuf, (std::time::SystemTime, Option<Vec<u8>>)>);
+
+impl Tree {
+    fn of(root: &std::path::Path) -> Tree {
+        let mut tree = Tree(Default::default());
+        let mut left = vec![root.to_owned()];
+        while let Some(path) = left.pop() {
+            let about = path.metadata().unwrap();
+            let bytes = about.is_file().then(|| std::fs::read(&path).unwrap());
+            if about.is_dir() {
+                left.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            }
+            tree.0.insert(path, (about.modified().unwrap(), bytes));
+        }
+        tree
+    }
+
+    fn set_modes(&self, of_file: u32, of_directory: u32) {
+        use std::os::unix::fs::PermissionsExt as _;
+        for (path, (_, bytes)) in &self.0 {
+            let mode = if bytes.is_some() { of_file } else { of_directory };
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+    }
+}
+
 /// Flips one bit in the middle of what was written.
 fn damage(data: &std::path::Path) {
     let mut files: Vec<_> = std::fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path()).collect();

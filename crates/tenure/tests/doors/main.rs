@@ -14,4 +14,5 @@ mod sharing;
 #[allow(dead_code, reason = "shared with the stories of the command line")]
 mod support;
 mod tls;
+mod unfinished_logins;
 mod wrong_keys;

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tenure_engine::event::{EventData, EventSubject};
+use tenure_engine::event::{EventData, EventSubject, Next};
+use tenure_engine::terms::OnLost;
 use tenure_engine::{
     ArrayRecord, Blob, Condition, Demand, Dependency, DependencyProgress, Event, Name, Resource, StateName,
     Task, TaskId, TaskState, Terms, Threshold, Thresholds, Timestamp, Which, WorkerSpec,
@@ -51,6 +52,8 @@ pub(crate) struct Mirror {
     /// What each task waits for, as the ends of the others leave it.
     pub(crate) after: BTreeMap<TaskId, Vec<Dependency>>,
     pub(crate) aging: Option<Duration>,
+    /// Tasks that must not run twice by themselves, and have begun.
+    pub(crate) begun: BTreeSet<TaskId>,
 }
 
 impl Mirror {
@@ -106,6 +109,25 @@ impl Mirror {
         }
     }
 
+    /// A task that must not run twice by itself begins again only if a client or a reported failure wants it.
+    fn check_begin(&mut self, kind: &EventData, task: &Task, terms: &Terms) {
+        match kind {
+            EventData::Submitted { .. }
+            | EventData::Resumed
+            | EventData::Retried
+            | EventData::Failed { next: Next::RetriedAt(_) | Next::Paused, .. } => {
+                self.begun.remove(&task.id);
+            }
+            _ => {}
+        }
+        let before = self.tasks.get(&task.id).map(|(before, _)| before.state.name());
+        let begins = before == Some(StateName::Assigned)
+            && matches!(task.state.name(), StateName::Running | StateName::Completed);
+        if begins && terms.on_lost != OnLost::Requeue {
+            assert!(self.begun.insert(task.id), "{} begins for the second time", task.id);
+        }
+    }
+
     fn apply_element(&mut self, task: &Task, terms: &Terms) {
         let Some(array) = terms.array else { return };
         let known = self.arrays.get_mut(&array.id).expect("the array comes before its elements");
@@ -144,6 +166,7 @@ impl Mirror {
         };
         assert_eq!((*id, *attempt, &**told), (task.id, task.attempt, terms), "event and record agree");
         let next = task.state.name();
+        self.check_begin(&event.kind, task, terms);
         match self.tasks.get(&task.id) {
             None => {
                 assert!(

@@ -55,6 +55,10 @@ pub(crate) fn all() -> Vec<Attack> {
         Attack { name: "HTTP/2, unread bodies", begin: unread_http_streams },
         Attack { name: "subscribers that do not read", begin: mute_subscribers },
         Attack { name: "RESP, unread values of stored keys", begin: unread_values },
+        Attack { name: "RESP, unread jobs", begin: |broker| unread_jobs(broker, "JOB.GET {}") },
+        Attack { name: "RESP, unread views of jobs", begin: |broker| unread_jobs(broker, "GET job:{}") },
+        Attack { name: "RESP, unread hashes of jobs", begin: |broker| unread_jobs(broker, "HGETALL job:{}") },
+        Attack { name: "RESP, workers that do not read their jobs", begin: unread_pops },
         Attack { name: "gRPC, unread bodies", begin: unread_grpc_bodies },
         Attack { name: "gRPC, unread lists", begin: unread_grpc_lists },
     ]
@@ -258,16 +262,45 @@ fn unfinished_requests(broker: &Broker) -> Running {
     running
 }
 
-/// The path of a body of 15 MiB.
-fn long_body(broker: &Broker) -> String {
+/// A task with a body of 15 MiB.
+fn long_task(broker: &Broker, queue: &str) -> String {
     let body = vec![b'x'; 15 << 20];
     let mut task = String::new();
     eventually("there is room for a long body", || {
-        let answer = http(broker, Some(ALL), "POST", "/v1/queues/absent/tasks", &body);
+        let answer = http(broker, Some(ALL), "POST", &format!("/v1/queues/{queue}/tasks"), &body);
         task = answer.json()["task"].as_str().unwrap_or_default().to_owned();
         !task.is_empty()
     });
-    format!("/v1/tasks/{task}/body")
+    task
+}
+
+/// The path of a body of 15 MiB.
+fn long_body(broker: &Broker) -> String {
+    format!("/v1/tasks/{}/body", long_task(broker, "absent"))
+}
+
+/// A command about a job with a long body, on many connections that read nothing.
+fn unread_jobs(broker: &Broker, line: &str) -> Running {
+    let line = line.replace("{}", &long_task(broker, "absent"));
+    let mut running = Running::default();
+    for _ in 0..60 {
+        let mut peer = with_place(broker);
+        press(&mut peer.stream, format!("{line}\r\n").repeat(4).as_bytes());
+        running.sockets.push(peer.stream);
+    }
+    running
+}
+
+/// Workers that take jobs with long bodies and read nothing.
+fn unread_pops(broker: &Broker) -> Running {
+    let mut running = Running::default();
+    (0..30).for_each(|_| drop(long_task(broker, "long")));
+    for _ in 0..30 {
+        let mut peer = with_place(broker);
+        press(&mut peer.stream, b"BRPOP queue:long 0\r\n");
+        running.sockets.push(peer.stream);
+    }
+    running
 }
 
 /// Requests for long bodies on many connections that read nothing.

@@ -29,19 +29,37 @@ impl Grpc {
         Grpc(stream)
     }
 
+    /// A connection to which its calls were written already.
+    pub(crate) fn on(stream: TcpStream) -> Grpc {
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout can be set");
+        Grpc(stream)
+    }
+
     /// The kind of the next frame, and whether it ends its stream.
     pub(crate) fn frame(&mut self) -> (u8, bool) {
+        self.next_frame().expect("the broker speaks")
+    }
+
+    /// The same, or nothing if the broker has closed the connection.
+    pub(crate) fn next_frame(&mut self) -> Option<(u8, bool)> {
         let mut head = [0; 9];
-        self.0.read_exact(&mut head).expect("the broker speaks");
-        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
-        self.0.read_exact(&mut payload).expect("the broker speaks");
+        let mut payload = Vec::new();
+        let read = self.0.read_exact(&mut head).and_then(|()| {
+            payload.resize(u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize, 0);
+            self.0.read_exact(&mut payload)
+        });
+        match read {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("nothing came: {error}"),
+            Err(_) => return None,
+        }
         let (kind, flags) = (head[3], head[4]);
         if kind == SETTINGS && flags & FLAG == 0 {
             let mut acknowledgement = Vec::new();
             write_frame(&mut acknowledgement, SETTINGS, FLAG, 0, &[]);
             let _ = self.0.write_all(&acknowledgement);
         }
-        (kind, kind == RESET || (matches!(kind, DATA | HEADERS) && flags & FLAG != 0))
+        Some((kind, kind == RESET || (matches!(kind, DATA | HEADERS) && flags & FLAG != 0)))
     }
 }
 
