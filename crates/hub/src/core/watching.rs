@@ -92,7 +92,7 @@ impl Core {
                 Err(Refusal::TooMany { what: "watches", limit: WATCHES_MAX }.into()),
             );
         }
-        if self.watches.same(peer.session, &watch.filter) >= SAME_WATCHES_MAX {
+        if self.watches.same(peer.session, &peer.namespace, &watch.filter) >= SAME_WATCHES_MAX {
             let no = Refusal::TooMany { what: "watches that follow the same", limit: SAME_WATCHES_MAX };
             return self.reply(peer.session, token, Err(no.into()));
         }
