@@ -33,9 +33,10 @@ export function startNotices(live) {
 
 function show(place, { level, title, text, path, at }) {
   if (place.children.length >= SHOWN_MAX) {
-    const oldest = place.querySelector(".notice");
-    place.dataset.more = String(Number(place.dataset.more ?? 0) + 1);
-    oldest.remove();
+    // The first bad one is the cause of those that follow.
+    const [, second] = place.querySelectorAll(".notice");
+    const least = place.querySelector("[data-level=good]") ?? place.querySelector("[data-level=warn]") ?? second;
+    least.remove();
   }
   const notice = document.createElement("article");
   notice.className = "notice";
