@@ -49,8 +49,13 @@ impl WatchPosition {
         events
     }
 
-    /// The part of a gap that this watcher missed; `None` if it saw all of it before the broker trimmed the events.
+    /// The part of a gap that this watcher missed; `None` if it saw all of it before the broker trimmed the events. A gap
+    /// that ends before it begins says that the log begins again after its end.
     pub(crate) fn gap(&mut self, from: u64, to: u64) -> Option<(u64, u64)> {
+        if to < from {
+            self.next = Some(to + 1);
+            return Some((from, to));
+        }
         let from = from.max(self.next.unwrap_or(0));
         if to < from {
             return None;
@@ -113,6 +118,14 @@ mod tests {
         assert_eq!(resume.request().from, Some(1_000));
         resume.live(900);
         assert_eq!(resume.request().from, Some(1_000), "it never goes back");
+    }
+
+    #[test]
+    fn a_log_that_begins_again_takes_the_watcher_back() {
+        let mut resume = WatchPosition::new(WatchRequest { from: Some(100), ..WatchRequest::default() });
+        assert_eq!(resume.gap(100, 23), Some((100, 23)));
+        assert_eq!(resume.request().from, Some(24));
+        assert_eq!(seen(&mut resume, [24]), [24]);
     }
 
     #[test]

@@ -77,7 +77,9 @@ impl Watch {
 pub enum Watched {
     /// The next event.
     Event(Event),
-    /// Events that the broker no longer keeps: these numbers, both included, were missed.
+    /// Events that the broker no longer keeps: these numbers, both included, were missed. If `to` is less than `from`, the
+    /// broker's log begins again after `to`, because an older backup was restored: what the program knows may have been
+    /// undone.
     Gap {
         /// Number of the first missing event.
         from: u64,

@@ -1,5 +1,7 @@
 // Acts: a dialog asks before each, the API does it, a notice says how it went.
 
+import { here } from "./namespace.js";
+
 /**
  * Asks, then acts. `plan` has a title, a text, the word on the button, whether a reason is asked for, and `run`, which
  * gets the reason and returns what to say.
@@ -34,11 +36,11 @@ export function confirm(plan) {
   (plan.hasReason ? part("reason") : part("do")).focus();
 }
 
-/** Asks the API. A problem becomes an error with its sentence. */
+/** Asks the API, in the namespace of the page. A problem becomes an error with its sentence. */
 export async function ask(method, path, body) {
   const headers = { accept: "application/json" };
   if (body !== undefined) headers["content-type"] = "application/json";
-  const answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  const answer = await fetch(here(path), { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
   if (answer.status === 204) return null;
   const value = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Error(value.detail ? `${value.detail} (${value.action})` : `HTTP ${answer.status}`);

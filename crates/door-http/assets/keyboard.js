@@ -1,6 +1,8 @@
 // Keys: / searches, j and k move through rows, Enter opens, x selects, n turns the page, g and a letter goes to a page, ? helps.
 
-const PAGES = { o: "/", t: "/tasks", w: "/workers", q: "/queues", s: "/schedules", p: "/topics", e: "/events" };
+import { to } from "./namespace.js";
+
+const PAGES = { o: "/", t: "/tasks", w: "/workers", q: "/queues", h: "/hooks", s: "/schedules", p: "/topics", e: "/events" };
 
 export function startKeyboard() {
   let isGoing = false;
@@ -10,7 +12,7 @@ export function startKeyboard() {
     const { key } = event;
     if (isGoing) {
       isGoing = false;
-      if (PAGES[key]) location.href = PAGES[key];
+      if (PAGES[key]) location.href = to(PAGES[key]);
       return;
     }
     const act = {
@@ -27,7 +29,7 @@ export function startKeyboard() {
       Enter: () => {
         const isControl = event.target.closest("a, button, input, summary, select");
         if (isControl || !current()) return false;
-        location.href = current().dataset.href;
+        location.href = to(current().dataset.href);
       },
     }[key];
     if (act && act() !== false) event.preventDefault();
@@ -35,7 +37,7 @@ export function startKeyboard() {
   document.addEventListener("click", (event) => {
     const row = event.target.closest?.("tr[data-href]");
     if (!row || event.target.closest("a, button, input, label") || String(window.getSelection())) return;
-    location.href = row.dataset.href;
+    location.href = to(row.dataset.href);
   });
 }
 

@@ -10,7 +10,7 @@ const NAMES = ["samples", "notice", "live", "gap"];
 /** Returns a target that fires `samples`, `notice` and `state` events. */
 export function listen() {
   const target = new EventTarget();
-  const namespace = document.querySelector("details.namespace summary")?.textContent ?? "";
+  const namespace = document.documentElement.dataset.namespace ?? "";
   const channel = "BroadcastChannel" in window ? new BroadcastChannel(`${CHANNEL}-${namespace}`) : null;
   const fire = (name, data) => target.dispatchEvent(new CustomEvent(name, { detail: data }));
   const history = [];

@@ -1,4 +1,6 @@
-// Notices of crashes and missing workers, on every page, and outside of it if the person allows it.
+// Notices of crashes and lost workers, on every page, and outside of it if the person allows it.
+
+import { to } from "./namespace.js";
 
 const SHOWN_MAX = 4;
 const FADES_AFTER = { good: 8000, warn: 20000 };
@@ -22,7 +24,7 @@ export function startNotices(live) {
       const notification = new Notification(detail.title, { body: detail.text, tag: `tenure-${detail.seq}` });
       notification.onclick = () => {
         window.focus();
-        location.href = detail.path;
+        location.href = to(detail.path);
       };
     }
   });
@@ -31,9 +33,10 @@ export function startNotices(live) {
 
 function show(place, { level, title, text, path, at }) {
   if (place.children.length >= SHOWN_MAX) {
-    const oldest = place.querySelector(".notice");
-    place.dataset.more = String(Number(place.dataset.more ?? 0) + 1);
-    oldest.remove();
+    // The first bad one is the cause of those that follow.
+    const [, second] = place.querySelectorAll(".notice");
+    const least = place.querySelector("[data-level=good]") ?? place.querySelector("[data-level=warn]") ?? second;
+    least.remove();
   }
   const notice = document.createElement("article");
   notice.className = "notice";

@@ -1,5 +1,7 @@
 // Fetches the page again when something has happened, and replaces its live parts. Only the server makes HTML.
 
+import { here } from "./namespace.js";
+
 const INTERVAL = 1000;
 
 export function startRefresh(live) {
@@ -15,7 +17,7 @@ export function startRefresh(live) {
     isBusy = true;
     isDue = false;
     try {
-      const address = new URL(location.href);
+      const address = here(location.href);
       // The page of a task has said where its events begin, so that the log is not searched again.
       const first = document.querySelector("[data-first]")?.dataset.first;
       if (first) address.searchParams.set("first", first);

@@ -1,10 +1,8 @@
 // Selecting tasks, and acting on all of them.
 
-import { ask, capital, confirm } from "./acts.js";
+import { ask, capital, confirm, say } from "./acts.js";
 
 const REASONED = new Set(["cancel", "pause"]);
-/** The states in which an act makes sense are the API's default. */
-const UNENDED = "";
 
 export function startSelection() {
   const acts = document.getElementById("acts");
@@ -33,13 +31,18 @@ export function startSelection() {
   acts.addEventListener("click", async ({ target }) => {
     const verb = target.dataset?.bulk;
     if (!verb) return;
-    const selection = matching?.checked ? { where: where(acts) } : { tasks: chosen() };
+    const { states } = target.dataset;
+    if (matching?.checked && !states) {
+      say({ level: "warn", title: `${capital(verb)}: no task in this list is in a state for it` });
+      return;
+    }
+    const selection = matching?.checked ? { where: where(acts, states) } : { tasks: chosen() };
     let count = selection.tasks?.length;
     if (selection.where) {
       try {
         count = (await ask("POST", `/v1/bulk/${verb}`, { ...selection, dry_run: true })).matched;
       } catch (error) {
-        document.dispatchEvent(new CustomEvent("tenure:say", { detail: { level: "bad", title: error.message } }));
+        say({ level: "bad", title: error.message });
         return;
       }
     }
@@ -61,10 +64,10 @@ export function startSelection() {
   update();
 }
 
-function where(acts) {
-  const { whereState, whereQueue, whereTag, whereWorker, whereParent } = acts.dataset;
+/** What the page shows, as far as the act makes sense for it. */
+function where(acts, states) {
+  const { whereQueue, whereTag, whereWorker, whereParent, wherePlain } = acts.dataset;
   const wanted = { queue: whereQueue, tag: whereTag, worker: whereWorker, parent: whereParent };
   const filter = Object.fromEntries(Object.entries(wanted).filter(([, value]) => value));
-  if (whereState !== UNENDED && whereState !== "all") filter.state = [whereState];
-  return filter;
+  return { ...filter, state: states.split(","), ...(wherePlain ? { without_elements: true } : {}) };
 }

@@ -1,16 +1,18 @@
 // A stream of events from the broker that outlives a restart of it.
 
+import { here } from "./namespace.js";
+
 const REOPENS_AFTER = 3000;
 
 /**
- * Listens until the stream is over. `address` gets the id of the last event and returns where the stream goes on; `on`
+ * Listens until the stream is over. `address` gets the id of the last event and returns where the stream goes on, in the namespace of the page; `on`
  * has a function for each name of an event, which gets its data and its id; `lost` is called when the stream breaks;
  * `isOver` gets the data of the last event of a stream and says whether nothing follows.
  */
 export function follow({ address, on, lost, isOver }) {
   let last = "";
   const open = () => {
-    const source = new EventSource(address(last));
+    const source = new EventSource(here(address(last)));
     const reopen = () => {
       source.close();
       lost?.();
@@ -36,7 +38,7 @@ export function follow({ address, on, lost, isOver }) {
   // A script does not see why a stream is refused, so it asks for something small first.
   const again = async () => {
     try {
-      const answer = await fetch("/v1/counts");
+      const answer = await fetch(here("/v1/counts"));
       if (answer.status === 401) location.assign("/");
       else if (answer.status < 500) open();
       else setTimeout(again, REOPENS_AFTER);

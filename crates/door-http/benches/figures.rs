@@ -162,8 +162,23 @@ async fn page_and_metrics(tasks: usize) {
     }
     println!("{tasks} tasks in {QUEUES} queues were submitted in {:.1} s", begun.elapsed().as_secs_f64());
     let mut peer = HttpPeer::connect(broker.address).await;
-    for path in ["/v1/tasks?limit=100", "/v1/tasks?state=ready&limit=100", "/tasks", "/v1/queues", "/metrics"]
-    {
+    let id = fresh_id();
+    let named =
+        Submission::new(NewTask { name: Some("scan-7".into()), ..NewTask::new(id, "queue-0") }, Bytes::new());
+    ask(&session, Request::Submit(vec![named])).await;
+    let of_task = format!("/tasks/{id}");
+    for path in [
+        "/v1/tasks?limit=100",
+        "/v1/tasks?state=ready&limit=100",
+        "/",
+        "/tasks",
+        "/tasks?state=all",
+        "/tasks?search=scan-7",
+        &of_task,
+        "/queues",
+        "/v1/queues",
+        "/metrics",
+    ] {
         let mut times = Vec::new();
         let mut bytes = 0;
         for _ in 0..20 {

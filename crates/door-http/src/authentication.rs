@@ -41,13 +41,13 @@ impl HttpPeer {
         // Browsers cannot add header fields to every request, so the query string may name the namespace as well.
         let asked = name(headers, NAMESPACE)?.or(query.namespace()?);
         if key.is_none()
-            && let Some((grant, namespace)) =
+            && let Some(grant) =
                 http.logins.find(ClockReading::now(), headers, |grant| door.hub.is_current(grant))
         {
             connection.login.admit();
             let principal =
                 Principal { grant, door: door.name, address: connection.address, is_broker: false };
-            return HttpPeer::of(http, principal, headers, asked.map(Name::from).or(namespace));
+            return HttpPeer::of(http, principal, headers, asked.map(Name::from));
         }
         let login = door.authenticator.login(ClockReading::now(), connection.address, key.map(str::as_bytes));
         let principal = login.map_err(ProblemDetails::not_admitted)?;

@@ -33,7 +33,7 @@ mod topics;
 mod workers;
 
 pub(crate) use error::{is_for_a_person, problem_page};
-pub(crate) use namespace::chosen_namespace;
+pub(crate) use namespace::{chosen_namespace, namespace_cookie};
 pub(crate) use sample_history::SampleTable;
 
 use futures::future::BoxFuture;

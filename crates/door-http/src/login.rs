@@ -10,7 +10,7 @@ use foldhash::fast::RandomState;
 use http::header::COOKIE;
 use http::{HeaderMap, HeaderValue};
 use sha2::{Digest, Sha256};
-use tenure_hub::words::{Name, Timestamp};
+use tenure_hub::words::Timestamp;
 use tenure_hub::{ClockReading, Grant};
 
 /// The name of the cookie.
@@ -28,14 +28,13 @@ pub(crate) struct LoginTable {
 
 struct Login {
     grant: Arc<Grant>,
-    namespace: Option<Name>,
     /// By the steady clock: no login ends because the time of day is set.
     last_used: Timestamp,
 }
 
 impl LoginTable {
     /// A new login. Returns the value of its cookie.
-    pub(crate) fn begin(&self, now: ClockReading, grant: Arc<Grant>, namespace: Option<Name>) -> String {
+    pub(crate) fn begin(&self, now: ClockReading, grant: Arc<Grant>) -> String {
         let now = now.steady;
         // Two random UUIDs are 244 bits that no client can guess.
         let token = [(); 2].map(|()| uuid::Uuid::new_v4().simple().to_string()).concat();
@@ -47,17 +46,17 @@ impl LoginTable {
         {
             logins.remove(&oldest);
         }
-        logins.insert(hash(&token), Login { grant, namespace, last_used: now });
+        logins.insert(hash(&token), Login { grant, last_used: now });
         token
     }
 
-    /// The grant and the namespace of a request's cookie, if its login has not ended.
+    /// The grant of a request's cookie, if its login has not ended.
     pub(crate) fn find(
         &self,
         now: ClockReading,
         headers: &HeaderMap,
         is_current: impl Fn(&Arc<Grant>) -> bool,
-    ) -> Option<(Arc<Grant>, Option<Name>)> {
+    ) -> Option<Arc<Grant>> {
         let now = now.steady;
         let key = hash(cookie(headers)?);
         let mut logins = self.lock();
@@ -67,7 +66,7 @@ impl LoginTable {
             return None;
         }
         login.last_used = now;
-        Some((Arc::clone(&login.grant), login.namespace.clone()))
+        Some(Arc::clone(&login.grant))
     }
 
     pub(crate) fn end(&self, headers: &HeaderMap) {
@@ -129,7 +128,7 @@ mod tests {
     #[test]
     fn a_login_ends_when_it_is_not_used_and_not_because_the_time_of_day_is_set() {
         let table = LoginTable::default();
-        let token = table.begin(at(0, 0), Arc::new(Grant::everything()), None);
+        let token = table.begin(at(0, 0), Arc::new(Grant::everything()));
         let headers = HeaderMap::from_iter([(COOKIE, format!("tenure-login={token}").parse().unwrap())]);
         let idle = IDLE.as_millis() as u64;
         assert!(table.find(at(2 * idle, 1_000), &headers, |_| true).is_some(), "the clock was set forward");
@@ -142,11 +141,11 @@ mod tests {
         let table = LoginTable::default();
         let grant = Arc::new(Grant::everything());
         for number in 0..LOGINS_MAX as u64 + 5 {
-            table.begin(at(number, number), Arc::clone(&grant), None);
+            table.begin(at(number, number), Arc::clone(&grant));
         }
         assert_eq!(table.lock().len(), LOGINS_MAX);
         let later = LOGINS_MAX as u64 + 10 + IDLE.as_millis() as u64;
-        table.begin(at(later, later), grant, None);
+        table.begin(at(later, later), grant);
         assert_eq!(table.lock().len(), 1, "those that were not used have ended");
     }
 }

@@ -37,6 +37,7 @@ use crate::dashboard;
 use crate::problem::ProblemDetails;
 use crate::reply::HttpResult;
 
+pub(crate) use bulk::Act;
 pub(crate) use health::Readiness;
 
 /// One method of one path.

@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use support::{Answer, Broker, Client};
 use tenure_hub::words::Timestamp;
 use tenure_hub::{HookAbout, HookKind, HookProgress, Undelivered};
@@ -144,6 +144,64 @@ async fn tasks_are_found_by_state_queue_and_search() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_array_is_found_by_its_name_and_its_id() {
+    let broker = Broker::start().await;
+    let mut client = broker.client().await;
+    let body = json!({ "task": { "name": "sweep" }, "size": 3 });
+    let array = client.post("/v1/arrays", &body).await.json()["array"].as_str().expect("an id").to_owned();
+    let html = check("/tasks", &open(&mut client, "/tasks?search=sweep").await);
+    assert!(html.contains(&format!("href=\"/arrays/{array}\"")), "{html}");
+    let answer = open(&mut client, &format!("/tasks?search={array}&namespace=default")).await;
+    let place = format!("/arrays/{array}?namespace=default");
+    assert_eq!((answer.status, answer.field("location")), (303, Some(&*place)));
+    assert_eq!(open(&mut client, &place).await.status, 200);
+    // The API says where an array is.
+    for (task, there) in [("name:sweep", "/v1/arrays/name:sweep"), (&*array, &*format!("/v1/arrays/{array}"))]
+    {
+        let answer = client.get(&format!("/v1/tasks/{task}")).await;
+        assert_eq!(answer.status, 404);
+        assert!(answer.json()["detail"].as_str().expect("a text").contains(there), "{}", answer.text());
+        assert_eq!(client.get(there).await.status, 200);
+    }
+}
+
+/// What a script asks for when an act is for all tasks that a page shows.
+fn states_of(html: &str, verb: &str) -> String {
+    let (_, button) = html.split_once(&format!("data-bulk=\"{verb}\" data-states=\"")).expect("a button");
+    button.split_once('"').expect("its states").0.to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_act_on_all_that_match_is_about_the_tasks_that_the_page_shows() {
+    let broker = Broker::start().await;
+    let mut client = broker.client().await;
+    for name in ["waiting", "ended"] {
+        assert_eq!(client.post("/v1/tasks", &json!({ "name": name })).await.status, 201);
+    }
+    assert_eq!(client.act("POST", "/v1/tasks/name:ended/cancel").await.status, 204);
+    let array = json!({ "task": { "name": "sweep" }, "size": 3 });
+    assert_eq!(client.post("/v1/arrays", &array).await.status, 201);
+
+    let html = check("/tasks", &open(&mut client, "/tasks").await);
+    assert_eq!(states_of(&html, "retry"), "", "no task of this list has ended");
+    assert_eq!(states_of(&html, "resume"), "paused,suspended");
+    assert!(html.contains("data-where-plain=\"true\""), "its elements are in the row of the array");
+    let html = check("/tasks", &open(&mut client, "/tasks?state=all").await);
+    assert_eq!(states_of(&html, "retry"), "failed,cancelled");
+    assert!(!html.contains("data-where-plain"));
+    let html = check("/tasks", &open(&mut client, "/tasks?state=paused").await);
+    assert_eq!((states_of(&html, "resume"), states_of(&html, "release")), ("paused".into(), String::new()));
+
+    let matched = async |client: &mut Client, filter: Value| {
+        let body = json!({ "where": filter, "dry_run": true });
+        client.post("/v1/bulk/cancel", &body).await.json()["matched"].clone()
+    };
+    assert_eq!(matched(&mut client, json!({ "state": ["ready"] })).await, json!(4));
+    let plain = json!({ "state": ["ready"], "without_elements": true });
+    assert_eq!(matched(&mut client, plain).await, json!(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_long_list_is_shown_a_page_at_a_time() {
     let broker = Broker::start().await;
     let mut client = broker.client().await;
@@ -201,7 +259,8 @@ async fn a_namespace_is_chosen_on_the_page_and_its_name_is_text() {
     let answer = client.ask("POST", "/namespace", &form, body.as_bytes()).await;
     assert_eq!((answer.status, answer.field("location")), (303, Some("/")));
     let cookie = answer.field("set-cookie").expect("a cookie").to_owned();
-    assert!(cookie.contains("SameSite=Strict") && cookie.contains("HttpOnly") && !cookie.contains('<'));
+    assert!(cookie.contains("SameSite=Strict") && !cookie.contains('<'));
+    assert!(!cookie.contains("HttpOnly"), "scripts compare it with the namespace of their page");
     let cookie = cookie.split(';').next().unwrap().to_owned();
     let mut other = broker.client().await.with("cookie", &cookie);
     assert_eq!(other.post("/v1/tasks", &json!({ "name": "elsewhere" })).await.status, 201);

@@ -488,6 +488,23 @@ async fn a_stream_from_events_that_are_gone_begins_with_a_gap() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_client_from_beyond_the_end_of_the_log_hears_that_the_log_begins_again() {
+    let broker = Broker::start().await;
+    submit(&broker, 3).await;
+    let page = broker.client().await.get("/v1/events?from=99999").await.json();
+    assert_eq!(page["gap"], json!({ "from": 99_999, "to": 3, "oldest": 4 }));
+    assert_eq!((page["events"].as_array().map(Vec::len), &page["next"]), (Some(0), &json!(4)));
+    let mut listener = Listener::open(&broker, "/v1/events", Some("99999")).await;
+    let gap = listener.next().await.expect("an event");
+    assert_eq!((&*gap.name, &gap.data), ("gap", &json!({ "from": 100_000, "to": 3, "oldest": 4 })));
+    assert_eq!(gap.id.as_deref(), Some("3"), "a client that is cut off now continues there");
+    assert_eq!(&*listener.next().await.expect("an event").name, "live");
+    submit(&broker, 1).await;
+    let next = listener.next().await.expect("an event");
+    assert_eq!((&*next.name, &next.data["seq"]), ("message", &json!(4)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_of_a_bound_key_gets_figures_of_its_namespace_only() {
     let broker = Broker::with_keys().await;
     let mut lab = broker.client().await.with("authorization", "Bearer lab-key");

@@ -41,6 +41,12 @@ async fn people_log_in_look_and_act_with_their_keys_and_other_sites_do_not() {
     browse_with("login.js", &folder, &keys.map(|(_, key, _)| key)).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tab_shows_and_changes_the_namespace_that_it_names() {
+    let folder = Folder(temp_dir().join(format!("tenure-namespaces-{}", std::process::id())));
+    browse("namespaces.js", &folder).await;
+}
+
 /// Takes the pictures of the documentation. `TENURE_PICTURE` names the file for that of the README.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_picture_of_the_dashboard_is_taken() {

@@ -70,6 +70,19 @@ async fn a_task_is_fetched_worked_on_and_completed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_worker_names_at_least_one_queue() {
+    let broker = Broker::start().await;
+    let mut worker = broker.client().await;
+    let fields = [("content-type", "application/json")];
+    for body in ["{}", r#"{"queues":[]}"#] {
+        let answer = worker.ask("PUT", "/v1/work/w9", &fields, body.as_bytes()).await;
+        assert_eq!((answer.status, &*answer.code()), (400, "bad-value"), "{body}");
+        assert!(answer.text().contains("queues"), "{}", answer.text());
+    }
+    assert_eq!(worker.get("/v1/workers").await.json()["workers"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_fetch_waits_for_a_task_and_gives_up_in_time() {
     let broker = Broker::start().await;
     let (mut client, mut worker) = (broker.client().await, broker.client().await);

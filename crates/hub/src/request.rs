@@ -269,11 +269,12 @@ pub enum Delivery {
         /// The event.
         event: Arc<Event>,
     },
-    /// Events before `oldest` are gone; the watch continues with `oldest`.
+    /// Events before `oldest` are gone; the watch continues with `oldest`. If `oldest` is less than `from`, the log ends
+    /// before `from`: it begins again, and what the watcher knows may have been undone.
     Gap {
         /// The number of the watch.
         watch: u64,
-        /// The first missing event.
+        /// The first event that was wanted.
         from: u64,
         /// The oldest event that is kept.
         oldest: u64,

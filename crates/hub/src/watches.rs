@@ -10,7 +10,7 @@ use foldhash::fast::FixedState;
 use tenure_engine::{Event, EventFilter, Name, SessionId};
 
 use crate::request::Delivery;
-use index::WatchIndex;
+use index::NamespaceIndex;
 
 /// How many deliveries may wait in a mailbox before a watch stops adding to it and reads the log later.
 pub const MAILBOX_EVENTS_MAX: usize = 4_096;
@@ -28,7 +28,9 @@ type Map<K, V> = HashMap<K, V, FixedState>;
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     all: Map<WatchKey, Entry>,
-    index: WatchIndex,
+    index: NamespaceIndex,
+    /// Those of them that are live: watches that catch up read the log, and an event that is published passes them by.
+    live: NamespaceIndex,
     /// How many watches are not live. While there is none, nothing needs `recent`.
     catching_up: usize,
     /// The last events that a watch wanted when they were decided, in order.
@@ -80,21 +82,23 @@ impl Watches {
         decided: u64,
     ) {
         self.remove(key);
-        self.index.insert(key, &filter);
+        self.index.insert(key, &namespace, &filter);
         self.catching_up += 1;
         let (kept_from, life) = (decided + 1, Arc::new(()));
         self.all.insert(key, Entry { namespace, filter, from, kept_from, live: false, life });
     }
 
-    /// How many watches of the session already follow the same thing.
-    pub(crate) fn same(&self, session: SessionId, filter: &EventFilter) -> usize {
-        self.index.same(session, filter)
+    /// How many watches of the session already follow the same thing in its namespace.
+    pub(crate) fn same(&self, session: SessionId, namespace: &Name, filter: &EventFilter) -> usize {
+        self.index.same(session, namespace, filter)
     }
 
     pub(crate) fn remove(&mut self, key: WatchKey) -> bool {
         let Some(entry) = self.all.remove(&key) else { return false };
-        self.index.remove(key, &entry.filter);
-        if !entry.live {
+        self.index.remove(key, &entry.namespace, &entry.filter);
+        if entry.live {
+            self.live.remove(key, &entry.namespace, &entry.filter);
+        } else {
             self.caught_up();
         }
         true
@@ -115,9 +119,9 @@ impl Watches {
         } else {
             self.keep(event);
         }
-        for key in self.index.candidates(event) {
+        for key in self.live.candidates(event) {
             let entry = self.all.get(&key).expect("an indexed watch exists");
-            if entry.live && wants(entry, event) {
+            if wants(entry, event) {
                 deliver(key);
             }
         }
@@ -132,7 +136,10 @@ impl Watches {
     pub(crate) fn fall_behind(&mut self, key: WatchKey) -> bool {
         let Some(entry) = self.all.get_mut(&key) else { return false };
         let was_live = std::mem::replace(&mut entry.live, false);
-        self.catching_up += usize::from(was_live);
+        if was_live {
+            self.live.remove(key, &entry.namespace, &entry.filter);
+            self.catching_up += 1;
+        }
         was_live
     }
 
@@ -158,6 +165,7 @@ impl Watches {
             return WatchCatchUp::Read { from: event.seq, until: self.next };
         }
         if !std::mem::replace(&mut entry.live, true) {
+            self.live.insert(key, &entry.namespace, &entry.filter);
             self.caught_up();
         }
         WatchCatchUp::Live

@@ -249,6 +249,37 @@ async fn a_hub_that_is_stopped_says_goodbye_and_comes_back_with_everything() {
 }
 
 #[tokio::test]
+async fn a_watch_from_beyond_the_end_of_the_log_hears_that_the_log_begins_again() {
+    let hub = start_hub(&MemoryDisk::new());
+    let mut client = TestClient::new(hub.handle(), "client");
+    client.submit(10).await;
+    let mut watcher = TestClient::new(hub.handle(), "watcher");
+    watcher.ask(1, watch(Some(100_000))).await;
+    loop {
+        match watcher.next().await {
+            Delivery::Gap { from, oldest, .. } => {
+                assert_eq!((from, oldest), (100_000, 11));
+                break;
+            }
+            Delivery::Live { next, .. } => panic!("live from {next} on, without a gap"),
+            _ => {}
+        }
+    }
+    client.submit(2).await;
+    assert_eq!(watcher.events(2).await, [11, 12]);
+    // The next number is not beyond the end.
+    let mut other = TestClient::new(hub.handle(), "other");
+    other.ask(1, watch(Some(13))).await;
+    loop {
+        match other.next().await {
+            Delivery::Live { next, .. } => break assert_eq!(next, 13),
+            Delivery::Gap { from, .. } => panic!("a gap from {from}"),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_watch_that_begins_before_its_namespace_came_here_hears_of_a_gap() {
     let hub = start_hub(&MemoryDisk::new());
     let mut client = TestClient::new(hub.handle(), "client");

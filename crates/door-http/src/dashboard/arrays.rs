@@ -72,10 +72,19 @@ pub(super) async fn unended(hub: &mut HubAccess, now: Timestamp) -> Result<Optio
         return Err(ProblemDetails::unexpected());
     };
     let arrays: Vec<&ArrayInfo> = arrays.iter().filter(|array| array.ended_at.is_none()).collect();
-    if arrays.is_empty() {
-        return Ok(None);
+    Ok((!arrays.is_empty()).then(|| table(&arrays, now)))
+}
+
+/// The array of a name, as a table.
+pub(super) async fn named(hub: &mut HubAccess, name: &str, now: Timestamp) -> Option<Markup> {
+    match hub.query(Query::FindArray { name: name.into() }).await {
+        Ok(Answer::Array(array)) => Some(table(&[&*array], now)),
+        _ => None,
     }
-    Ok(Some(html! {
+}
+
+fn table(arrays: &[&ArrayInfo], now: Timestamp) -> Markup {
+    html! {
         div.scroll {
             table {
                 caption.sr { "Arrays" }
@@ -86,7 +95,7 @@ pub(super) async fn unended(hub: &mut HubAccess, now: Timestamp) -> Result<Optio
                 tbody { @for array in arrays { (row(array, now)) } }
             }
         }
-    }))
+    }
 }
 
 fn row(array: &ArrayInfo, now: Timestamp) -> Markup {

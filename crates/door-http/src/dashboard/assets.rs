@@ -27,6 +27,7 @@ const FILES: &[(&str, &str, &str)] = files! {
     "events.js" SCRIPT;
     "keyboard.js" SCRIPT;
     "live.js" SCRIPT;
+    "namespace.js" SCRIPT;
     "notices.js" SCRIPT;
     "output.js" SCRIPT;
     "rates.js" SCRIPT;

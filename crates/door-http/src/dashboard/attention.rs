@@ -1,4 +1,4 @@
-//! What needs a person: missing and quarantined workers, queues that no worker serves, hooks that gave up, a full disk.
+//! What needs a person: lost and quarantined workers, queues that no worker serves, hooks that gave up, a full disk.
 
 use maud::{Markup, html};
 use tenure_hub::words::{PresenceName, QueueInfo, StateName, Timestamp, WorkerInfo};
@@ -25,9 +25,9 @@ pub(super) fn list(
         items.push(("warn", html! { strong { (bytes(free)) " are left" } " on the disk." }));
     }
     let lost = workers.iter().filter(|worker| worker.presence == PresenceName::Lost);
-    named(&mut items, lost, "missing worker", "missing workers", |worker| {
+    named(&mut items, lost, "lost worker", "lost workers", |worker| {
         let html = html! {
-            "Worker " a href={ "/workers/" (escaped(&worker.worker)) } { (worker.worker) } " is missing, last seen "
+            "Worker " a href={ "/workers/" (escaped(&worker.worker)) } { (worker.worker) } " is lost, last seen "
             (ago(worker.last_seen, now)) ". It holds " (counted(worker.held.len() as u64, "task", "tasks")) "."
         };
         ("bad", html)
@@ -42,8 +42,8 @@ pub(super) fn list(
         ("bad", html)
     });
     let waiting = |queue: &QueueInfo| queue.counts[StateName::Ready as usize];
-    let unserved =
-        queues.iter().filter(|queue| queue.live_workers == 0 && waiting(queue) > 0 && !queue.paused);
+    let is_unserved = |queue: &QueueInfo| queue.live_workers == 0 && waiting(queue) > 0 && !queue.paused;
+    let unserved = queues.iter().filter(|queue| is_unserved(queue));
     named(&mut items, unserved, "queue without a worker", "queues without a worker", |queue| {
         let html = html! {
             "Queue " a href={ "/queues/" (escaped(&queue.queue)) } { (queue.queue) } " has "
@@ -52,7 +52,9 @@ pub(super) fn list(
         };
         ("warn", html)
     });
-    let behind = queues.iter().filter(|queue| queue.passed.depth || queue.passed.age);
+    // A queue without a worker is in the list already.
+    let is_behind = |queue: &&QueueInfo| (queue.passed.depth || queue.passed.age) && !is_unserved(queue);
+    let behind = queues.iter().filter(is_behind);
     named(&mut items, behind, "queue with a backlog", "queues with a backlog", |queue| {
         let html = html! {
             "Queue " a href={ "/queues/" (escaped(&queue.queue)) } { (queue.queue) } " has a backlog: "

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use tenure_hub::words::{Event, EventData, EventSubject, Next, Wanted};
 
-use super::format::{bytes, clock, counted, escaped, short, span};
+use super::format::{bytes, clock, counted, escaped, said_beside, short, span, why_lost};
 
 /// One event. `with_subject` is left out on the page of the task itself.
 pub(super) fn row(event: &Event) -> Markup {
@@ -131,12 +131,12 @@ fn sentence(event: &Event) -> String {
         EventData::TakenBack { worker } => format!("from {worker}"),
         EventData::HolderLost { worker, reason, lease_until } => {
             let left = span(lease_until.since(event.at));
-            format!("{worker}: {}; it may return within {left}", reason.as_str())
+            format!("{worker}: {}; it may return within {left}", why_lost(*reason))
         }
         EventData::HolderReturned { worker } => format!("{worker} continues"),
         EventData::Crashed { worker, reason, next, budget_left } => {
             let left = counted(u64::from(*budget_left), "crash", "crashes");
-            format!("{worker}: {}; {}; {left} left", reason.as_str(), then(*next))
+            format!("{worker}: {}; {}; {left} left", why_lost(*reason), then(*next))
         }
         EventData::CancelRequested { reason }
         | EventData::PauseRequested { reason }
@@ -161,10 +161,11 @@ fn sentence(event: &Event) -> String {
         }
         EventData::Failed { worker, exit_code, message, next, .. } => {
             let on = worker.as_deref().map(|worker| format!(" on {worker}")).unwrap_or_default();
-            let message = message.as_deref().map(|message| format!(": {message}")).unwrap_or_default();
+            let message =
+                said_beside(message, *exit_code).map(|message| format!(": {message}")).unwrap_or_default();
             format!("exit code {exit_code}{on}{message}; {}", then(*next))
         }
-        EventData::WorkerLost { reason } => reason.as_str().to_owned(),
+        EventData::WorkerLost { reason } => why_lost(*reason).to_owned(),
         EventData::WorkerQuarantined { until, crashes } => {
             let crashes = counted(u64::from(*crashes), "crash", "crashes");
             format!("for {} after {crashes}", span(until.since(event.at)))

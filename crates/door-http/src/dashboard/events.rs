@@ -134,7 +134,10 @@ fn gather(out: &mut String, first: Result<WatchItem, HubRefusal>, watch: &mut Ev
             Ok(WatchItem::Gap { from, oldest }) => {
                 last = Some(oldest.saturating_sub(1));
                 rows.push(html! {
-                    li.event data-level="warn" { span.says { "The events from " (from) " to " (oldest - 1) " are gone." } }
+                    li.event data-level="warn" { span.says {
+                        @if oldest < from { "The log ends before event " (from) ". It begins again with event " (oldest) "." }
+                        @else { "The events from " (from) " to " (oldest - 1) " are gone." }
+                    } }
                 });
             }
             Ok(WatchItem::Live { next }) => last = Some(next.saturating_sub(1)),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use tenure_hub::words::{TaskId, Timestamp};
+use tenure_hub::words::{LostReason, TaskId, Timestamp};
 
 /// Characters that need no escape in a part of a path or of a query string.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b':');
@@ -86,6 +86,29 @@ pub(super) fn clock(at: Timestamp) -> Markup {
 pub(super) fn short(task: TaskId) -> String {
     let text = task.to_string();
     text[text.len() - SHORT_ID..].to_owned()
+}
+
+/// Why a worker or an attempt counts as lost, in plain words.
+pub(super) fn why_lost(reason: LostReason) -> &'static str {
+    match reason {
+        LostReason::ConnectionClosed => "the connection closed",
+        LostReason::HeartbeatMissed => "no sign of life came in time",
+        LostReason::RunLimit => "the attempt ran longer than its limit",
+        LostReason::WorkerSaidSo => "the worker reported the crash",
+        LostReason::Forgotten => "the worker connected again without the task",
+        LostReason::NotBackAfterRestart => "the worker did not come back after the restart of the broker",
+    }
+}
+
+/// What a worker says about a failure beyond the exit code, which stands beside it.
+pub(super) fn said_beside(message: &Option<Box<str>>, exit_code: i32) -> Option<&str> {
+    message.as_deref().filter(|message| *message != format!("exit code {exit_code}"))
+}
+
+/// The same text as a sentence.
+pub(super) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use maud::{DOCTYPE, Markup, html};
 use tenure_hub::{Right, wall_clock};
 
 use super::assets;
+use super::format::escaped;
 use crate::authentication::HttpPeer;
 use crate::call::HttpCall;
 use crate::problem::ProblemDetails;
@@ -27,6 +28,7 @@ pub(super) enum Section {
     Tasks,
     Workers,
     Queues,
+    Hooks,
     Schedules,
     Topics,
     Events,
@@ -34,12 +36,13 @@ pub(super) enum Section {
     Other,
 }
 
-const NAVIGATION: [(Section, &str, &str); 7] = [
+const NAVIGATION: [(Section, &str, &str); 8] = [
     (Section::Overview, "/", "Overview"),
     (Section::Tasks, "/tasks", "Tasks"),
     (Section::Workers, "/workers", "Workers"),
     (Section::Queues, "/queues", "Queues"),
     (Section::Schedules, "/schedules", "Schedules"),
+    (Section::Hooks, "/hooks", "Hooks"),
     (Section::Topics, "/topics", "Topics"),
     (Section::Events, "/events", "Events"),
 ];
@@ -89,7 +92,8 @@ fn document(viewer: Option<(&HttpPeer, bool)>, section: Section, title: &str, co
     let allowed = viewer.map(|(peer, _)| Allowed::of(peer));
     html! {
         (DOCTYPE)
-        html lang="en" data-now=(wall_clock().0) {
+        html lang="en" data-now=(wall_clock().0) data-namespace=[viewer.map(|(peer, _)| &*peer.namespace)]
+            data-bound=[viewer.map(|(peer, _)| peer.principal.grant.namespace.is_some())] {
             head {
                 meta charset="utf-8";
                 title { (title) " · Tenure" }
@@ -180,6 +184,7 @@ fn help(allowed: Allowed) -> Markup {
         ("g t", "tasks"),
         ("g w", "workers"),
         ("g q", "queues"),
+        ("g h", "hooks"),
         ("g s", "schedules"),
         ("g p", "topics"),
         ("g e", "events"),
@@ -198,6 +203,14 @@ fn help(allowed: Allowed) -> Markup {
                 div.buttons { button.primary type="submit" { "Close" } }
             }
         }
+    }
+}
+
+/// The same in the namespace that the address of a page names.
+pub(super) fn redirect_within(call: &HttpCall, to: &str) -> HttpResult {
+    match call.query.namespace()? {
+        Some(namespace) => redirect(&format!("{to}?namespace={}", escaped(namespace))),
+        None => redirect(to),
     }
 }
 

@@ -1,10 +1,12 @@
 //! `/hooks`: where events leave the broker, and those that could not be delivered.
 
+use std::cmp::Reverse;
+
 use maud::{Markup, html};
-use tenure_hub::words::{Name, Timestamp};
+use tenure_hub::words::{Name, TaskId, Timestamp};
 use tenure_hub::{HookInfo, Request, Response, Undelivered, wall_clock};
 
-use super::format::{ago, count, counted, escaped};
+use super::format::{ago, count, counted, escaped, short};
 use super::frame::{self, Allowed, Section};
 use crate::call::HttpCall;
 use crate::problem::ProblemDetails;
@@ -36,7 +38,7 @@ pub(super) async fn page(call: HttpCall) -> HttpResult {
             @for (hook, events) in &given_up { (given_up_by(hook, events, now)) }
         }
     };
-    frame::page(&call, Section::Other, "Hooks", &content)
+    frame::page(&call, Section::Hooks, "Hooks", &content)
 }
 
 async fn undelivered(hub: &mut HubAccess, hook: &Name) -> Result<Vec<Undelivered>, ProblemDetails> {
@@ -85,6 +87,8 @@ fn row(hook: &HookInfo, allowed: Allowed, now: Timestamp) -> Markup {
 
 /// The events that a hook has given up, the newest first.
 fn given_up_by(hook: &Name, events: &[Undelivered], now: Timestamp) -> Markup {
+    let mut newest: Vec<&Undelivered> = events.iter().collect();
+    newest.sort_unstable_by_key(|event| Reverse(event.seq));
     html! {
         section.card {
             h2 { "Undelivered by " (hook) " " small { (counted(events.len() as u64, "event", "events")) } }
@@ -92,12 +96,14 @@ fn given_up_by(hook: &Name, events: &[Undelivered], now: Timestamp) -> Markup {
                 table {
                     caption.sr { "Undelivered events of " (hook) }
                     thead { tr {
-                        th.n scope="col" { "Event" } th scope="col" { "Kind" } th scope="col" { "Given up" }
+                        th.n scope="col" { "Event" } th scope="col" { "Kind" } th scope="col" { "Task" } th scope="col" { "Given up" }
                         th.n scope="col" { "Attempts" } th scope="col" { "Error" }
                     } }
-                    tbody { @for event in events.iter().rev().take(UNDELIVERED_SHOWN) {
+                    tbody { @for event in newest.into_iter().take(UNDELIVERED_SHOWN) {
                         tr {
-                            td.n { (event.seq) } td { (event.kind) } td.nowrap { (ago(event.given_up_at, now)) }
+                            td.n { (event.seq) } td { (event.kind) }
+                            td { @if let Some(task) = task(event) { a.mono href={ "/tasks/" (task) } { (short(task)) } } }
+                            td.nowrap { (ago(event.given_up_at, now)) }
                             td.n { (event.attempts) } td.note { (event.error) }
                         }
                     } }
@@ -108,4 +114,10 @@ fn given_up_by(hook: &Name, events: &[Undelivered], now: Timestamp) -> Markup {
             }
         }
     }
+}
+
+/// The task that an undelivered event is about.
+fn task(event: &Undelivered) -> Option<TaskId> {
+    let body: serde_json::Value = serde_json::from_slice(&event.body).ok()?;
+    body["event"]["task"].as_str()?.parse().ok()
 }

@@ -1,5 +1,5 @@
 //! `/live`: what every open page listens to. Each second the counts of the namespace and the figures for the charts,
-//! and at once the notices that a person should read: crashes, missing workers, queues without a worker.
+//! and at once the notices that a person should read: crashes, lost workers, queues without a worker.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tenure_hub::words::{Event, EventData, EventFilter, Name};
 use tokio::sync::watch;
 
-use super::format::{counted, escaped, short, span};
+use super::format::{capital, counted, escaped, short, span, why_lost};
 use super::sample_history::SampleHistory;
 use crate::call::HttpCall;
 use crate::codec::sse;
@@ -118,15 +118,17 @@ fn notice(event: &Event) -> Option<Value> {
         EventData::Crashed { reason, next, .. } => {
             let task = event.task()?;
             let title = format!("Task {} crashed", short(task));
-            let text = format!("Worker {worker}: {}. The task is {}.", reason.as_str(), next.as_str());
+            let text = format!("On worker {worker}: {}. The task is {}.", why_lost(*reason), next.as_str());
             ("bad", title, text, format!("/tasks/{task}"))
         }
         EventData::WorkerLost { reason } => {
-            let text = format!("{}. Its tasks wait until its lease ends.", reason.as_str());
-            ("bad", format!("Worker {worker} is missing"), text, of_worker)
+            let text = format!("{}. Its tasks wait until its lease ends.", capital(why_lost(*reason)));
+            ("bad", format!("Worker {worker} is lost"), text, of_worker)
         }
         EventData::WorkerReturned => {
-            ("good", format!("Worker {worker} is back"), "It continues its tasks.".to_owned(), of_worker)
+            // It may be back to report that its processes have died.
+            let text = "It says which of its tasks go on. The others have crashed.".to_owned();
+            ("good", format!("Worker {worker} is connected again"), text, of_worker)
         }
         EventData::WorkerQuarantined { crashes, .. } => {
             let crashes = counted(u64::from(*crashes), "crash", "crashes");
@@ -148,4 +150,29 @@ fn notice(event: &Event) -> Option<Value> {
         "seq": event.seq, "at": event.at.rfc3339(), "kind": event.kind.as_str(), "level": level,
         "title": title, "text": text, "path": path,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_hub::words::{EventSubject, LostReason, Timestamp};
+
+    use super::*;
+
+    fn of_worker(kind: EventData) -> (String, String) {
+        let about = EventSubject::Worker { namespace: "default".into(), worker: "w1".into() };
+        let notice = notice(&Event { seq: 1, at: Timestamp(0), about, kind }).expect("a notice");
+        let text = |name: &str| notice[name].as_str().expect("a text").to_owned();
+        (text("title"), text("text"))
+    }
+
+    #[test]
+    fn a_notice_says_no_more_than_the_broker_knows_and_in_plain_words() {
+        let (title, text) = of_worker(EventData::WorkerLost { reason: LostReason::ConnectionClosed });
+        assert_eq!(title, "Worker w1 is lost");
+        assert_eq!(text, "The connection closed. Its tasks wait until its lease ends.");
+        // What a worker that was killed has left behind connects again, to say which tasks have died with it.
+        let (title, text) = of_worker(EventData::WorkerReturned);
+        assert_eq!(title, "Worker w1 is connected again");
+        assert!(!text.contains("continues its tasks"), "{text}");
+    }
 }

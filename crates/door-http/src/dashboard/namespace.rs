@@ -25,10 +25,15 @@ pub(super) async fn choose(mut call: HttpCall) -> HttpResult {
     let grant = &call.peer()?.principal.grant;
     let namespace = grant.namespace_for(Some(wanted.into())).map_err(|no| translate::problem(&no))?;
     let mut response = frame::redirect("/")?;
-    let cookie = format!("{CHOSEN}={}; Path=/; SameSite=Strict; HttpOnly", format::escaped(&namespace));
-    let cookie = HeaderValue::from_str(&cookie).map_err(|_| ProblemDetails::unexpected())?;
+    let cookie = namespace_cookie(&namespace).ok_or_else(ProblemDetails::unexpected)?;
     response.headers_mut().insert(SET_COOKIE, cookie);
     Ok(response)
+}
+
+/// The cookie that names a namespace. It is no secret: scripts compare it with the namespace of their page.
+pub(crate) fn namespace_cookie(namespace: &str) -> Option<HeaderValue> {
+    let cookie = format!("{CHOSEN}={}; Path=/; SameSite=Strict", format::escaped(namespace));
+    HeaderValue::from_str(&cookie).ok()
 }
 
 /// The namespace that was chosen on a page. A key that is bound to a namespace leaves no choice.

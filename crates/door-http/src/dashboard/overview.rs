@@ -134,7 +134,7 @@ fn figures(seen: &Seen, now: Timestamp) -> Markup {
                 None => { "none" }
             } }, "since it became ready"))
             (cell("Workers", html! { (count(seen.counts.live_workers)) " live" },
-                &if lost == 0 { "none missing".to_owned() } else { format!("{} missing", count(lost)) }))
+                &if lost == 0 { "none lost".to_owned() } else { format!("{} lost", count(lost)) }))
             (cell("Slots in use", html! { (count(held)) " of " (count(slots)) }, "of live workers"))
             // A key that is bound to a namespace does not learn the figures of the whole broker.
             @if let Some(free) = stats.disk_free_bytes {

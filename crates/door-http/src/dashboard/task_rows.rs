@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use tenure_hub::words::{PauseCause, StateName, TaskInfo, TaskState, Timestamp, Wanted};
 
-use super::format::{ago, counted, escaped, short};
+use super::format::{ago, counted, escaped, said_beside, short};
 
 pub(super) fn badge(state: StateName) -> Markup {
     html! { span.state data-state=(state) { (state) } }
@@ -110,7 +110,7 @@ pub(super) fn note(state: &TaskState, now: Timestamp) -> Markup {
         TaskState::Failed(end) | TaskState::Cancelled(end) => html! {
             (ago(end.at, now))
             @if let TaskState::Failed(_) = state { ", exit code " (end.exit_code) }
-            @if let Some(message) = &end.message { ": " (message) }
+            @if let Some(message) = said_beside(&end.message, end.exit_code) { ": " (message) }
         },
     }
 }

@@ -12,6 +12,7 @@ use super::task_rows;
 use crate::call::HttpCall;
 use crate::problem::ProblemDetails;
 use crate::reply::HttpResult;
+use crate::routes::Act;
 use crate::translate;
 
 const PAGE: usize = 50;
@@ -21,18 +22,24 @@ const SEARCH_BYTES_MAX: usize = 255;
 pub(super) async fn page(call: HttpCall) -> HttpResult {
     call.query.only(&["state", "queue", "tag", "worker", "parent", "search", "cursor"])?;
     let filter = Filter::of(&call)?;
-    // The whole id of a task leads to the task itself.
-    if let Some(task) = filter.search.as_deref().and_then(|text| text.parse::<TaskId>().ok()) {
-        return frame::redirect(&format!("/tasks/{task}"));
-    }
     let now = wall_clock();
     let mut hub = call.hub()?;
+    // The whole id of a task or an array leads there.
+    if let Some(id) = filter.search.as_deref().and_then(|text| text.parse::<TaskId>().ok()) {
+        let is_array = hub.query(Query::Array { array: id }).await.is_ok();
+        let kind = if is_array { "arrays" } else { "tasks" };
+        return frame::redirect_within(&call, &format!("/{kind}/{id}"));
+    }
     let exact = match (&filter.search, &filter.cursor) {
         (Some(name), None) => hub.task(Query::Find { name: name.as_str().into() }).await.ok(),
         _ => None,
     };
     let mut found = gather(&mut hub, filter.query()?).await?;
-    let arrays = if filter.is_plain() { arrays::unended(&mut hub, now).await? } else { None };
+    let arrays = match (&filter.search, &filter.cursor) {
+        (Some(name), None) => arrays::named(&mut hub, name, now).await,
+        _ if filter.is_plain() => arrays::unended(&mut hub, now).await?,
+        _ => None,
+    };
     if let Some(exact) = exact {
         found.tasks.retain(|task| task.id != exact.id);
         found.tasks.insert(0, exact);
@@ -136,14 +143,8 @@ impl Filter {
         let refused = |no: Refusal| translate::problem(&no);
         let parent = self.parent.as_deref().map(|id| translate::task_id("parent", id)).transpose();
         let cursor = self.cursor.as_deref().map(str::parse::<Cursor>).transpose();
-        let of_family = self.parent.is_some() && self.state.is_none();
         Ok(ListQuery {
-            states: match self.state {
-                Some(Some(state)) => vec![state],
-                Some(None) => Vec::new(),
-                None if of_family => Vec::new(),
-                None => UNENDED.to_vec(),
-            },
+            states: self.states(),
             queue: name(&self.queue),
             tag: name(&self.tag),
             worker: name(&self.worker),
@@ -156,6 +157,23 @@ impl Filter {
             limit: PAGE,
             ..ListQuery::default()
         })
+    }
+
+    /// The states that it shows; none for all of them.
+    fn states(&self) -> Vec<StateName> {
+        match self.state {
+            Some(Some(state)) => vec![state],
+            None if self.parent.is_none() => UNENDED.to_vec(),
+            Some(None) | None => Vec::new(),
+        }
+    }
+
+    /// Those of its states in which an act makes sense, for a script that acts on all tasks that match.
+    fn states_for(&self, verb: &str) -> String {
+        let shown = self.states();
+        let fitting = Act::parse(verb).map(Act::states).unwrap_or_default();
+        let both = fitting.into_iter().filter(|state| shown.is_empty() || shown.contains(state));
+        both.map(StateName::as_str).collect::<Vec<_>>().join(",")
     }
 
     /// Whether it shows what has not ended, without a further choice.
@@ -234,12 +252,12 @@ fn acts(filter: &Filter) -> Markup {
     let can_select_all = filter.search.is_none();
     html! {
         div #acts.acts role="group" aria-label="Act on selected tasks"
-            data-where-state=(filter.state_word()) data-where-queue=[filter.queue.as_deref()]
+            data-where-plain=[filter.is_plain().then_some("true")] data-where-queue=[filter.queue.as_deref()]
             data-where-tag=[filter.tag.as_deref()] data-where-worker=[filter.worker.as_deref()]
             data-where-parent=[filter.parent.as_deref()] {
             span #selected role="status" { "none selected" }
             @for verb in ["cancel", "pause", "resume", "retry", "release"] {
-                button type="button" data-bulk=(verb) disabled { (verb) }
+                button type="button" data-bulk=(verb) data-states=(filter.states_for(verb)) disabled { (verb) }
             }
             @if can_select_all {
                 label.check {

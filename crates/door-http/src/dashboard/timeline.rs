@@ -41,7 +41,7 @@ pub(super) fn draw(attempts: &[AttemptSpan], now: Timestamp) -> Markup {
         ul.legend {
             li { span.swatch data-part="waiting" {} "waiting" }
             li { span.swatch data-part="attempt" {} "attempt" }
-            li { span.swatch data-part="missing" {} "worker missing" }
+            li { span.swatch data-part="missing" {} "worker lost" }
             li { span.swatch data-part="checkpoint" {} "checkpoint" }
         }
     }

@@ -62,7 +62,7 @@ fn is_quarantined(worker: &WorkerInfo, now: Timestamp) -> bool {
 fn summary(workers: &[WorkerInfo]) -> String {
     let of = |presence| workers.iter().filter(|worker| worker.presence == presence).count() as u64;
     let (live, lost, gone) = (of(PresenceName::Live), of(PresenceName::Lost), of(PresenceName::Gone));
-    format!("{} live, {} missing, {} gone", count(live), count(lost), count(gone))
+    format!("{} live, {} lost, {} gone", count(live), count(lost), count(gone))
 }
 
 fn table(workers: &[WorkerInfo], allowed: Allowed, now: Timestamp) -> Markup {
@@ -110,7 +110,7 @@ fn names(list: &[Name]) -> String {
 fn presence(worker: &WorkerInfo, now: Timestamp) -> Markup {
     let (state, word) = match worker.presence {
         PresenceName::Live => ("completed", "live"),
-        PresenceName::Lost => ("failed", "missing"),
+        PresenceName::Lost => ("failed", "lost"),
         PresenceName::Gone => ("cancelled", "gone"),
     };
     html! {
@@ -277,7 +277,7 @@ fn facts(worker: &WorkerInfo, now: Timestamp) -> Markup {
             dt { "Queues" }
             dd { @for queue in &worker.queues { a href={ "/queues/" (escaped(queue)) } { (queue) } " " } }
             @if !worker.capabilities.is_empty() { dt { "Capabilities" } dd { (names(&worker.capabilities)) } }
-            dt { "Missing after" } dd { (span(worker.lost_after)) " of silence, lease " (span(worker.lease)) }
+            dt { "Lost after" } dd { (span(worker.lost_after)) " of silence, lease " (span(worker.lease)) }
             dt { "Crashes" }
             dd { (worker.crashes) @if let Some(at) = worker.last_crash { ", the last " (ago(at, now)) } }
             @if let Some(until) = worker.quarantined_until.filter(|until| *until > now) {

@@ -46,10 +46,11 @@ struct WhereInput {
     submitter: Option<String>,
     submitted_after: Option<TimeInput>,
     submitted_before: Option<TimeInput>,
+    without_elements: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Act {
+pub(crate) enum Act {
     Cancel,
     Pause,
     Resume,
@@ -59,7 +60,7 @@ enum Act {
 }
 
 impl Act {
-    fn parse(verb: &str) -> Option<Act> {
+    pub(crate) fn parse(verb: &str) -> Option<Act> {
         Some(match verb {
             "cancel" => Act::Cancel,
             "pause" => Act::Pause,
@@ -72,7 +73,7 @@ impl Act {
     }
 
     /// The states in which the act makes sense, if the request names none.
-    fn states(self) -> Vec<StateName> {
+    pub(crate) fn states(self) -> Vec<StateName> {
         use StateName::{
             Assigned, Cancelled, Created, Delayed, Failed, Paused, Ready, Running, Suspended, Waiting,
         };
@@ -201,6 +202,7 @@ fn filter(act: Act, wanted: &WhereInput) -> Result<ListQuery, HubRefusal> {
         submitter: name(&wanted.submitter),
         submitted_after: at("submitted_after", &wanted.submitted_after)?,
         submitted_before: at("submitted_before", &wanted.submitted_before)?,
+        without_elements: wanted.without_elements,
         cursor: None,
         limit: PAGE,
         ..ListQuery::default()

@@ -68,7 +68,7 @@ async fn page(call: &HttpCall, filter: EventFilter) -> HttpResult {
             }
             WatchItem::Gap { from, oldest } => {
                 gap = translate::gap(from, oldest);
-                next = next.max(oldest);
+                next = oldest;
             }
             WatchItem::Live { next: first } => {
                 is_live = true;

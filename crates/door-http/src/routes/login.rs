@@ -4,9 +4,11 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue, LOCATION, SET_COOKIE};
 use serde::Deserialize;
 use tenure_hub::ClockReading;
+use tenure_hub::words::Name;
 
 use crate::call::HttpCall;
 use crate::codec::{self, QueryString};
+use crate::dashboard::namespace_cookie;
 use crate::login::{set, unset};
 use crate::problem::ProblemDetails;
 use crate::reply::{self, HttpResult};
@@ -35,10 +37,10 @@ pub(crate) async fn begin(mut call: HttpCall) -> HttpResult {
     let login = authenticator.login(now, call.connection.address, key.map(str::as_bytes));
     let principal = login.map_err(ProblemDetails::not_admitted)?;
     call.connection.login.admit();
-    let namespace = input.namespace.filter(|name| !name.is_empty()).map(Into::into);
+    let namespace: Option<Name> = input.namespace.filter(|name| !name.is_empty()).map(Into::into);
     // Refuses a namespace that the key does not open, before the browser relies on it.
     principal.grant.namespace_for(namespace.clone()).map_err(|no| translate::problem(&no))?;
-    let token = call.door.logins.begin(now, principal.grant, namespace);
+    let token = call.door.logins.begin(now, principal.grant);
     let mut response = reply::no_content();
     if is_form {
         *response.status_mut() = StatusCode::SEE_OTHER;
@@ -46,6 +48,10 @@ pub(crate) async fn begin(mut call: HttpCall) -> HttpResult {
     }
     let cookie = set(&token, call.door.settings.door.speaks_tls()).ok_or_else(ProblemDetails::unexpected)?;
     response.headers_mut().insert(SET_COOKIE, cookie);
+    if let Some(namespace) = namespace {
+        let cookie = namespace_cookie(&namespace).ok_or_else(ProblemDetails::unexpected)?;
+        response.headers_mut().append(SET_COOKIE, cookie);
+    }
     Ok(response)
 }
 

@@ -200,11 +200,19 @@ pub(crate) async fn explain(call: HttpCall) -> HttpResult {
 
 /// The task in the path.
 pub(crate) async fn find(call: &HttpCall, hub: &mut HubAccess) -> Result<TaskInfo, ProblemDetails> {
-    match call.path.get("task")?.strip_prefix("name:") {
-        Some(name) => hub.task(Query::Find { name: name.into() }).await,
+    let path = call.path.get("task")?;
+    let (task, array) = match path.strip_prefix("name:") {
+        Some(name) => (Query::Find { name: name.into() }, Query::FindArray { name: name.into() }),
         None => {
             let task = call.task(hub).await?;
-            hub.task(Query::Show { task }).await
+            (Query::Show { task }, Query::Array { array: task })
         }
+    };
+    match hub.task(task).await {
+        Err(problem) if problem.status == StatusCode::NOT_FOUND && hub.query(array).await.is_ok() => {
+            let detail = format!("{path} is an array: see /v1/arrays/{path}").into();
+            Err(ProblemDetails { detail, ..problem })
+        }
+        other => other,
     }
 }

@@ -26,6 +26,9 @@ const KEPT_BYTES: usize = 8 << 20;
 /// once. A thousand listeners get ten pieces a second.
 const DELAY_PER_LISTENER: Duration = Duration::from_micros(100);
 const DELAY_MAX: Duration = Duration::from_millis(250);
+/// How many bytes all listeners of a feed get in a second. A crowd lags together: the mailbox of the feed fills, and one
+/// watch reads the log for all of them.
+const BYTES_PER_SECOND: f64 = 100e6;
 
 /// How an item of a watch stands in the stream.
 pub(crate) type Encode = fn(&mut String, &WatchItem);
@@ -189,7 +192,7 @@ impl EventFeed {
     async fn follow(&self, mut watching: EventWatch, encode: Encode) -> HubRefusal {
         let mut listeners = self.version.subscribe();
         let mut open = OpenPieces::default();
-        let mut published = Instant::now();
+        let (mut published, mut bytes) = (Instant::now(), 0);
         loop {
             let first = tokio::select! {
                 first = watching.next() => first,
@@ -198,7 +201,7 @@ impl EventFeed {
                     return HubRefusal::Draining;
                 }
             };
-            let due = published + self.delay();
+            let due = published + self.delay(bytes);
             let mut item = Some(first);
             loop {
                 match item.take() {
@@ -224,15 +227,18 @@ impl EventFeed {
                 }
             }
             sleep_until(due).await;
+            bytes = open.bytes;
             self.publish(open.take());
             published = Instant::now();
         }
     }
 
-    /// How long the events after the last ones are gathered.
-    fn delay(&self) -> Duration {
+    /// How long the events after the last ones are gathered: so that wake-ups stay rare, and until the listeners can have
+    /// taken the last bytes.
+    fn delay(&self, bytes: usize) -> Duration {
         let listeners = u32::try_from(self.version.receiver_count()).unwrap_or(u32::MAX);
-        DELAY_PER_LISTENER.saturating_mul(listeners).min(DELAY_MAX)
+        let taken = Duration::from_secs_f64(bytes as f64 * f64::from(listeners) / BYTES_PER_SECOND);
+        DELAY_PER_LISTENER.saturating_mul(listeners).min(DELAY_MAX).max(taken)
     }
 
     fn publish(&self, pieces: Vec<Piece>) {
@@ -356,6 +362,15 @@ mod tests {
         assert!(feed.lock().bytes <= KEPT_BYTES);
         assert_eq!(feed.after(4), FeedRead::Missing);
         assert!(matches!(feed.after(5), FeedRead::Events(_, 6)));
+    }
+
+    #[test]
+    fn a_crowd_gets_the_next_events_when_it_can_have_taken_the_last_ones() {
+        let feed = EventFeed::default();
+        let _crowd: Vec<_> = (0..1_000).map(|_| feed.subscribe()).collect();
+        assert_eq!(feed.delay(0), Duration::from_millis(100));
+        assert_eq!(feed.delay(1_000), Duration::from_millis(100), "few bytes are no reason to wait");
+        assert_eq!(feed.delay(1_000_000), Duration::from_secs(10));
     }
 
     #[test]

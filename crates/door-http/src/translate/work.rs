@@ -63,6 +63,9 @@ impl WorkerInput {
                 why: "is 0: leave it out for the default",
             });
         }
+        if self.queues.is_empty() {
+            return Err(Refusal::BadValue { what: "queues", why: "is empty: name at least one queue" });
+        }
         let span = |span: Option<u64>, default| span.map_or(default, Duration::from_millis);
         let text = |text: Option<String>| text.map(Into::into);
         let plain = WorkerSpec::new(worker, names(self.queues), self.slots.unwrap_or(1));

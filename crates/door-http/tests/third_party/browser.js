@@ -86,7 +86,7 @@ async function lose(page, open) {
   worker.kill("SIGKILL");
   const notice = page.locator("#notices .notice", { hasText: "worker-1" }).first();
   await notice.waitFor();
-  assert.match(await notice.innerText(), /Worker worker-1 is missing|crashed/);
+  assert.match(await notice.innerText(), /Worker worker-1 is lost|crashed/);
   // The person comes back to the page.
   await page.evaluate(() => {
     window.isAway = false;
@@ -96,7 +96,7 @@ async function lose(page, open) {
   await page.waitForSelector("#notices .notice:has-text('crashed')");
   assert.equal(await page.locator(".timeline rect[data-outcome=crashed]").count(), 1);
   const shown = await page.evaluate(() => window.shown.map(({ title }) => title));
-  assert.ok(shown.includes("Worker worker-1 is missing"), `as notifications of the browser: ${shown}`);
+  assert.ok(shown.includes("Worker worker-1 is lost"), `as notifications of the browser: ${shown}`);
   return task;
 }
 
@@ -143,7 +143,7 @@ async function drain(page, open) {
   const left = new Promise((resolve) => worker.once("exit", resolve));
   await open("/workers");
   const row = (name, part) => `#list tr:has(a:text-is('${name}')) ${part}`;
-  assert.equal(await page.locator(row("worker-1", "button[data-act=drain]")).count(), 0, "a missing worker cannot be drained");
+  assert.equal(await page.locator(row("worker-1", "button[data-act=drain]")).count(), 0, "a lost worker cannot be drained");
   await check(page, "the workers");
   const title = await confirm(page, row("worker-2", "button[data-act=drain]"));
   assert.equal(title, "Drain worker worker-2?");

@@ -74,7 +74,9 @@ impl Session {
         {
             let to = following.range_to.unwrap_or(u64::MAX);
             part.live |= oldest > to;
-            if from > to {
+            // A slice of numbers that are not there yet is empty.
+            if from > to || (oldest < from && following.range_to.is_some()) {
+                part.live = true;
                 return self.end_if_enough(out);
             }
             let last = to.min(oldest - 1);

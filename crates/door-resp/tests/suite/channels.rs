@@ -67,6 +67,22 @@ fn the_jobs_that_a_connection_waits_for_are_limited() {
 }
 
 #[test]
+fn a_reader_from_beyond_the_end_of_the_log_hears_that_the_log_begins_again() {
+    let mut world = World::new(false);
+    world.ask(1, r#"LPUSH queue:a '{"job_id":"j1"}'"#);
+    let gap = world.ask(1, "XREAD BLOCK 0 STREAMS events 99999-0").join(" ");
+    let end = gap.split_whitespace().find_map(|word| word.strip_suffix("-0")).map(str::to_owned);
+    let end: u64 = end.expect("an entry with an id").parse().expect("a number");
+    assert!(gap.contains("gap") && gap.contains("100000") && end < 100, "{gap}");
+    world.ask(1, r#"LPUSH queue:a '{"job_id":"j2"}'"#);
+    let next = world.ask(1, &format!("XREAD STREAMS events {end}-0")).join(" ");
+    let is_next = next.contains(&format!(" {}-0 ", end + 1)) && next.contains("submitted");
+    assert!(is_next && !next.contains("gap"), "{next}");
+    // A slice of numbers that are not there yet is empty.
+    assert_eq!(world.ask(1, "XRANGE events 99999 +"), ["*0"]);
+}
+
+#[test]
 fn a_plan_is_no_job_in_the_news_either() {
     let mut world = World::new(false);
     world.ask(1, "SUBSCRIBE job:updates");

@@ -146,7 +146,11 @@ pub(crate) fn gap_notice(now: Timestamp, from: u64, oldest: u64) -> Notice {
     Notice {
         kind: NoticeKind::Gap,
         service: String::new(),
-        message: format!("Events {from} to {} are no longer kept.", oldest.saturating_sub(1)),
+        message: if oldest < from {
+            format!("The log ends before event {from}. It begins again with event {oldest}.")
+        } else {
+            format!("Events {from} to {} are no longer kept.", oldest.saturating_sub(1))
+        },
         at: Duration::from_millis(now.millis()),
         event: oldest.saturating_sub(1),
         job: None,

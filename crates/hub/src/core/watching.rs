@@ -92,14 +92,21 @@ impl Core {
                 Err(Refusal::TooMany { what: "watches", limit: WATCHES_MAX }.into()),
             );
         }
-        if self.watches.same(peer.session, &watch.filter) >= SAME_WATCHES_MAX {
+        if self.watches.same(peer.session, &peer.namespace, &watch.filter) >= SAME_WATCHES_MAX {
             let no = Refusal::TooMany { what: "watches that follow the same", limit: SAME_WATCHES_MAX };
             return self.reply(peer.session, token, Err(no.into()));
         }
         entry.watches.insert(watch.watch);
-        let from = watch.from.unwrap_or(self.engine.last_event() + 1);
+        let next = self.engine.last_event() + 1;
+        let wanted = watch.from.unwrap_or(next);
+        // A client may know a later log than this one, which comes from an older backup.
+        let from = wanted.min(next);
         self.watches.add(key, peer.namespace.clone(), watch.filter, from, self.engine.last_event());
         self.reply(peer.session, token, Ok(Response::Done));
+        if from < wanted {
+            let delivery = Delivery::Gap { watch: watch.watch, from: wanted, oldest: from };
+            self.outbox.push(OutboxItem::Other { session: peer.session, delivery });
+        }
         self.outbox.push(OutboxItem::Begin { watch: key, from });
     }
 

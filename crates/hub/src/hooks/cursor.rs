@@ -33,7 +33,8 @@ impl HookCursor {
         self.read = seq + 1;
     }
 
-    /// Events from `from` to before `oldest` are gone. A notice of that has to be delivered, under the first number.
+    /// Events from `from` to before `oldest` are gone, or the log begins again with `oldest`. A notice of that has to be
+    /// delivered, under the first number.
     pub fn gap(&mut self, from: u64, oldest: u64) {
         self.read = oldest;
         self.open.insert(from);
@@ -56,13 +57,23 @@ impl HookCursor {
 
     /// All events before this one are done. A broker that starts again goes on here.
     pub fn next_event(&self) -> u64 {
-        self.open.first().copied().unwrap_or(self.read)
+        self.open.first().map_or(self.read, |first| self.read.min(*first))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::HookCursor;
+
+    #[test]
+    fn a_log_that_begins_again_takes_the_place_back() {
+        let mut cursor = HookCursor::at(100);
+        cursor.gap(100, 24);
+        assert_eq!((cursor.next_event(), cursor.from()), (24, Some(24)));
+        cursor.take(24);
+        cursor.done(24);
+        assert_eq!(cursor.next_event(), 25, "the notice of the gap does not hold the place beyond the log");
+    }
 
     #[test]
     fn the_first_open_event_holds_the_place() {

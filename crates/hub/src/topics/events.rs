@@ -78,6 +78,11 @@ impl Interest {
         self
     }
 
+    /// The numbers that the client has seen are not those of this log.
+    pub(super) fn forget_seen(&mut self) {
+        self.last_seen.clear();
+    }
+
     /// The narrowest event filter that includes all wanted events.
     pub(super) fn event_filter(&self) -> EventFilter {
         let all = EventFilter::default();

@@ -115,13 +115,24 @@ impl Feed {
                 *next = Some(event.seq + 1);
             }
             Mail::Gap { from, oldest, .. } => {
+                // A log that begins again has none of the events that the client knows: all of them count as missed.
+                let begins_again = oldest < from;
+                if begins_again {
+                    self.interest.forget_seen();
+                }
+                let (from, reason) =
+                    if begins_again { (&1, GapReason::Restarted) } else { (from, GapReason::NotKept) };
+                if oldest == from {
+                    *next = Some(*oldest);
+                    return;
+                }
                 for filter in &self.interest.filters {
                     to.push(Delivery::Gap(Box::new(Gap {
                         topic: Arc::from(filter.as_str()),
                         first_missed: Sequence(*from),
                         last_missed: Sequence(oldest - 1),
                         oldest_kept: Sequence(*oldest),
-                        reason: GapReason::NotKept,
+                        reason,
                     })));
                 }
                 *next = Some(*oldest);

@@ -10,9 +10,38 @@ use super::WatchKey;
 
 type Map<K, V> = HashMap<K, V, FixedState>;
 
+/// The watches of each namespace: an event of another one passes them by.
+#[derive(Debug, Default)]
+pub(super) struct NamespaceIndex(Map<Name, WatchIndex>);
+
+impl NamespaceIndex {
+    pub(super) fn insert(&mut self, key: WatchKey, namespace: &Name, filter: &EventFilter) {
+        self.0.entry(namespace.clone()).or_default().insert(key, filter);
+    }
+
+    pub(super) fn remove(&mut self, key: WatchKey, namespace: &Name, filter: &EventFilter) {
+        if let Some(index) = self.0.get_mut(namespace) {
+            index.remove(key, filter);
+            if index.is_empty() {
+                self.0.remove(namespace);
+            }
+        }
+    }
+
+    /// The watches that may want the event, each once.
+    pub(super) fn candidates(&self, event: &Event) -> impl Iterator<Item = WatchKey> {
+        self.0.get(event.namespace()).into_iter().flat_map(|index| index.candidates(event))
+    }
+
+    /// How many watches of the session follow the same thing.
+    pub(super) fn same(&self, session: SessionId, namespace: &Name, filter: &EventFilter) -> usize {
+        self.0.get(namespace).map_or(0, |index| index.same(session, filter))
+    }
+}
+
 /// Each watch stands under the most selective thing that it follows.
 #[derive(Debug, Default)]
-pub(super) struct WatchIndex {
+struct WatchIndex {
     by_task: Map<TaskId, KindIndex>,
     by_submitter: Map<Name, KindIndex>,
     by_worker: Map<Name, KindIndex>,
@@ -28,7 +57,7 @@ struct KindIndex {
 }
 
 impl WatchIndex {
-    pub(super) fn insert(&mut self, key: WatchKey, filter: &EventFilter) {
+    fn insert(&mut self, key: WatchKey, filter: &EventFilter) {
         let EventFilter { task, submitter, worker, queue, kinds } = filter;
         let index = if let Some(task) = task {
             self.by_task.entry(*task).or_default()
@@ -44,7 +73,7 @@ impl WatchIndex {
         index.insert(key, kinds);
     }
 
-    pub(super) fn remove(&mut self, key: WatchKey, filter: &EventFilter) {
+    fn remove(&mut self, key: WatchKey, filter: &EventFilter) {
         let EventFilter { task, submitter, worker, queue, kinds } = filter;
         if let Some(task) = task {
             remove_from(&mut self.by_task, task, key, kinds);
@@ -59,8 +88,17 @@ impl WatchIndex {
         }
     }
 
+    fn is_empty(&self) -> bool {
+        let Self { by_task, by_submitter, by_worker, by_queue, others } = self;
+        by_task.is_empty()
+            && by_submitter.is_empty()
+            && by_worker.is_empty()
+            && by_queue.is_empty()
+            && others.is_empty()
+    }
+
     /// The watches that may want the event, each once.
-    pub(super) fn candidates(&self, event: &Event) -> impl Iterator<Item = WatchKey> {
+    fn candidates(&self, event: &Event) -> impl Iterator<Item = WatchKey> {
         let kind = event.kind.as_str();
         let of_task = event.task().and_then(|task| self.by_task.get(&task));
         let of_array = event.array().and_then(|array| self.by_task.get(&array));
@@ -72,7 +110,7 @@ impl WatchIndex {
     }
 
     /// How many watches of the session follow the same thing.
-    pub(super) fn same(&self, session: SessionId, filter: &EventFilter) -> usize {
+    fn same(&self, session: SessionId, filter: &EventFilter) -> usize {
         let EventFilter { task, submitter, worker, queue, kinds } = filter;
         let index = if let Some(task) = task {
             self.by_task.get(task)
@@ -198,6 +236,19 @@ mod tests {
             let wanted: Vec<u64> = wanted.map(|number| number as u64).collect();
             assert_eq!(found, wanted, "{event:?}");
         }
+    }
+
+    #[test]
+    fn an_event_of_another_namespace_is_compared_with_no_watch() {
+        let mut index = NamespaceIndex::default();
+        for (number, filter) in filters().iter().enumerate() {
+            index.insert((SessionId(1), number as u64), &"lab".into(), filter);
+        }
+        assert_eq!(index.candidates(&of_worker("w")).count(), 0);
+        index.insert((SessionId(2), 0), &"default".into(), &EventFilter::default());
+        assert_eq!(index.candidates(&of_worker("w")).collect::<Vec<_>>(), [(SessionId(2), 0)]);
+        index.remove((SessionId(2), 0), &"default".into(), &EventFilter::default());
+        assert_eq!(index.0.len(), 1, "nothing is left of a namespace without watches");
     }
 
     #[test]

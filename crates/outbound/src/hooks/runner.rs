@@ -197,7 +197,7 @@ impl HookRun {
             }
             SourceItem::Gap { from, oldest } => {
                 let (hook, missed) = (&self.settings.name, oldest.saturating_sub(from));
-                tracing::error!(%hook, from, oldest, "events of a hook have expired; the hook receives a gap");
+                tracing::error!(%hook, from, oldest, "the log lacks events of a hook; the hook receives a gap");
                 self.progress.missed(missed);
                 self.cursor.gap(from, oldest);
                 self.send(OutgoingEvent::of_gap(hook, &self.settings.namespace, from, oldest));

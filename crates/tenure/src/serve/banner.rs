@@ -62,7 +62,7 @@ impl Banner<'_> {
         let mut text = format!("tenure {}\n\n", crate::args::VERSION);
         if let Some(door) = self.doors.iter().find(|door| door.name == "http") {
             let url = url(&door.address, self.config.tls.is_some());
-            text += &format!("  {url}    in a browser, or `tenure open`\n\n");
+            text += &format!("  {url}    in a browser, or `{}`\n\n", open_command(&door.address));
         }
         for door in self.doors {
             text += &format!("  {:<16} {:<31} {}\n", door.name, door.address, door.about);
@@ -125,5 +125,24 @@ impl Banner<'_> {
         format!(
             "Submit a first task:  {key}tenure submit{broker} -- echo hello\nand run it:           {key}tenure work{broker}\n"
         )
+    }
+}
+
+/// The command that opens the dashboard of this broker.
+fn open_command(address: &str) -> String {
+    match address {
+        "127.0.0.1:7173" => "tenure open".to_owned(),
+        other => format!("tenure open --http {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_that_opens_the_dashboard_names_an_address_that_is_not_the_default() {
+        assert_eq!(open_command("127.0.0.1:7173"), "tenure open");
+        assert_eq!(open_command("127.0.0.1:9000"), "tenure open --http 127.0.0.1:9000");
     }
 }

@@ -119,7 +119,11 @@ fn print_watched(watched: Watched, screen: &Screen) -> Result<Option<Event>, Fai
 
 pub(crate) fn tell_gap(from: u64, to: u64, screen: &Screen) -> Result<(), Failure> {
     if screen.is_table() {
-        remark(format!("events {from} to {to} are no longer kept"));
+        remark(if to < from {
+            format!("the log of events ends before {from}; it begins again after {to}")
+        } else {
+            format!("events {from} to {to} are no longer kept")
+        });
         return Ok(());
     }
     Ok(screen.next(String::new, || json!({ "gap": { "from": from, "to": to } }))?)
