@@ -1,6 +1,7 @@
 //! Servers for tests: a primary with standbys, on loopback, in a temporary directory. They run as an unprivileged
 //! user if the tests run as root, because the server refuses to run as root.
 
+mod answer_proxy;
 mod certificate;
 mod faulty_host;
 mod ports;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+pub use answer_proxy::AnswerProxy;
 use certificate::TestCertificate;
 pub use faulty_host::{FaultyAnswer, FaultyHost};
 pub use ports::free_port;
