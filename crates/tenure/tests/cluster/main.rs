@@ -3,6 +3,7 @@
 //!
 //! `long.rs` and `figures.rs` run with `cargo xtask test cluster`; the others are part of every run.
 
+mod backup;
 mod figures;
 mod groups;
 mod load;
