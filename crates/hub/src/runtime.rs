@@ -299,6 +299,7 @@ impl EventLoop {
             while let Some(written) = reported.take().or_else(|| self.writing.try_report()) {
                 self.written(now, written)?;
             }
+            self.look_for_hung_append(now);
             if let Some(end) = self.deposed.take() {
                 return Ok(self.step_down(end));
             }
@@ -359,7 +360,9 @@ impl EventLoop {
             Pace::Idle => IDLE_MAX,
         };
         let lease = if self.core.waits_for_lease() { LEASE_LOOK } else { IDLE_MAX };
-        self.core.next_deadline().map_or(IDLE_MAX, |deadline| deadline.since(now)).min(maintenance).min(lease)
+        let append = self.append_answer_due().unwrap_or(IDLE_MAX);
+        let deadline = self.core.next_deadline().map_or(IDLE_MAX, |deadline| deadline.since(now));
+        deadline.min(maintenance).min(lease).min(append)
     }
 
     /// Whether both the writer's queue and the open batch are full.
@@ -487,7 +490,13 @@ impl EventLoop {
                 self.core.stats_mut().synced(bytes, took.as_secs_f64());
                 if let Some(stall) = self.core.synced(now, position) {
                     let seconds = stall.as_secs_f64();
-                    tracing::warn!(seconds, "the disk stalled; worker timeouts are extended");
+                    match self.lease {
+                        Some(_) => tracing::warn!(
+                            seconds,
+                            "the replicated journal stalled; worker timeouts are extended"
+                        ),
+                        None => tracing::warn!(seconds, "the disk stalled; worker timeouts are extended"),
+                    }
                 }
                 self.journal_is_back(now);
                 if std::mem::take(&mut self.disk_full) {

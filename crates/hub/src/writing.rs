@@ -62,6 +62,8 @@ pub(crate) struct Writing {
     frames_under_way: usize,
     bytes_under_way: u64,
     last_took: Option<Duration>,
+    /// Since when the thread has had batches and has reported none of them as written.
+    busy_since: Option<Instant>,
     syncs_always: bool,
 }
 
@@ -112,6 +114,7 @@ impl Writing {
             frames_under_way: 0,
             bytes_under_way: 0,
             last_took: None,
+            busy_since: None,
             syncs_always,
         }
     }
@@ -125,8 +128,14 @@ impl Writing {
         self.frames_under_way >= FRAMES_MAX || self.bytes_under_way >= BYTES_MAX
     }
 
+    /// How long the oldest batch has waited for the disk or the replicated journal.
+    pub(crate) fn waits_for(&self) -> Option<Duration> {
+        self.busy_since.map(|since| since.elapsed())
+    }
+
     /// Hands a batch to the thread.
     pub(crate) fn send(&mut self, frame: JournalFrame) {
+        self.busy_since.get_or_insert_with(Instant::now);
         self.frames_under_way += 1;
         self.bytes_under_way += bytes_of(&frame);
         // The thread ends only after a failure, and its report is on its way.
@@ -184,6 +193,7 @@ impl Writing {
             self.frames_under_way -= frames;
             self.bytes_under_way -= bytes;
             self.last_took = Some(*took);
+            self.busy_since = self.is_busy().then(Instant::now);
         }
         written
     }

@@ -138,6 +138,36 @@ async fn a_journal_that_stays_away_refuses_new_tasks_and_keeps_what_was_decided_
     assert_eq!(opened(&journal, "b2", 2).engine.task_count(), 2);
 }
 
+/// A commit that waits for a standby, and a server that is stopped, give no error.
+#[tokio::test]
+async fn a_journal_that_gives_no_answer_counts_as_away_long_before_the_lease_ends() {
+    let journal = MemoryJournal::new(6);
+    let hub = start(&journal, "b1", 1);
+    let (mut first, mut second) =
+        (TestClient::new(hub.handle(), "ada"), TestClient::new(hub.handle(), "bob"));
+    first.submit(1).await;
+    assert!(!hub.handle().is_journal_away());
+    journal.freeze(true);
+    first.ask(2, submission()).await;
+    let since = Instant::now();
+    while !hub.handle().is_journal_away() {
+        assert!(since.elapsed() < TIMEOUT, "the hub does not notice");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    second.ask(3, submission()).await;
+    let Delivery::Reply { token: 3, reply: Err(HubRefusal::JournalAway) } = second.next().await else {
+        panic!("it is refused")
+    };
+    journal.freeze(false);
+    let Delivery::Reply { token: 2, reply: Ok(_) } = first.next().await else { panic!("it is committed") };
+    assert!(!hub.handle().is_journal_away());
+    second.submit(1).await;
+    hub.handle().stop();
+    let ended = tokio::time::timeout(TIMEOUT, hub.ended()).await.expect("it ends").expect("no failure");
+    assert_eq!(ended, HubEnd::Stopped);
+    assert_eq!(opened(&journal, "b2", 2).engine.task_count(), 3);
+}
+
 #[tokio::test]
 async fn a_stop_is_heard_with_a_full_queue_and_does_not_wait_for_a_journal_that_stays_away() {
     let journal = MemoryJournal::new(5);

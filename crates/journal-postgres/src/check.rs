@@ -48,10 +48,9 @@ impl PostgresJournal {
         let link = self.link()?;
         let settings = link.query(QUERY_MAX, |connected| async move {
             let sql = "select current_setting('fsync'), current_setting('full_page_writes'), \
-                       current_setting('server_version'), current_setting('synchronous_standby_names'), \
-                       current_setting('synchronous_commit')";
+                       current_setting('server_version'), current_setting('synchronous_standby_names')";
             let row = connected.client.query_one(sql, &[]).await?;
-            Ok((0..5).map(|index| row.get::<_, String>(index)).collect::<Vec<_>>())
+            Ok((0..4).map(|index| row.get::<_, String>(index)).collect::<Vec<_>>())
         })?;
         for (name, value) in ["fsync", "full_page_writes"].iter().zip(&settings) {
             if value == "off" {

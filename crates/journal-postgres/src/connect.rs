@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
@@ -18,7 +18,7 @@ use crate::address::{ServerAddress, ServerHost};
 use crate::error::{DatabaseFault, described};
 use crate::password::password_for;
 use crate::segments::SegmentTable;
-use crate::tls::{Handshake, RawStream, client_config};
+use crate::tls::{Handshake, RawStream, client_config, is_tls_mistake};
 
 /// How long the whole handshake with one server may take.
 const HANDSHAKE_MAX: Duration = Duration::from_millis(1_500);
@@ -27,9 +27,35 @@ const SECOND_LOOK: Duration = Duration::from_millis(100);
 /// The oldest server that is supported.
 const SERVER_VERSION_MIN: u32 = 140_000;
 
-/// The highest timeline that this process has seen. A promotion raises it.
+/// What this process has seen of the servers.
 #[derive(Debug, Default)]
-pub(crate) struct Timeline(AtomicU64);
+pub(crate) struct ServerHistory {
+    /// The highest timeline. A promotion raises it.
+    timeline: AtomicU64,
+    has_connected: AtomicBool,
+    is_warned: AtomicBool,
+}
+
+impl ServerHistory {
+    /// Settings that have worked are right. A server that refuses them now is being stopped or replaced, or is another
+    /// one: waiting helps, and ending every broker of the group does not.
+    fn judge(&self, error: ReplicationError) -> ReplicationError {
+        match error {
+            ReplicationError::Misconfigured(why) if self.has_connected.load(Ordering::Acquire) => {
+                if !self.is_warned.swap(true, Ordering::AcqRel) {
+                    tracing::warn!(why, "a server refuses settings that have worked before; trying again");
+                }
+                ReplicationError::Away(why)
+            }
+            other => other,
+        }
+    }
+
+    fn connected(&self) {
+        self.has_connected.store(true, Ordering::Release);
+        self.is_warned.store(false, Ordering::Release);
+    }
+}
 
 /// A session with a primary.
 pub(crate) struct Connected {
@@ -92,14 +118,15 @@ pub(crate) async fn connect(shared: &JournalContext) -> Result<Connected, Replic
             None => break,
         }
     }
-    let Some(found) = best else { return Err(summary(&failed)) };
-    let known = shared.timeline.0.fetch_max(found.timeline, Ordering::AcqRel);
+    let Some(found) = best else { return Err(shared.servers.judge(summary(&failed))) };
+    let known = shared.servers.timeline.fetch_max(found.timeline, Ordering::AcqRel);
     if found.timeline < known {
         return Err(ReplicationError::Away(format!(
             "{} is a primary of timeline {}, but timeline {known} has begun: it was replaced",
             found.connected.server, found.timeline
         )));
     }
+    shared.servers.connected();
     Ok(found.connected)
 }
 
@@ -279,12 +306,10 @@ fn explain(error: &tokio_postgres::Error) -> ReplicationError {
                 "{said}: give the password with journal_password_file or PGPASSFILE"
             ))
         }
-        _ if said.contains("tls") || said.contains("certificate") || said.contains("TLS") => {
-            ReplicationError::Misconfigured(format!(
-                "TLS with the database fails: {said}. Name its authority with ?sslrootcert=FILE, or turn TLS off with \
+        _ if is_tls_mistake(error) => ReplicationError::Misconfigured(format!(
+            "TLS with the database fails: {said}. Name its authority with ?sslrootcert=FILE, or turn TLS off with \
                  ?sslmode=disable"
-            ))
-        }
+        )),
         _ => ReplicationError::Away(said),
     }
 }

@@ -8,6 +8,7 @@ use tenure_store::{
     StreamState,
 };
 use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
 use crate::connect::Connected;
@@ -77,6 +78,19 @@ pub(crate) async fn fenced(connected: &Connected, group: &str, epoch: i64) -> Re
     }
     let holder = row.get::<_, Option<String>>(1).unwrap_or_default();
     Err(ReplicationError::Fenced { holder, epoch: current.cast_unsigned() }.into())
+}
+
+/// The newest table that a leader knows may be gone: a later leader has begun another one and dropped it.
+pub(crate) async fn fenced_if_gone(
+    connected: &Connected,
+    group: &str,
+    epoch: i64,
+    fault: DatabaseFault,
+) -> DatabaseFault {
+    if fault.code() != Some(&SqlState::UNDEFINED_TABLE) {
+        return fault;
+    }
+    fenced(connected, group, epoch).await.err().unwrap_or(fault)
 }
 
 pub(crate) fn missing(group: &str) -> ReplicationError {

@@ -40,7 +40,7 @@ pub use namespaces::{ClusterPlacement, DEFAULT_ROW, GroupEntry, NamespaceRow, Pl
 pub use schema::{FORMAT, SCHEMA};
 pub use status::{DatabaseStatus, GroupStatus, MemberStatus};
 
-use connect::Timeline;
+use connect::ServerHistory;
 use latency::Latencies;
 use link::PostgresLink;
 use session::PostgresSession;
@@ -67,8 +67,7 @@ pub struct PostgresJournal {
 #[derive(Debug)]
 pub(crate) struct JournalContext {
     pub(crate) settings: PostgresSettings,
-    /// The highest timeline seen: a server with a lower one is a primary that was replaced.
-    pub(crate) timeline: Timeline,
+    pub(crate) servers: ServerHistory,
     pub(crate) latencies: Latencies,
 }
 
@@ -76,7 +75,7 @@ impl PostgresJournal {
     /// A journal that has not connected yet.
     pub fn new(settings: PostgresSettings) -> PostgresJournal {
         let shared =
-            JournalContext { settings, timeline: Timeline::default(), latencies: Latencies::default() };
+            JournalContext { settings, servers: ServerHistory::default(), latencies: Latencies::default() };
         PostgresJournal { shared: Arc::new(shared) }
     }
 

@@ -4,8 +4,10 @@ use std::time::Instant;
 
 use tenure_store::{FrameGroup, Leadership, ReplicationError, StoredGroup, Stream};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
-use crate::group::fenced;
+use crate::error::DatabaseFault;
+use crate::group::{fenced, fenced_if_gone};
 use crate::link::QUERY_MAX;
 use crate::segments::{self, SegmentTable, place};
 use crate::session::PostgresSession;
@@ -31,13 +33,18 @@ impl PostgresSession {
                  select $3, $4, $2, $6, $7 from o, l where l.fin = $3 and l.chain = $5",
                 segment.table
             );
-            let statement = connected.statement(&sql).await?;
             let (from, to) = (start.position.cast_signed(), end.position.cast_signed());
             let (chain_before, chain) = (i64::from(start.chain), i64::from(end.chain));
-            let done = connected
-                .client
-                .execute(&statement, &[&group, &epoch, &from, &to, &chain_before, &chain, &bytes])
-                .await?;
+            let params: [&(dyn ToSql + Sync); 7] =
+                [&group, &epoch, &from, &to, &chain_before, &chain, &bytes];
+            let inserting = async {
+                let statement = connected.statement(&sql).await?;
+                Ok::<_, DatabaseFault>(connected.client.execute(&statement, &params).await?)
+            };
+            let done = match inserting.await {
+                Ok(rows) => rows,
+                Err(fault) => return Err(fenced_if_gone(&connected, &group, epoch, fault).await),
+            };
             if done == 1 {
                 return Ok(());
             }

@@ -81,7 +81,7 @@ pub struct DatabaseStatus {
     pub standbys: u64,
     /// How many sessions of brokers wait for a standby at this moment.
     pub waiting_for_standby: u64,
-    /// The bytes of the tables of this group.
+    /// The bytes of the segments and files of this group.
     pub bytes: u64,
 }
 
@@ -111,10 +111,9 @@ impl PostgresJournal {
                        (select count(*) from pg_stat_replication), \
                        (select count(*) from pg_stat_activity where wait_event = 'SyncRep' \
                          and application_name like 'tenure %'), \
-                       coalesce((select sum(pg_total_relation_size(c.oid)) from pg_class c \
-                         join pg_namespace n on n.oid = c.relnamespace where n.nspname = 'tenure' \
-                         and c.relkind = 'r'), 0)::bigint";
-            let database = client.query_one(sql, &[]).await?;
+                       coalesce((select sum(pg_total_relation_size(to_regclass('tenure.' || table_name))) \
+                         from tenure.segments where group_name = $1), 0)::bigint";
+            let database = client.query_one(sql, &[&group]).await?;
             let members = members.iter().map(|row| {
                 let name: String = row.get(0);
                 let position = row.get::<_, i64>(3).cast_unsigned();
@@ -131,6 +130,7 @@ impl PostgresJournal {
                     seen_ago: millis(row.get(7)),
                 }
             });
+            let file_bytes = row.get::<_, i64>(9).cast_unsigned();
             Ok(GroupStatus {
                 id: row.get(0),
                 epoch: row.get::<_, i64>(1).cast_unsigned(),
@@ -142,7 +142,7 @@ impl PostgresJournal {
                 settled: row.get::<_, i64>(6).cast_unsigned(),
                 segments: row.get::<_, i64>(7).cast_unsigned(),
                 files: row.get::<_, i64>(8).cast_unsigned(),
-                file_bytes: row.get::<_, i64>(9).cast_unsigned(),
+                file_bytes,
                 members: members.collect(),
                 database: DatabaseStatus {
                     primary: connected.server.clone(),
@@ -150,7 +150,7 @@ impl PostgresJournal {
                     synchronous_standby_names: database.get(1),
                     standbys: database.get::<_, i64>(2).cast_unsigned(),
                     waiting_for_standby: database.get::<_, i64>(3).cast_unsigned(),
-                    bytes: database.get::<_, i64>(4).cast_unsigned(),
+                    bytes: database.get::<_, i64>(4).cast_unsigned() + file_bytes,
                 },
                 group: group.clone(),
             })

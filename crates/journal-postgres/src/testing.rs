@@ -1,20 +1,31 @@
 //! Servers for tests: a primary with standbys, on loopback, in a temporary directory. They run as an unprivileged
 //! user if the tests run as root, because the server refuses to run as root.
 
+mod answer_proxy;
+mod certificate;
+mod faulty_host;
+mod ports;
+
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+pub use answer_proxy::AnswerProxy;
+use certificate::TestCertificate;
+pub use faulty_host::{FaultyAnswer, FaultyHost};
+pub use ports::free_port;
+
 /// The variable that names the directory of PostgreSQL's programs. Without it these tests do nothing.
 pub const VARIABLE: &str = "TENURE_TEST_POSTGRES";
+
+/// The password for a secured cluster.
+pub const PASSWORD: &str = "correct-horse";
 
 /// How long a server may take to start, stop or be promoted on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -40,6 +51,8 @@ pub struct PostgresCluster {
     pub servers: Vec<PostgresServer>,
     /// The index of the primary.
     pub primary: usize,
+    /// Clients need TLS and the password.
+    certificate: Option<TestCertificate>,
 }
 
 /// One PostgreSQL server of the test.
@@ -54,12 +67,22 @@ pub struct PostgresServer {
 impl PostgresCluster {
     /// Starts a primary with this many synchronous standbys; a commit waits for any one of them.
     pub fn start(programs: PathBuf, standbys: usize) -> PostgresCluster {
+        PostgresCluster::begin(programs, standbys, None)
+    }
+
+    /// The same, and clients must use TLS and [`PASSWORD`].
+    pub fn start_secured(programs: PathBuf, standbys: usize) -> PostgresCluster {
+        PostgresCluster::begin(programs, standbys, Some(TestCertificate::new()))
+    }
+
+    fn begin(programs: PathBuf, standbys: usize, certificate: Option<TestCertificate>) -> PostgresCluster {
         let dir = tempfile::Builder::new().prefix("tenure-postgres-").tempdir().expect("a directory");
         let user = unprivileged();
         if let Some((user, group)) = user {
             chown(dir.path(), Some(user), Some(group)).expect("the directory changes its owner");
         }
-        let mut cluster = PostgresCluster { programs, dir, user, servers: Vec::new(), primary: 0 };
+        let mut cluster =
+            PostgresCluster { programs, dir, user, servers: Vec::new(), primary: 0, certificate };
         let data = cluster.dir.path().join("p0");
         cluster.program("initdb", &["-A", "trust", "-U", "tenure", "--no-sync", "-E", "UTF8", "-D"], &data);
         let port = free_port();
@@ -72,8 +95,18 @@ impl PostgresCluster {
         append(&data.join("postgresql.conf"), &settings);
         append(&data.join("pg_hba.conf"), "host replication tenure 127.0.0.1/32 trust\n");
         cluster.servers.push(PostgresServer { port, dir: data, process: None });
+        if let Some(certificate) = &cluster.certificate {
+            certificate.install(&cluster.servers[0].dir, user);
+        }
         cluster.start_server(0);
         cluster.sql(0, "create database work");
+        if cluster.certificate.is_some() {
+            cluster.sql(0, &format!("alter role tenure password '{PASSWORD}'"));
+            let access =
+                "hostssl all all 127.0.0.1/32 scram-sha-256\nhost replication tenure 127.0.0.1/32 trust\n";
+            fs::write(cluster.servers[0].dir.join("pg_hba.conf"), access).expect("a file of the server");
+            cluster.sql(0, "select pg_reload_conf()");
+        }
         for _ in 0..standbys {
             cluster.add_standby();
         }
@@ -155,6 +188,17 @@ impl PostgresCluster {
         format!("postgres://tenure@{}/work", hosts.join(","))
     }
 
+    /// The URL for a secured cluster, which trusts these authorities: a PEM file.
+    pub fn secured_url(&self, user: &str, password: &str, authorities: &Path) -> String {
+        let address = self.url().replace("tenure@", &format!("{user}:{password}@"));
+        format!("{address}?sslmode=verify-full&sslrootcert={}", authorities.display())
+    }
+
+    /// The authority of the servers' certificate.
+    pub fn authority(&self) -> &Path {
+        self.certificate.as_ref().expect("the cluster is secured").authority()
+    }
+
     /// Kills a server and all its processes at once, as a power failure would.
     pub fn kill(&mut self, index: usize) {
         let Some(mut process) = self.servers[index].process.take() else { return };
@@ -229,6 +273,7 @@ impl PostgresCluster {
             statement,
         ]);
         // A test must not hang because a commit waits for a standby.
+        command.env("PGPASSWORD", PASSWORD);
         command.env("PGCONNECT_TIMEOUT", "5").env("PGOPTIONS", "-c statement_timeout=60s");
         let output = command.stdin(Stdio::null()).output().expect("psql runs");
         match output.status.success() {
@@ -294,47 +339,6 @@ fn append(file: &Path, text: &str) {
     use std::io::Write as _;
     let mut file = fs::OpenOptions::new().append(true).create(true).open(file).expect("a file of the server");
     file.write_all(text.as_bytes()).expect("a file of the server");
-}
-
-/// A port for a server that a test starts, stops and starts again. It is below the ports that the system gives to
-/// connections, and no other test takes it: the first port of each block stays bound as long as this process lives.
-pub fn free_port() -> u16 {
-    static BLOCK: Mutex<Option<PortBlock>> = Mutex::new(None);
-    let mut block = BLOCK.lock().unwrap_or_else(PoisonError::into_inner);
-    loop {
-        if let Some(port) = block.as_mut().and_then(PortBlock::next) {
-            return port;
-        }
-        *block = Some(PortBlock::take());
-    }
-}
-
-const PORTS: std::ops::Range<u16> = 12_000..32_000;
-const BLOCK_PORTS: u16 = 20;
-
-#[derive(Debug)]
-struct PortBlock {
-    ports: std::ops::Range<u16>,
-}
-
-impl PortBlock {
-    /// A block that no other process has, beginning somewhere that depends on the process.
-    fn take() -> PortBlock {
-        let blocks = (PORTS.end - PORTS.start) / BLOCK_PORTS;
-        let first = (std::process::id() % u32::from(blocks)) as u16;
-        for number in 0..blocks {
-            let start = PORTS.start + (first + number) % blocks * BLOCK_PORTS;
-            if let Ok(held) = TcpListener::bind(("127.0.0.1", start)) {
-                std::mem::forget(held);
-                return PortBlock { ports: start + 1..start + BLOCK_PORTS };
-            }
-        }
-        panic!("no block of ports is free in {PORTS:?}");
-    }
-
-    fn next(&mut self) -> Option<u16> {
-        self.ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
-    }
 }
 
 /// The processes that a process has started.

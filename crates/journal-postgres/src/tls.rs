@@ -1,5 +1,6 @@
 //! TLS to the database, with the certificate verified: a password must not go to another server.
 
+use std::error::Error;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
@@ -73,6 +74,27 @@ impl TlsConnect<RawStream> for Handshake {
             Ok(Encrypted(Box::new(stream)))
         })
     }
+}
+
+/// Whether the handshake has failed for a reason that lasts: the server has no TLS, or its certificate does not fit. A
+/// connection that breaks in the middle of it is no such reason.
+pub(crate) fn is_tls_mistake(error: &tokio_postgres::Error) -> bool {
+    let mut source: Option<&(dyn Error + 'static)> = error.source();
+    while let Some(cause) = source {
+        if let Some(error) = cause.downcast_ref::<io::Error>() {
+            let inner = error.get_ref();
+            return inner.is_some_and(|inner| {
+                matches!(inner.downcast_ref(), Some(rustls::Error::InvalidCertificate(_)))
+                    || inner.is::<InvalidDnsNameError>()
+            });
+        }
+        // The library has no type for this one.
+        if cause.to_string() == "server does not support TLS" {
+            return true;
+        }
+        source = cause.source();
+    }
+    false
 }
 
 pub(crate) struct Encrypted(Box<tokio_rustls::client::TlsStream<RawStream>>);

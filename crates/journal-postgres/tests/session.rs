@@ -48,6 +48,8 @@ fn a_server_keeps_the_rules_of_a_journal() {
     an_append_needs_its_epoch_and_its_place(&cluster);
     a_lease_keeps_others_away_and_a_lost_session_is_seen(&cluster);
     segments_are_begun_read_across_and_dropped(&cluster);
+    a_late_leader_whose_segments_are_dropped_is_fenced(&cluster);
+    the_status_counts_the_bytes_of_its_group(&cluster);
     files_are_stored_in_parts(&cluster);
     a_name_belongs_to_one_process(&cluster);
     a_step_down_is_kept_until_another_member_leads(&cluster);
@@ -213,6 +215,47 @@ fn segments_are_begun_read_across_and_dropped(cluster: &PostgresCluster) {
     let orphans = "select count(*) from pg_tables where tablename like 'g%_seg_%' \
                    and tablename not in (select table_name from tenure.segments)";
     assert_eq!(cluster.sql(0, orphans).trim(), "0", "a dropped segment leaves no table");
+}
+
+/// A leader that was frozen for long knows a table as the newest that its successor has dropped.
+fn a_late_leader_whose_segments_are_dropped_is_fenced(cluster: &PostgresCluster) {
+    let journal = created(cluster, "dropped");
+    let mut frozen = journal.connect().unwrap();
+    let old = lead(&mut *frozen, "b1", 1);
+    let ends = PerStream::new(|stream| {
+        let group = frames(old.tails[stream].end, b"of the first leader");
+        frozen.append(&old, stream, &group).unwrap();
+        group.end
+    });
+    let mut next = journal.connect().unwrap();
+    let own = next.lead(&member("b2", 2), LeaderClaim::LeaderGone { epoch: old.epoch }).unwrap().unwrap();
+    for stream in Stream::ALL {
+        next.begin_segment(&own, stream, ends[stream]).unwrap();
+        next.drop_segments(&own, stream, &[0]).unwrap();
+    }
+    for stream in Stream::ALL {
+        let late = frozen.append(&old, stream, &frames(ends[stream], b"late"));
+        assert_eq!(late, Err(ReplicationError::Fenced { holder: "b2".to_owned(), epoch: 2 }), "{stream:?}");
+    }
+    assert_eq!(
+        frozen.begin_segment(&old, Stream::Tasks, ends.tasks),
+        Err(ReplicationError::Fenced { holder: "b2".to_owned(), epoch: 2 })
+    );
+}
+
+fn the_status_counts_the_bytes_of_its_group(cluster: &PostgresCluster) {
+    let (large, small) = (created(cluster, "large"), created(cluster, "small"));
+    let mut session = large.connect().unwrap();
+    let leadership = lead(&mut *session, "b1", 1);
+    let group = frames(leadership.tails.tasks.end, &vec![7; 2 << 20]);
+    session.append(&leadership, Stream::Tasks, &group).unwrap();
+    let before = large.status().unwrap().database.bytes;
+    assert!(before > 2 << 20, "{before}");
+    session.put_file(&leadership, "snapshot-1", &vec![7; 1 << 20]).unwrap();
+    let grown = large.status().unwrap().database.bytes - before;
+    assert!(grown >= 1 << 20, "{grown}");
+    let other = small.status().unwrap().database.bytes;
+    assert!(other < 1 << 20, "{other} bytes of a group that is empty");
 }
 
 fn files_are_stored_in_parts(cluster: &PostgresCluster) {

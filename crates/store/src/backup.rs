@@ -185,14 +185,14 @@ impl Drop for Pin<'_> {
 const PIECE_BYTES: usize = 1 << 20;
 
 /// A file, or the part of it that belongs to a backup.
-struct Source {
-    name: String,
-    file: Arc<dyn DiskFile>,
-    bytes: u64,
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) file: Arc<dyn DiskFile>,
+    pub(crate) bytes: u64,
 }
 
 impl Source {
-    fn copy(&self, target: &dyn Disk, target_name: &str) -> Result<ManifestFile, StoreError> {
+    pub(crate) fn copy(&self, target: &dyn Disk, target_name: &str) -> Result<ManifestFile, StoreError> {
         let to = target.create(target_name).doing("creating", target_name)?;
         let mut crc = 0;
         self.in_pieces(|offset, piece| {
@@ -230,7 +230,7 @@ impl Source {
     }
 }
 
-fn write_manifest(target: &dyn Disk, manifest: &Manifest) -> Result<(), StoreError> {
+pub(crate) fn write_manifest(target: &dyn Disk, manifest: &Manifest) -> Result<(), StoreError> {
     let mut text = format!("{FIRST_LINE}\nposition {}\n", manifest.position);
     for ManifestFile { name, bytes, crc } in &manifest.files {
         let _ = writeln!(text, "file {name} {bytes} {crc:08x}");
@@ -278,7 +278,7 @@ fn parse_manifest(bytes: &[u8]) -> Option<Manifest> {
     Some(manifest)
 }
 
-fn refuse_occupied(disk: &dyn Disk, what: &'static str) -> Result<(), StoreError> {
+pub(crate) fn refuse_occupied(disk: &dyn Disk, what: &'static str) -> Result<(), StoreError> {
     let names = disk.list().doing("listing", what)?;
     if names.iter().any(|name| name != files::LOCK) { Err(StoreError::NotEmpty { what }) } else { Ok(()) }
 }

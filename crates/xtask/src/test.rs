@@ -111,7 +111,19 @@ fn test_cluster(place: &Workspace) -> Result<ExitCode> {
     let third_party = third_party::prepare_postgres(&mut steps);
     let mut command = cargo(&place.root);
     command.args(["test", "--release", "-p", "tenure-journal-postgres", "-p", "tenure"]);
-    command.args(["--test", "session", "--test", "hazards", "--test", "cluster", "--no-fail-fast"]);
+    command.args([
+        "--test",
+        "session",
+        "--test",
+        "hazards",
+        "--test",
+        "refused_login",
+        "--test",
+        "pooler",
+        "--test",
+        "cluster",
+        "--no-fail-fast",
+    ]);
     command.args(["--", "--include-ignored", "--nocapture", "--test-threads", "1"]);
     command.envs(third_party.variables());
     steps.run("groups of brokers", line_with_variables(&command), || stream(&mut command, &mut tally));

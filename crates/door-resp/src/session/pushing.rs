@@ -5,7 +5,7 @@ use tenure_hub::{Ask, Request, Submission};
 
 use super::{Expectation, Session, SessionOutput};
 use crate::flow::FlowOutcome;
-use crate::translate::pushed;
+use crate::translate::{pushed, refusal};
 
 /// Maximum number of tasks in one submission of several pushes.
 const TOGETHER_MAX: usize = 1000;
@@ -59,8 +59,16 @@ impl Session {
     }
 
     pub(super) fn submitted(&mut self, token: u64, outcome: FlowOutcome) {
-        if let Some(pushing) = self.pushes.iter_mut().find(|pushing| pushing.submit == token) {
-            pushing.submitted = Some(outcome);
+        let Some(index) = self.pushes.iter().position(|pushing| pushing.submit == token) else { return };
+        match outcome {
+            Ok(_) => self.pushes[index].submitted = Some(outcome),
+            // The length is not needed, and while the replicated journal is away its reply waits for the journal.
+            Err(reason) => {
+                let places = self.pushes.remove(index).map(|pushing| pushing.places);
+                for place in places.into_iter().flatten() {
+                    self.fill(place, refusal(&reason));
+                }
+            }
         }
     }
 

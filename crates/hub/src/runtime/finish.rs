@@ -24,6 +24,7 @@ impl EventLoop {
             self.pace = self.core.tick(now);
             self.write()?;
             self.check_lease();
+            self.look_for_hung_append(now);
             self.core.flush_outbox();
             if let Some(end) = self.deposed.take() {
                 return Ok(self.step_down(end));

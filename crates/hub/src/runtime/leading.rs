@@ -1,9 +1,14 @@
 //! The event loop of a leader: its lease, and its end when another broker leads.
 
+use std::time::Duration;
+
 use tenure_engine::Timestamp;
 
 use super::EventLoop;
 use crate::clock::monotonic_clock;
+
+/// After this long without an answer to an append, the replicated journal counts as away.
+const APPEND_WITHIN: Duration = Duration::from_millis(1_500);
 
 /// Why a hub has ended.
 #[allow(missing_docs, reason = "the fields are words of the glossary")]
@@ -36,6 +41,21 @@ impl EventLoop {
                 "the replicated journal does not answer; nothing is acknowledged until it does"
             );
         }
+    }
+
+    /// An append that hangs gives no error before the lease ends: its commit waits for a standby, or the server is
+    /// stopped. Clients need not wait that long for a refusal.
+    pub(super) fn look_for_hung_append(&mut self, now: Timestamp) {
+        let hangs = self.writing.waits_for().is_some_and(|waited| waited >= APPEND_WITHIN);
+        if hangs && self.lease.is_some() && !self.journal_away {
+            self.journal_is_away(now, "an append has no answer");
+        }
+    }
+
+    /// When to look for it at the latest.
+    pub(super) fn append_answer_due(&self) -> Option<Duration> {
+        let waited = self.writing.waits_for().filter(|_| self.lease.is_some() && !self.journal_away)?;
+        Some(APPEND_WITHIN.saturating_sub(waited))
     }
 
     /// The replicated journal has answered.

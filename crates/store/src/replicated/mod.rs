@@ -6,6 +6,7 @@
 //! it: always a prefix of what is committed, and never synced in the path of an acknowledgement.
 //! `spec/replication.md` describes the rules and the fault that each of them prevents.
 
+mod backup;
 mod commit;
 mod copy;
 mod error;

@@ -34,11 +34,11 @@ pub struct ReplicaSettings {
 /// The local files of a member, and its session with the replicated journal.
 #[derive(Debug)]
 pub struct Replica {
-    disk: Arc<dyn Disk>,
+    pub(super) disk: Arc<dyn Disk>,
     journal: Arc<dyn ReplicatedJournal>,
     settings: ReplicaSettings,
     session: Option<Box<dyn ReplicatedSession>>,
-    local: PerStream<Option<LocalJournal>>,
+    pub(super) local: PerStream<Option<LocalJournal>>,
     mirror: Mirror,
     lock: Option<DiskLock>,
     epoch: u64,
@@ -130,6 +130,25 @@ impl Replica {
             other => other?,
         };
         Ok(Some(store))
+    }
+
+    /// Copies everything that is committed at this moment, also the newest chunk. Another failover may take that one
+    /// back, so a copy that has it must not follow the group afterwards.
+    pub(super) fn copy_all(&mut self) -> Result<(), StoreError> {
+        let mut session = self.connect()?;
+        let state = session.look()?;
+        self.mirror.follow(&*self.disk, &mut *session, &state.files)?;
+        for stream in Stream::ALL {
+            let end = state.streams[stream].end;
+            let (local, _) = self.copy(&mut *session, &state, stream, end.position)?;
+            let copied = local.end();
+            self.local[stream] = Some(local);
+            if copied != end {
+                return Err(ReplicationError::Gone(format!("position {}", copied.position)).into());
+            }
+        }
+        self.session = Some(session);
+        Ok(())
     }
 
     fn connect(&mut self) -> Result<Box<dyn ReplicatedSession>, StoreError> {

@@ -1,6 +1,7 @@
 //! `tenure cluster`: the group of brokers that share a journal. It talks to the database, so it works when no broker
 //! does.
 
+mod backup;
 mod led_group;
 mod namespaces;
 mod place;
@@ -13,6 +14,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use tenure_journal_postgres::{PostgresJournal, StepDownReply};
 
+use crate::config::cluster::ClusterSettings;
 use crate::config::flags::Flags;
 use crate::config::{Config, random_seed};
 use crate::exit::{Failure, OK, Outcome, TRY_LATER};
@@ -32,6 +34,7 @@ Examples:
   tenure cluster init --journal postgres://tenure@db1,db2/tenure --group g1
   tenure cluster status --journal postgres://tenure@db1,db2/tenure --group g1
   tenure cluster step-down   let another member lead, before an upgrade
+  tenure cluster backup /srv/backups/monday
   tenure cluster forget b3   a machine that does not come back
   tenure cluster place lab g2   let the group g2 serve the namespace lab
   tenure cluster namespaces  show which group serves which namespace")]
@@ -48,6 +51,8 @@ enum Act {
     Status(Box<Flags>),
     /// Let another member lead
     StepDown(Box<StepDown>),
+    /// Back up the group from the database to a directory on this machine
+    Backup(Box<backup::BackUp>),
     /// Forget a member that does not come back
     Forget(Box<Forget>),
     /// Move a namespace to another group, with its tasks, topics and stored keys
@@ -85,6 +90,7 @@ impl Cluster {
             Act::Init(flags) => init(&journal(flags)?, screen),
             Act::Status(flags) => status::show(&journal(flags)?, screen),
             Act::StepDown(args) => args.run(screen),
+            Act::Backup(args) => args.run(screen),
             Act::Forget(args) => args.run(screen),
             Act::Place(args) => args.run(screen),
             Act::Namespaces(flags) => namespaces::show(&journal(flags)?, screen),
@@ -94,11 +100,15 @@ impl Cluster {
 }
 
 fn journal(flags: &Flags) -> Result<PostgresJournal, Failure> {
+    start::open_as_tool(&configured(flags)?.1)
+}
+
+fn configured(flags: &Flags) -> Result<(Config, ClusterSettings), Failure> {
     let config = Config::build(&read(flags)?, random_seed());
-    let cluster = config.cluster.ok_or_else(|| {
+    let cluster = config.cluster.clone().ok_or_else(|| {
         Failure::usage("no journal is named: pass --journal postgres://USER@HOST/DATABASE, and --group")
     })?;
-    start::open_as_tool(&cluster)
+    Ok((config, cluster))
 }
 
 fn init(journal: &PostgresJournal, screen: &Screen) -> Outcome {

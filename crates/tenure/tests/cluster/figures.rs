@@ -3,13 +3,18 @@
 
 use std::time::Instant;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::stage::{Stage, TestMember};
 use crate::support::{Broker, Said, eventually, program, run};
 
-/// How many tasks wait when a standby takes over.
+/// How many tasks wait when a standby takes over: this many, or `TENURE_TEST_WAITING`.
 const WAITING: &str = "20000";
+
+fn waiting() -> String {
+    std::env::var("TENURE_TEST_WAITING").unwrap_or_else(|_| WAITING.to_owned())
+}
 
 #[test]
 #[ignore = "measures: cargo xtask test cluster"]
@@ -21,7 +26,8 @@ fn figures() {
     for (name, standbys) in [("one PostgreSQL", 0), ("PostgreSQL, ANY 1 of two standbys", 2)] {
         let Some(mut stage) = Stage::start(standbys, 2) else { return };
         print(name, |args| at_leader(&stage, args));
-        at_leader(&stage, &["bench", "submit", "--running", "--tasks", WAITING, "--rounds", "1"]).ok();
+        let waiting = waiting();
+        at_leader(&stage, &["bench", "submit", "--running", "--tasks", &waiting, "--rounds", "1"]).ok();
         let leader = stage.leader();
         let standby = 1 - leader;
         let copied = || {
@@ -34,10 +40,78 @@ fn figures() {
         let since = Instant::now();
         stage.leader_other_than(Some(leader));
         println!(
-            "{name}: takeover with {WAITING} waiting tasks and more {:?}, standby {memory}",
+            "{name}: takeover with {waiting} waiting tasks and more {:?}, standby {memory}",
             since.elapsed()
         );
     }
+}
+
+/// A leader that is frozen keeps its session, so only the end of its lease lets another member lead.
+#[test]
+#[ignore = "measures: cargo xtask test cluster"]
+fn takeovers_by_the_lease_alone() {
+    for lease in ["3s", "1s"] {
+        let Some(mut stage) = Stage::start(2, 0) else { return };
+        for (index, name) in ["b1", "b2"].into_iter().enumerate() {
+            stage.members.push(TestMember::new(name, stage.scratch.path().join(name)));
+            stage.start_member(index, &["--journal-lease", lease]);
+        }
+        let waiting = waiting();
+        at_leader(&stage, &["bench", "submit", "--running", "--tasks", &waiting, "--rounds", "1"]).ok();
+        let mut spans = Vec::new();
+        for _ in 0..10 {
+            let leader = stage.leader();
+            eventually("the standby has copied everything", || {
+                let standby = stage.member_status(&stage.members[1 - leader].name);
+                standby.is_some_and(|member| member["behind_bytes"] == 0)
+            });
+            stage.signal(leader, Signal::STOP);
+            let since = Instant::now();
+            stage.leader_other_than(Some(leader));
+            spans.push(since.elapsed());
+            stage.signal(leader, Signal::CONT);
+            eventually("the old leader stands by", || {
+                stage.log(leader).rfind("another member leads") > stage.log(leader).rfind("this member leads")
+            });
+        }
+        spans.sort_unstable();
+        println!(
+            "leader frozen, lease {lease}, {waiting} waiting tasks: takeover after {:?} to {:?}",
+            spans[0],
+            spans[spans.len() - 1]
+        );
+    }
+}
+
+/// How much an empty member copies: this many megabytes, or `TENURE_TEST_JOIN_MB`.
+const JOIN_MEGABYTES: u64 = 64;
+
+#[test]
+#[ignore = "measures: cargo xtask test cluster"]
+fn an_empty_member_joins() {
+    let Some(mut stage) = Stage::start(0, 1) else { return };
+    let asked = std::env::var("TENURE_TEST_JOIN_MB").ok().and_then(|text| text.parse().ok());
+    let megabytes: u64 = asked.unwrap_or(JOIN_MEGABYTES);
+    // One line a task, of a thousand bytes each.
+    let file = stage.scratch.path().join("lines");
+    let line = "x".repeat(999) + "\n";
+    let mut written = std::io::BufWriter::new(std::fs::File::create(&file).expect("a file"));
+    for _ in 0..megabytes * 1_000 {
+        std::io::Write::write_all(&mut written, line.as_bytes()).expect("a file");
+    }
+    drop(written);
+    let mut command = program(&["submit", "--queue", "q", "--each-line"]);
+    command.arg(&file).args(["--broker", &stage.addresses()]);
+    run(command).ok();
+    let wanted = stage.awaited_status()["end"].as_u64().unwrap_or(0);
+    stage.members.push(TestMember::new("b2", stage.scratch.path().join("b2")));
+    let since = Instant::now();
+    stage.start_member(1, &[]);
+    eventually("the member has copied everything", || {
+        let position = stage.member_status("b2").and_then(|member| member["position"].as_u64());
+        position.is_some_and(|position| position >= wanted)
+    });
+    println!("an empty member has joined with {} MB after {:?}", wanted >> 20, since.elapsed());
 }
 
 /// One, two and three groups on one database, at the same work for each leader: how much they do together, and what it

@@ -1,5 +1,12 @@
-//! Clients and a worker that go on through every fault, natively and through the RESP door, and the ledger of what was
-//! acknowledged to them: tasks, durable messages and stored keys.
+//! Clients and workers that go on through every fault, natively and through the RESP and gRPC doors, and the ledger of
+//! what was acknowledged to them: tasks, cancellations, checkpoints, durable messages and stored keys. A watcher hears
+//! every event of it.
+
+mod grpc;
+#[path = "../doors/rights/raw_codec.rs"]
+mod raw_codec;
+mod steps;
+mod watching;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -30,6 +37,16 @@ struct Ledger {
     published: BTreeMap<u64, String>,
     /// What INCR has answered, in order.
     counted: Vec<u64>,
+    /// Tasks that the gRPC door has accepted.
+    accepted_by_grpc: Vec<TaskId>,
+    /// Tasks with checkpoints, the last checkpoint of each that was acknowledged, and those that an attempt lacked.
+    stepped: Vec<TaskId>,
+    saved: BTreeMap<TaskId, u32>,
+    forgotten: Vec<(TaskId, u32, u32)>,
+    /// Tasks whose cancellation was acknowledged.
+    cancelled: Vec<TaskId>,
+    /// What a watcher has heard.
+    events: BTreeMap<u64, watching::Said>,
     /// The moments of acknowledgements.
     last_accepted: Option<Instant>,
     longest_silence: Duration,
@@ -39,7 +56,7 @@ pub(crate) struct Load {
     ledger: Arc<Mutex<Ledger>>,
     is_over: Arc<AtomicBool>,
     runtime: tokio::runtime::Runtime,
-    worker: JoinHandle<()>,
+    workers: Vec<JoinHandle<()>>,
     tasks: Vec<JoinHandle<()>>,
     threads: Vec<std::thread::JoinHandle<()>>,
     addresses: String,
@@ -53,6 +70,10 @@ pub(crate) struct Settled {
     pub(crate) pushed: usize,
     pub(crate) published: usize,
     pub(crate) counted: usize,
+    pub(crate) accepted_by_grpc: usize,
+    pub(crate) checkpoints: usize,
+    pub(crate) cancelled: usize,
+    pub(crate) events: usize,
     pub(crate) longest_silence: Duration,
 }
 
@@ -75,7 +96,15 @@ impl Load {
             std::future::pending::<()>().await;
             drop(handle);
         });
+        let stepping = runtime.spawn(steps::work(addresses.to_owned(), Arc::clone(&ledger)));
+        let shared = || (addresses.to_owned(), Arc::clone(&ledger), Arc::clone(&is_over));
         let mut tasks = Vec::new();
+        let (to, known, over) = shared();
+        tasks.push(runtime.spawn(steps::steer(to, known, over)));
+        let (to, known, over) = shared();
+        tasks.push(runtime.spawn(watching::watch(to, known, over)));
+        let (_, known, over) = shared();
+        tasks.push(runtime.spawn(grpc::submit(stage.grpc_ports(), known, over)));
         for client in 0..clients {
             let (ledger, is_over, addresses) =
                 (Arc::clone(&ledger), Arc::clone(&is_over), addresses.to_owned());
@@ -89,7 +118,7 @@ impl Load {
             ledger,
             is_over,
             runtime,
-            worker,
+            workers: vec![worker, stepping],
             tasks,
             threads: vec![thread],
             addresses: addresses.to_owned(),
@@ -103,7 +132,7 @@ impl Load {
 
     /// Whether a part of the load has ended: each goes on until the load is settled, unless it panics.
     fn has_failed(&self) -> bool {
-        self.worker.is_finished()
+        self.workers.iter().any(JoinHandle::is_finished)
             || self.tasks.iter().any(JoinHandle::is_finished)
             || self.threads.iter().any(std::thread::JoinHandle::is_finished)
     }
@@ -128,7 +157,7 @@ impl Load {
     #[track_caller]
     pub(crate) fn settle(self) -> Settled {
         assert!(!self.has_failed(), "the load has panicked; see above");
-        let Load { ledger, is_over, runtime, worker, tasks, threads, addresses, resp_ports } = self;
+        let Load { ledger, is_over, runtime, workers, tasks, threads, addresses, resp_ports } = self;
         is_over.store(true, Ordering::Release);
         for task in tasks {
             let ended = runtime.block_on(async { tokio::time::timeout(SETTLES_WITHIN, task).await });
@@ -139,7 +168,13 @@ impl Load {
         }
         let (accepted, longest_silence) = {
             let ledger = ledger.lock().expect("no panic");
-            (ledger.accepted.clone(), ledger.longest_silence)
+            let others = ledger.accepted_by_grpc.iter().chain(&ledger.stepped).map(|task| (*task, false));
+            let all: Vec<(TaskId, bool)> = ledger.accepted.iter().copied().chain(others).collect();
+            (all, ledger.longest_silence)
+        };
+        let (cancelled, events) = {
+            let ledger = ledger.lock().expect("no panic");
+            (ledger.cancelled.clone(), ledger.events.clone())
         };
         runtime.block_on(async {
             let client = connect(&addresses).await;
@@ -163,19 +198,34 @@ impl Load {
                 }
             }
         });
+        runtime.block_on(async {
+            let client = connect(&addresses).await;
+            for task in &cancelled {
+                let info = client.show(*task).await.unwrap_or_else(|error| panic!("{task}: {error}"));
+                assert_eq!(info.state.as_str(), "cancelled", "the cancellation of {task} was acknowledged");
+            }
+        });
+        runtime.block_on(watching::compare(&addresses, &events, &accepted));
         runtime.block_on(compare_messages(&addresses, &ledger));
         compare_keys(&resp_ports, &ledger);
         await_pushed(&ledger);
-        assert!(!worker.is_finished(), "the worker has panicked; see above");
-        worker.abort();
+        for worker in workers {
+            assert!(!worker.is_finished(), "the worker has panicked; see above");
+            worker.abort();
+        }
         runtime.shutdown_background();
         let ledger = ledger.lock().expect("no panic");
         for (task, _) in accepted.iter().filter(|(_, is_careful)| *is_careful) {
             let begun = ledger.begun.get(task).copied().unwrap_or(0);
             assert!(begun <= 1, "the task {task} must not run twice, and has begun {begun} times");
         }
+        assert!(ledger.forgotten.is_empty(), "acknowledged checkpoints are lost: {:?}", ledger.forgotten);
         Settled {
-            accepted: accepted.len(),
+            accepted: ledger.accepted.len(),
+            accepted_by_grpc: ledger.accepted_by_grpc.len(),
+            checkpoints: ledger.saved.len(),
+            cancelled: cancelled.len(),
+            events: events.len(),
             pushed: ledger.pushed.len(),
             published: ledger.published.len(),
             counted: ledger.counted.len(),

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use tenure_journal_postgres::testing::{AnswerProxy, PostgresCluster, programs};
 
 use crate::load::Load;
 use crate::stage::{Stage, has_copied};
@@ -89,6 +90,27 @@ fn nothing_is_lost_when_connections_are_cut() {
     for _ in 0..times(200) {
         let cut = "select count(pg_terminate_backend(pid)) from pg_stat_activity where application_name like 'tenure g1/%'";
         stage.postgres.sql(stage.postgres.primary, cut);
+        load.goes_on(5, WITHIN);
+    }
+    println!("{:?}", load.settle());
+}
+
+/// Each time something is done in the database, and no broker learns it from the answer.
+#[test]
+#[ignore = "takes minutes: cargo xtask test cluster"]
+fn nothing_is_lost_or_doubled_when_answers_are_lost() {
+    let Some(programs) = programs() else { return };
+    let postgres = PostgresCluster::start(programs, 0);
+    let proxy = AnswerProxy::start(postgres.servers[0].port);
+    let url = format!("postgres://tenure@127.0.0.1:{}/work", proxy.port);
+    let stage = Stage::on(postgres, url, 3);
+    let load = Load::start(&stage, 2);
+    load.goes_on(50, WITHIN);
+    for _ in 0..times(200) {
+        let before = proxy.lost_bytes();
+        proxy.lose_answers();
+        crate::support::eventually("an answer is lost", || proxy.lost_bytes() > before);
+        proxy.cut();
         load.goes_on(5, WITHIN);
     }
     println!("{:?}", load.settle());

@@ -1,13 +1,15 @@
 //! A group of brokers, the real binary, on a real PostgreSQL: who leads, what is kept, and what each fault does to it.
 //! The servers are started by the tests themselves; without PostgreSQL the tests say so and skip.
 //!
-//! `short.rs` and `reloading.rs` are part of every run. `long.rs` and `figures.rs` run with `cargo xtask test cluster`.
+//! `long.rs` and `figures.rs` run with `cargo xtask test cluster`; the others are part of every run.
 
+mod backup;
 mod figures;
 mod groups;
 mod load;
 mod long;
 mod moving_logs;
+mod outage;
 mod redis;
 mod reloading;
 mod short;

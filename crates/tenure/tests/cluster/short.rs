@@ -54,11 +54,13 @@ fn another_member_leads_when_the_leader_is_killed_stopped_or_asked_to_leave() {
     stage.start_member(standby, &[]);
     eventually("the new copy is complete", || has_copied(&stage, standby));
     let settled = load.settle();
-    let Settled { accepted, pushed, published, counted, longest_silence } = settled;
-    println!(
-        "{accepted} submissions, {pushed} pushes, {published} messages and {counted} increments acknowledged; \
-         longest silence {longest_silence:?}"
-    );
+    println!("{settled:?}");
+    let Settled { accepted, accepted_by_grpc, checkpoints, cancelled, events, .. } = settled;
+    let Settled { pushed, published, counted, longest_silence, .. } = settled;
+    for count in [accepted, accepted_by_grpc, checkpoints, cancelled, events, pushed, published, counted] {
+        assert!(count > 0, "each part of the load has done something");
+    }
+    assert!(longest_silence < WITHIN);
     let leader = stage.leader();
     assert_eq!(stage.stop(leader), 0, "a leader drains");
     stage.leader();

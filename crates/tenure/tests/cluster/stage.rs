@@ -30,13 +30,22 @@ pub(crate) struct TestMember {
     pub(crate) dir: PathBuf,
     pub(crate) port: u16,
     pub(crate) resp_port: u16,
+    grpc_port: u16,
     process: Option<(Child, Log)>,
 }
 
 impl TestMember {
     pub(crate) fn new(name: &str, dir: PathBuf) -> TestMember {
-        let (port, resp_port) = (free_port(), free_port());
-        TestMember { name: name.to_owned(), group: "g1".to_owned(), dir, port, resp_port, process: None }
+        let (port, resp_port, grpc_port) = (free_port(), free_port(), free_port());
+        TestMember {
+            name: name.to_owned(),
+            group: "g1".to_owned(),
+            dir,
+            port,
+            resp_port,
+            grpc_port,
+            process: None,
+        }
     }
 }
 
@@ -45,8 +54,13 @@ impl Stage {
     pub(crate) fn start(standbys: usize, members: usize) -> Option<Stage> {
         let postgres = PostgresCluster::start(programs()?, standbys);
         let url = postgres.url();
+        Some(Stage::on(postgres, url, members))
+    }
+
+    /// The same on servers that run, which the members find by this URL.
+    pub(crate) fn on(postgres: PostgresCluster, url: String, members: usize) -> Stage {
         let scratch = tempfile::tempdir().expect("a directory");
-        let is_single = standbys == 0;
+        let is_single = postgres.servers.len() == 1;
         let mut stage = Stage { postgres, members: Vec::new(), url, is_single, scratch };
         stage.cluster(&["init"]).ok();
         for number in 1..=members {
@@ -58,15 +72,16 @@ impl Stage {
         if members > 0 {
             stage.leader();
         }
-        Some(stage)
+        stage
     }
 
     pub(crate) fn start_member(&mut self, index: usize, args: &[&str]) {
         let member = &mut self.members[index];
-        let mut command = program(&["serve", "--journal-lease", "2s", "--restart-grace", "20s"]);
+        let mut command = program(&["serve", "--restart-grace", "20s"]);
         command
             .envs(NATIVE_ONLY)
             .env("TENURE_JOURNAL", &self.url)
+            .env("TENURE_JOURNAL_LEASE", "2s")
             .env("TENURE_NAME", &member.name)
             .env("TENURE_GROUP", &member.group);
         if self.is_single {
@@ -75,6 +90,7 @@ impl Stage {
         command.env("TENURE_NATIVE", format!("127.0.0.1:{}", member.port)).env("TENURE_LOG", "info");
         command
             .env("TENURE_RESP", format!("127.0.0.1:{}", member.resp_port))
+            .env("TENURE_GRPC", format!("127.0.0.1:{}", member.grpc_port))
             .env("TENURE_DURABLE_TOPICS", "audit.>")
             .env("TENURE_DURABLE_MESSAGES", "1000000");
         command.arg("--data-dir").arg(&member.dir).args(args).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -105,6 +121,10 @@ impl Stage {
 
     pub(crate) fn resp_ports(&self) -> Vec<u16> {
         self.members.iter().map(|member| member.resp_port).collect()
+    }
+
+    pub(crate) fn grpc_ports(&self) -> Vec<u16> {
+        self.members.iter().map(|member| member.grpc_port).collect()
     }
 
     pub(crate) fn cluster(&self, args: &[&str]) -> Said {

@@ -7,6 +7,7 @@
 mod grpc;
 mod http;
 mod native;
+mod raw_codec;
 mod resp;
 mod resp_keys;
 mod what;

@@ -8,7 +8,7 @@
 mod session;
 mod state;
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tenure_engine::Timestamp;
@@ -36,6 +36,7 @@ pub struct JournalFaults {
 #[derive(Clone, Debug)]
 pub struct MemoryJournal {
     shared: Arc<Mutex<Inner>>,
+    thawed: Arc<Condvar>,
 }
 
 #[derive(Debug)]
@@ -58,6 +59,8 @@ struct Inner {
     generation: u64,
     mutation: Option<ReplicationMutation>,
     statements: u64,
+    /// Calls wait.
+    is_frozen: bool,
 }
 
 /// How many acknowledged appends a lagging standby may lack.
@@ -83,7 +86,9 @@ impl MemoryJournal {
                 generation: 0,
                 mutation: None,
                 statements: 0,
+                is_frozen: false,
             })),
+            thawed: Arc::default(),
         }
     }
 
@@ -112,6 +117,12 @@ impl MemoryJournal {
     /// The same, from the middle of what a session does: after this many more calls.
     pub fn go_away_after(&self, calls: u64, until: Timestamp) {
         self.inner().leaves_after = Some((calls, until));
+    }
+
+    /// Calls get no answer and no error until the journal thaws, as with a server that is stopped.
+    pub fn freeze(&self, is_frozen: bool) {
+        self.inner().is_frozen = is_frozen;
+        self.thawed.notify_all();
     }
 
     /// Promotes a standby that has everything acknowledged. What was committed on the primary alone vanishes.
@@ -180,11 +191,17 @@ impl MemoryJournal {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.shared.lock().expect("no holder of the lock panics")
     }
+
+    /// The same for a call of a session.
+    fn answering(&self) -> MutexGuard<'_, Inner> {
+        let answering = self.thawed.wait_while(self.inner(), |inner| inner.is_frozen);
+        answering.expect("no holder of the lock panics")
+    }
 }
 
 impl ReplicatedJournal for MemoryJournal {
     fn connect(&self) -> Result<Box<dyn ReplicatedSession>, ReplicationError> {
-        let mut inner = self.inner();
+        let mut inner = self.answering();
         let cut = inner.faults.cut;
         if inner.now < inner.away_until || inner.happens(cut) {
             return Err(ReplicationError::Away("nothing listens".into()));

@@ -21,7 +21,7 @@ impl MemorySession {
 
     fn change(&mut self, statement: Statement) -> Result<StatementAnswer, ReplicationError> {
         let journal = self.journal.clone();
-        let mut inner = journal.inner();
+        let mut inner = journal.answering();
         if inner.leaves_now() {
             // The statement may have left before the connection broke.
             self.is_cut = true;
@@ -59,7 +59,7 @@ impl MemorySession {
         ask: impl FnOnce(&Inner) -> Result<T, ReplicationError>,
     ) -> Result<T, ReplicationError> {
         let journal = self.journal.clone();
-        let mut inner = journal.inner();
+        let mut inner = journal.answering();
         self.arrives(&mut inner)?;
         inner.let_late_arrive();
         ask(&inner)

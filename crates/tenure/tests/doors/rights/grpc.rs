@@ -1,7 +1,7 @@
 //! gRPC. The list of verbs is every method of every service in the descriptors, and every message of a worker's
 //! conversation.
 
-use bytes::{Buf as _, BufMut as _, Bytes};
+use bytes::Bytes;
 use prost::Message;
 use prost_types::FileDescriptorSet;
 use tenure_door_grpc::proto::DESCRIPTORS;
@@ -9,11 +9,11 @@ use tenure_door_grpc::proto::sidecar;
 use tenure_door_grpc::proto::tenure::v1 as pb;
 use tenure_hub::words::{AttemptFailure, Blob, Command, Move, WaitOn, Wanted};
 use tenure_hub::{Request, TopicAct};
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
+use super::raw_codec::Raw;
 use super::what::{HELD, TASK, What, log_piece};
 use super::{Findings, Holder, Row, Verdict};
 use crate::support::{Broker, TIMEOUT};
@@ -100,44 +100,6 @@ fn refusal(status: &Status) -> Result<Verdict, String> {
             Ok(Verdict::Allowed)
         }
         _ => Err(format!("this is no example: {status:?}")),
-    }
-}
-
-/// Messages as they travel.
-#[derive(Clone, Copy, Default)]
-struct Raw;
-
-impl Codec for Raw {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = Raw;
-    type Decoder = Raw;
-
-    fn encoder(&mut self) -> Raw {
-        Raw
-    }
-
-    fn decoder(&mut self) -> Raw {
-        Raw
-    }
-}
-
-impl Encoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, item: Bytes, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        out.put(item);
-        Ok(())
-    }
-}
-
-impl Decoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(from.copy_to_bytes(from.remaining())))
     }
 }
 
