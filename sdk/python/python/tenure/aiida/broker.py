@@ -16,7 +16,6 @@ from typing import Any, Callable, Optional
 from aiida.brokers import Broker
 
 from .._fields import FieldLogger
-from .._settings import settings
 from ..errors import TenureError
 from ..kiwi import Communicator
 from ..kiwi._link import unpack
@@ -74,11 +73,6 @@ class TenureBroker(Broker):  # type: ignore[misc]
     def service(self) -> Optional[Service]:
         """The broker of this installation; nothing if the profile names an address."""
         return self._service
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the broker runs on this machine: then a closed connection means that a worker has died."""
-        return settings(self.address, None, None, None, 0.0).is_local
 
     def client(self, connect_timeout: float = 10.0) -> SyncClient:
         """A client in the profile's namespace. The broker is not started for it."""
@@ -164,12 +158,13 @@ class TenureBroker(Broker):  # type: ignore[misc]
 
         show_logs()
         config = self._config
-        options = {"lease": config.lease, "tasks_die": self.is_local, "version": f"aiida-core {__version__}"}
+        options: dict[str, Any] = {"lease": config.lease, "version": f"aiida-core {__version__}"}
         options["light_slots"] = config.workchain_slots
         options["heartbeat"] = min(5.0, config.lease / 4)
         options["lost_after"] = config.lease / 2
         # AiiDA has no lock of its own: a worker whose lease is over must not make another step.
-        options["die_with_lease"] = is_daemon_worker()
+        # Where its connection leads straight to the broker, a closed one means that it is dead.
+        options["die_with_lease"] = options["tasks_die"] = is_daemon_worker()
         communicator = _ProfileCommunicator(
             self.address,
             namespace=self.namespace,
