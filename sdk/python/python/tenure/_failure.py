@@ -7,7 +7,8 @@ from typing import Any
 
 import msgpack
 
-from .errors import ResultNotEncodable, TaskFailed
+from ._text import encodable, text_of
+from .errors import ResultNotEncodable, ResultTooLarge, TaskFailed
 from .records import Ended
 
 #: How much of a traceback travels; its end says what happened, so the beginning is cut off.
@@ -20,8 +21,9 @@ def pack_failure(error: BaseException) -> tuple[str, bytes]:
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     text = "".join(tracebacks.format_exception(kind, error, error.__traceback__))
-    body = {_MARK: 1, "type": name, "message": str(error), "traceback": text[-TRACEBACK_CHARACTERS_MAX:]}
-    return f"{name}: {error}", msgpack.packb(body)
+    name, message, text = encodable(name), text_of(error), encodable(text)
+    body = {_MARK: 1, "type": name, "message": message, "traceback": text[-TRACEBACK_CHARACTERS_MAX:]}
+    return f"{name}: {message}", msgpack.packb(body)
 
 
 def read_failure(task: str, ended: Ended) -> TaskFailed:
