@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback as tracebacks
 from typing import Any
 
@@ -14,6 +15,8 @@ from .records import Ended
 #: How much of a traceback travels; its end says what happened, so the beginning is cut off.
 TRACEBACK_CHARACTERS_MAX = 64 << 10
 _MARK = "tenure.exception"
+#: With what the native worker fails a task whose result the broker would not take.
+_TOO_LARGE = re.compile(r"the result has \d+ bytes, the broker takes at most \d+: ")
 
 
 def pack_failure(error: BaseException) -> tuple[str, bytes]:
@@ -37,7 +40,11 @@ def read_failure(task: str, ended: Ended) -> TaskFailed:
     message = ended.message or f"task {task} failed with exit code {ended.exit_code}"
     if not isinstance(told, dict) or _MARK not in told:
         told = {}
-    kind = ResultNotEncodable if told.get("type") == "tenure.errors.CannotEncode" else TaskFailed
+    kind = TaskFailed
+    if told.get("type") == "tenure.errors.CannotEncode":
+        kind = ResultNotEncodable
+    elif _TOO_LARGE.match(message):
+        kind = ResultTooLarge
     return kind(
         message,
         task=task,
