@@ -296,6 +296,8 @@ impl Counts {
 fn stream(command: &mut Command, counts: &mut Counts) -> Result<()> {
     announce(command);
     let line = line_of(command);
+    // Python keeps what it prints into a pipe until there is much of it.
+    command.env("PYTHONUNBUFFERED", "1");
     let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start pytest")?;
     let output = BufReader::new(child.stdout.take().context("pytest has no output")?);
     let mut out = std::io::stdout().lock();
