@@ -391,6 +391,8 @@ def test_a_switch_stops_the_daemon(aiida: Installation) -> None:
         aiida.run("tenure-aiida", "switch", "test", "--workchain-slots", BrokerConfig().workchain_slots)
         with contextlib.suppress(AssertionError):
             aiida.stop_daemon()
+    assert "use --lease 60 or less" in aiida.run(*switch, "--lease", 61, fails=True)
+    assert "use --lease 60 or less" in aiida.run("tenure-aiida", "setup", "long", "--lease", 3600, fails=True)
 
 
 def test_env_lets_the_command_tenure_see_the_tasks_of_a_profile(aiida: Installation, tmp_path: Path) -> None:
@@ -399,6 +401,10 @@ def test_env_lets_the_command_tenure_see_the_tasks_of_a_profile(aiida: Installat
     said = aiida.run("tenure-aiida", "env")
     assert f"export TENURE_BROKER={aiida.broker.address}\n" in said
     assert f"export TENURE_NAMESPACE={aiida.broker.namespace}\n" in said
+    # That broker may be set up for it.
+    assert "--restart-grace 3600s" in aiida.run(*switch, "--lease", 3600)
+    assert settings_of(other_profile) == {**settings, "address": tenure_broker.address, "lease": 3600.0}
+    aiida.run(*switch, "--lease", 30)
     assert "TENURE_KEY" not in said
     assert f"{node.pk} Nested" in listed(aiida)
     task.remove()

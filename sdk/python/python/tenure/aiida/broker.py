@@ -21,7 +21,7 @@ from ..kiwi import Communicator
 from ..kiwi._link import unpack
 from ..records import TaskInfo
 from ..sync_client import SyncClient
-from ._config import BrokerConfig
+from ._config import REMOVED, BrokerConfig, warn_of_long_lease
 from ._service import Service
 from ._terms import PROCESSES, WORKCHAINS_OF_0_2, held, key_of, pk_of, terms_of
 
@@ -29,8 +29,6 @@ log = FieldLogger("tenure.aiida")
 
 #: The states of a task that has not ended.
 ACTIVE = ("created", "delayed", "ready", "assigned", "running", "paused")
-#: The reason with which AiiDA removes a task whose process goes on or has ended.
-REMOVED = "removed by AiiDA"
 #: How often a program looks whether the broker that it started is still there.
 WATCH_SECONDS = 1.0
 
@@ -165,6 +163,8 @@ class TenureBroker(Broker):  # type: ignore[misc]
         # AiiDA has no lock of its own: a worker whose lease is over must not make another step.
         # Where its connection leads straight to the broker, a closed one means that it is dead.
         options["die_with_lease"] = options["tasks_die"] = is_daemon_worker()
+        if is_daemon_worker():
+            warn_of_long_lease(config)
         communicator = _ProfileCommunicator(
             self.address,
             namespace=self.namespace,
