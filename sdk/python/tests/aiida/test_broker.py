@@ -8,15 +8,18 @@ import os
 import shlex
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import kiwipy
 import pytest
 from installation import BIN, Installation, until
 from tenure import BadSetting
+from tenure.aiida import _unsent
 from tenure.aiida._config import BrokerConfig
 from tenure.aiida._service import Service
 from tenure.testing import Broker
@@ -41,6 +44,34 @@ def test_settings_that_make_no_sense_are_refused() -> None:
 
 
 def test_the_broker_of_an_installation_starts_once_and_stops_when_asked(tmp_path: Path) -> None:
+def test_tasks_that_were_not_accepted_are_sent_in_their_order_until_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_unsent, "UNSENT_MAX", 2)
+    monkeypatch.setattr(_unsent, "AGAIN_SECONDS", 0.01)
+    away, sent = threading.Event(), []
+
+    def send(task: Any) -> None:
+        if away.is_set():
+            raise kiwipy.TimeoutError("no broker")
+        sent.append((task["args"]["pid"], unsent.terms_of(task)))
+
+    away.set()
+    unsent = _unsent.Unsent(send)
+    one, two, three = ({"task": "continue", "args": {"pid": pk}} for pk in (1, 2, 3))
+    assert unsent.terms_of(one) is None and not unsent
+    assert unsent.keep(one, {"name": "one"}) and unsent.keep(two, {"name": "two"})
+    assert unsent and not unsent.keep(three, {})
+    away.clear()
+    until("both are sent", lambda: not unsent)
+    assert sent == [(1, {"name": "one"}), (2, {"name": "two"})]
+    # The thread that sends has ended meanwhile, or not: what comes later is sent as well.
+    assert unsent.keep(three, {"name": "three"})
+    until("the third is sent", lambda: len(sent) == 3)
+    unsent.close()
+    assert not unsent.keep(one, {})
+
+
     service = Service(tmp_path / "tenure")
     assert not service.is_running() and service.pid() is None
     assert service.ensure()

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable, Optional
 
+import kiwipy
 from aiida.brokers import Broker
 
 from .._fields import FieldLogger
@@ -24,6 +25,7 @@ from ..sync_client import SyncClient
 from ._config import REMOVED, BrokerConfig, warn_of_long_lease
 from ._service import Service
 from ._terms import PROCESSES, WORKCHAINS_OF_0_2, held, key_of, pk_of, terms_of
+from ._unsent import Unsent
 
 log = FieldLogger("tenure.aiida")
 
@@ -66,6 +68,11 @@ class TenureBroker(Broker):  # type: ignore[misc]
     def namespace(self) -> str:
         """The profile's part of the broker."""
         return self._config.namespace or f"aiida-{self._profile.uuid}"
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The settings of the profile."""
+        return self._config
 
     @property
     def service(self) -> Optional[Service]:
@@ -165,6 +172,7 @@ class TenureBroker(Broker):  # type: ignore[misc]
         options["die_with_lease"] = options["tasks_die"] = is_daemon_worker()
         if is_daemon_worker():
             warn_of_long_lease(config)
+        unsent = Unsent(lambda task: Communicator.task_send(communicator, task, no_reply=True))
         communicator = _ProfileCommunicator(
             self.address,
             namespace=self.namespace,
@@ -174,13 +182,13 @@ class TenureBroker(Broker):  # type: ignore[misc]
             task_prefetch_count=get_config_option("daemon.worker_process_slots"),
             more_task_queues={WORKCHAINS_OF_0_2: config.workchain_slots},
             timeout=task_timeout(),
-            task_terms=lambda body: terms_of(body, config),
+            task_terms=lambda body: unsent.terms_of(body) or terms_of(body, config),
             task_key=key_of,
             on_fenced=fence,
             on_cancel=lambda task, body, reason: kill(self, task, body, reason),
             worker_options=options,
         )
-        communicator.broker = weakref.ref(self)
+        communicator.broker, communicator.unsent = weakref.ref(self), unsent
         return communicator
 
 
@@ -188,6 +196,7 @@ class _ProfileCommunicator(Communicator):
     """The communicator of a profile. A daemon worker looks once whether the database and the broker agree."""
 
     broker: Callable[[], Optional[TenureBroker]] = staticmethod(lambda: None)
+    unsent: Unsent
 
     def add_task_subscriber(self, subscriber: Callable[..., Any], identifier: Any = None) -> Any:
         broker = self.broker()
@@ -203,9 +212,35 @@ class _ProfileCommunicator(Communicator):
         """
         pk = pk_of(task)
         if pk is None or not task["args"].get("nowait"):
-            return super().task_send(held(task), no_reply)
-        super().task_send(held(task), no_reply=True)
+            if pk is None or not no_reply:
+                return super().task_send(held(task), no_reply)
+            self._send_surely(held(task))
+            return None
+        self._send_surely(held(task))
         return None if no_reply else _resolved(_resolved(pk))
+
+    def close(self) -> None:
+        """Closes the communicator."""
+        self.unsent.close()
+        super().close()
+
+    def _send_surely(self, task: Any) -> None:
+        """Sends a task. A worker of the daemon keeps it if the broker is away: the exception would end the process that
+        submits another.
+        """
+        # While others are kept, the broker is away: to wait once more would hold up every process of the worker.
+        if not (self.unsent and self._keep(task)):
+            try:
+                super().task_send(task, no_reply=True)
+            except kiwipy.TimeoutError:
+                if not self._keep(task):
+                    raise
+
+    def _keep(self, task: Any) -> bool:
+        broker = self.broker()
+        if broker is None or not is_daemon_worker():
+            return False
+        return self.unsent.keep(task, terms_of(task, broker.config))
 
 
 def _resolved(value: Any) -> Future[Any]:
