@@ -201,9 +201,9 @@ class _ProfileCommunicator(Communicator):
     def add_task_subscriber(self, subscriber: Callable[..., Any], identifier: Any = None) -> Any:
         broker = self.broker()
         if broker is not None and is_daemon_worker():
-            from ._reconcile import report
+            from ._reconcile import mend_later, report
 
-            report(broker)
+            mend_later(broker, self, report(broker))
         return super().add_task_subscriber(subscriber, identifier)
 
     def task_send(self, task: Any, no_reply: bool = False) -> Optional[Future[Any]]:
