@@ -100,6 +100,12 @@ impl Connection {
         &self.welcome
     }
 
+    /// Whether the broker runs on this machine and nothing lies between, such as a tunnel or a proxy: then the connection
+    /// closes only if one of the two ends, and a refused one means that no broker listens there.
+    pub fn is_direct(&self) -> bool {
+        self.socket.ends_at(&self.welcome)
+    }
+
     /// Adds a request to the output and returns the number that its reply will carry. Sends nothing yet.
     pub fn ask(&mut self, request: &Request) -> u64 {
         self.asked += 1;
@@ -220,5 +226,8 @@ pub(crate) fn placeholder_welcome() -> Welcome {
         leader: None,
         group: None,
         members: Vec::new(),
+        machine: None,
+        local_address: None,
+        remote_address: None,
     }
 }

@@ -34,15 +34,17 @@ pub(crate) struct Dialer {
     opened: Option<(Instant, usize)>,
     /// The last broker belongs to a group.
     is_in_group: bool,
+    /// Nothing lay between the last connection and the broker.
+    was_direct: bool,
     /// For a worker that dies with its lease.
     outage: Option<Outage>,
 }
 
-/// Proof that no broker runs: nothing listens at the only address. A broker that starts later gives its workers time to
-/// return, so the lease cannot end soon after.
+/// Proof that no broker runs: nothing listens at the only address, where the broker itself has listened on this machine.
+/// (Where a tunnel has listened, the broker may live.) A broker that starts later gives its workers time to return, so the
+/// lease cannot end soon after.
 #[derive(Debug)]
 struct Outage {
-    clock: LeaseClock,
     seen: watch::Sender<ClockTime>,
     /// How often the dialer looks at least.
     every: Duration,
@@ -51,13 +53,13 @@ struct Outage {
 impl Dialer {
     pub(crate) fn new(peer: PeerOptions) -> Dialer {
         let backoff = ReconnectBackoff::new(peer.addresses.len());
-        Dialer { peer, backoff, opened: None, is_in_group: false, outage: None }
+        Dialer { peer, backoff, opened: None, is_in_group: false, was_direct: false, outage: None }
     }
 
     /// Reports each time at which no broker ran, and tries at least this often.
-    pub(crate) fn report_outage(&mut self, clock: LeaseClock, every: Duration) -> watch::Receiver<ClockTime> {
+    pub(crate) fn report_outage(&mut self, every: Duration) -> watch::Receiver<ClockTime> {
         let (seen, receiver) = watch::channel(ClockTime::default());
-        self.outage = Some(Outage { clock, seen, every });
+        self.outage = Some(Outage { seen, every });
         receiver
     }
 
@@ -83,7 +85,7 @@ impl Dialer {
             tokio::time::sleep_until(start).await;
             let address = self.peer.addresses[next.address].clone();
             // Before the attempt: the broker may start right after it.
-            let before = self.outage.as_ref().map(|outage| outage.clock.now());
+            let before = self.outage.as_ref().map(|_| LeaseClock::Monotonic.now());
             let opening = self.open(&address);
             let opened = match deadline {
                 Some(deadline) => tokio::time::timeout_at(deadline, opening).await,
@@ -94,6 +96,7 @@ impl Dialer {
                     let (connection, place) = go_to_leader(&mut self.peer, connection, &address).await;
                     self.backoff.resize(self.peer.addresses.len());
                     self.is_in_group = is_in_group(connection.welcome());
+                    self.was_direct = connection.is_direct();
                     self.opened = Some((Instant::now(), place));
                     return Ok(connection);
                 }
@@ -112,6 +115,7 @@ impl Dialer {
                 Ok(Err(error)) if is_temporary(&error) => {
                     if let (Error::NotListening { .. }, Some(outage), Some(before)) =
                         (&error, &self.outage, before)
+                        && self.was_direct
                         && self.peer.addresses.len() == 1
                     {
                         outage.seen.send_replace(before);

@@ -65,8 +65,8 @@ pub use verbs::{
 };
 pub use watch::{Watch, Watched, Watcher};
 pub use worker::{
-    Context, Failure, Finish, Interrupt, IntoOutcome, LeaseClock, MESSAGE_BYTES_MAX, NOTE_BYTES_MAX, Outcome,
-    Receipt, Unreported, Waiting, Worker, WorkerBuilder, WorkerHandle, WorkerStats,
+    Context, Failure, Finish, Interrupt, IntoOutcome, MESSAGE_BYTES_MAX, NOTE_BYTES_MAX, Outcome, Receipt,
+    Unreported, Waiting, Worker, WorkerBuilder, WorkerHandle, WorkerStats,
 };
 
 pub use tenure_wire as wire;

@@ -7,6 +7,8 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
+use tenure_wire::Name;
+use tenure_wire::hello::{Welcome, end_name, machine_name};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -45,6 +47,21 @@ impl Socket {
         }
     }
 
+    /// Whether the other end is the broker itself, on this machine. Something in between has two connections, and their
+    /// ends differ.
+    pub(crate) fn ends_at(&self, welcome: &Welcome) -> bool {
+        if welcome.machine.is_none() || welcome.machine != machine() {
+            return false;
+        }
+        let stream = match self {
+            Socket::Tcp(stream) => stream,
+            Socket::Tls(stream) => stream.get_ref().0,
+            Socket::Unix(_) => return true,
+        };
+        let (Ok(here), Ok(there)) = (stream.local_addr(), stream.peer_addr()) else { return false };
+        welcome.local_address == Some(end_name(there)) && welcome.remote_address == Some(end_name(here))
+    }
+
     /// Reads what has arrived. A read that does not fill its buffer has emptied the socket, so the next one waits
     /// without another system call.
     pub(crate) fn poll_read(
@@ -76,6 +93,11 @@ impl Socket {
             Socket::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
+}
+
+/// The name of this machine since its last boot, where the kernel tells it.
+fn machine() -> Option<Name> {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| machine_name(&id))
 }
 
 async fn tcp(address: &str) -> io::Result<TcpStream> {

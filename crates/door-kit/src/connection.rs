@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::accept::Door;
 use crate::budget::Charge;
 use crate::read_sizer::ReadSizer;
-use crate::stream::{is_flushed, read_into, read_secret_into, send, wipe_taken};
+use crate::stream::{StreamEnds, is_flushed, read_into, read_secret_into, send, wipe_taken};
 
 pub use protocol::{ConnectionAccess, Protocol, Turn};
 
@@ -85,6 +85,13 @@ impl<P: Protocol> Connection<P> {
             heard_all: false,
             mail_is_over: false,
         }
+    }
+
+    /// Lets the protocol know the ends of the TCP connection.
+    #[must_use]
+    pub fn with_ends(mut self, ends: Option<StreamEnds>) -> Connection<P> {
+        self.access.ends = ends;
+        self
     }
 
     /// Runs until the peer or the broker ends the connection.

@@ -37,7 +37,7 @@ pub use login_deadline::{LoginDeadline, LoginStream};
 pub use read_sizer::ReadSizer;
 pub use settings::DoorSettings;
 pub use stream::{
-    DoorReader, DoorStream, DoorWriter, is_flushed, read_into, read_secret_into, send, wipe_taken,
+    DoorReader, DoorStream, DoorWriter, StreamEnds, is_flushed, read_into, read_secret_into, send, wipe_taken,
 };
 pub use tls::{Tls, TlsFault};
 pub use wait::{EndedItem, WaitForEnds};

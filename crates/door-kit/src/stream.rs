@@ -2,6 +2,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
@@ -130,7 +131,27 @@ pub enum DoorWriter {
     Unix(unix::OwnedWriteHalf),
 }
 
+/// The two ends of a TCP connection, as the broker sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamEnds {
+    /// The broker's end.
+    pub local: SocketAddr,
+    /// The other end: the peer's, unless something lies between.
+    pub remote: SocketAddr,
+}
+
 impl DoorStream {
+    /// The ends of the TCP connection. A Unix socket has none.
+    pub fn ends(&self) -> Option<StreamEnds> {
+        let stream = match self {
+            DoorStream::Tcp(stream) => stream,
+            DoorStream::Tls(stream) => stream.get_ref().0,
+            #[cfg(unix)]
+            DoorStream::Unix(_) => return None,
+        };
+        Some(StreamEnds { local: stream.local_addr().ok()?, remote: stream.peer_addr().ok()? })
+    }
+
     /// Splits the stream. The halves of a socket share no lock; those of TLS do, because both use its state.
     pub fn into_split(self) -> (DoorReader, DoorWriter) {
         match self {

@@ -41,7 +41,7 @@ pub(crate) async fn serve_with<P: Protocol + Send + 'static>(
     let serve = move |stream: DoorStream, address| {
         let (settings, door) = (Arc::clone(&settings), Arc::clone(&shared));
         async move {
-            let connection = Connection::new(begin(settings), door, address);
+            let connection = Connection::new(begin(settings), door, address).with_ends(stream.ends());
             let (read, write) = stream.into_split();
             if let Err(error) = connection.run(read, write).await {
                 tracing::debug!(door = name, %error, "a connection broke");

@@ -10,6 +10,7 @@ mod bulk;
 mod expect;
 mod group;
 mod hello;
+mod machine;
 mod permission;
 mod topics;
 mod verbs;

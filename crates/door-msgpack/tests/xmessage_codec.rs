@@ -77,6 +77,11 @@ fn what_the_dialect_adds_is_read_as_a_map_or_a_list_and_may_leave_out_fields() {
     let expected =
         XMessageIntroduction { role: "worker".into(), slots: Some(4), ..XMessageIntroduction::default() };
     assert_eq!(decode(&bytes(by_name).into()).unwrap(), XMessage::HandShakeWith(expected));
+    let light = r#"81 aa"ActionerOp" 81 ab"AddTaskWith" 82 a9"record_id" a1"x" a5"slots" 00"#;
+    let expected =
+        XMessageTaskOptions { record_id: "x".into(), slots: Some(0), ..XMessageTaskOptions::default() };
+    let message = XMessage::ActionerOp(Operation::AddTaskWith(expected));
+    assert_eq!(decode(&bytes(light).into()).unwrap(), message);
     let in_order = r#"81 aa"ActionerOp" 81 ab"AddTaskWith" 93 a6"task:x" a4"sync" 07"#;
     let expected = XMessageTaskOptions {
         record_id: "task:x".into(),

@@ -318,6 +318,22 @@ fn a_worker_gets_only_the_types_of_tasks_and_as_many_as_it_said() {
 }
 
 #[test]
+fn a_task_that_occupies_more_slots_waits_for_them_and_one_without_a_slot_for_a_worker_of_another_door() {
+    let mut play = Play::new();
+    play.meet("a", "actioner");
+    play.meet_with("w", XMessageIntroduction { slots: Some(3), ..worker() });
+    for (record, slots) in [("large", Some(2)), ("light", Some(0)), ("next", Some(2)), ("plain", None)] {
+        play.add_with("a", XMessageTaskOptions { slots, ..task(record) });
+    }
+    play.say("a", &XMessage::ActionerOp(Operation::PlayAllTask));
+    play.hear("a");
+    assert_eq!(play.launched("w"), ["large", "plain"]);
+    let too_many = XMessageTaskOptions { slots: Some(u32::MAX), ..task("x") };
+    play.say("a", &XMessage::ActionerOp(Operation::AddTaskWith(too_many)));
+    assert_eq!(play.text("a"), "too-many: too many slots: at most 65536");
+}
+
+#[test]
 fn a_worker_that_says_nothing_of_types_runs_both() {
     let mut play = Play::new();
     play.meet("a", "actioner");

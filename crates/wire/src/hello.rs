@@ -1,9 +1,11 @@
 //! The handshake: the peer's identity, and the limits and features of the session.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
+use std::net::SocketAddr;
 
 use bytes::BytesMut;
 use serde::{Serialize, Serializer};
+use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
 use crate::Name;
@@ -38,6 +40,8 @@ message! {
 
 /// The broker supports `acknowledge`.
 pub const FEATURE_ACKNOWLEDGE: &str = "acknowledge";
+/// How many bytes of the hash are in the name of a machine.
+const MACHINE_BYTES: usize = 16;
 
 message! {
     /// The broker's answer to a hello.
@@ -60,7 +64,29 @@ message! {
         members: Vec<Name>,
         /// The group. Numbers of events belong to it.
         group: Option<Name>,
+        /// The broker's machine since its last boot, as [`machine_name`] names it.
+        machine: Option<Name>,
+        /// The broker's end of the TCP connection.
+        local_address: Option<Name>,
+        /// The other end of the TCP connection, as the broker sees it: the peer's, unless something lies between.
+        remote_address: Option<Name>,
     }
+}
+
+/// Names a machine by its boot id. Two programs that find the same name run on the same machine, and the name does not
+/// reveal the id.
+pub fn machine_name(boot_id: &str) -> Name {
+    let digest = Sha256::digest(format!("tenure machine {}", boot_id.trim()));
+    let mut name = String::with_capacity(MACHINE_BYTES * 2);
+    for byte in &digest[..MACHINE_BYTES] {
+        let _ = write!(name, "{byte:02x}");
+    }
+    name.into()
+}
+
+/// The name of an end of a connection. An IPv4 address is the same with and without its IPv6 form.
+pub fn end_name(address: SocketAddr) -> Name {
+    SocketAddr::new(address.ip().to_canonical(), address.port()).to_string().into()
 }
 
 message! {
@@ -125,6 +151,23 @@ impl Field for Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_is_named_without_its_boot_id() {
+        let id = "0e2a1cbb-33a6-4a4c-9a6e-0d9e5c0c7a11";
+        let name = machine_name(&format!("{id}\n"));
+        assert_eq!(name, machine_name(id));
+        assert_ne!(name, machine_name("1e2a1cbb-33a6-4a4c-9a6e-0d9e5c0c7a11"));
+        assert_eq!(name.len(), 32);
+        assert!(!name.contains("0e2a1cbb"));
+    }
+
+    #[test]
+    fn both_forms_of_an_address_have_one_name() {
+        let name = |text: &str| end_name(text.parse().unwrap());
+        assert_eq!(&*name("[::ffff:127.0.0.1]:7171"), "127.0.0.1:7171");
+        assert_eq!(name("[fe80::1%2]:7171"), name("[fe80::1]:7171"));
+    }
 
     #[test]
     fn a_key_is_never_printed() {

@@ -1,5 +1,7 @@
 //! `cargo xtask python`: the Python SDK, built as a wheel, installed as a user would, and tested.
 
+mod other_versions;
+
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -36,7 +38,8 @@ const EARLIER_TESTS: [&str; 2] = ["tests/aiida/test_broker.py", "tests/aiida/tes
 /// beside the build, in target/python.
 ///
 ///     cargo xtask python                     what `cargo xtask test` runs
-///     cargo xtask python --long              the tests that take long as well
+///     cargo xtask python --long              the tests that take long as well, and a smoke test with every other
+///                                            version of Python that is found
 ///     cargo xtask python --aiida             all tests with a real AiiDA, and a few with earlier versions of it
 ///     cargo xtask python -- -k fork -x       arguments for pytest
 ///     cargo xtask python --upstream ~/plumpy -- tests/rmq    the tests of a checkout of kiwipy, plumpy or
@@ -103,13 +106,14 @@ impl Python {
             Ok(())
         });
         let Some(python) = python else { return Counts::default() };
-        let installed = steps.run("python: wheel", REPEAT, || {
-            let wheel = build(place, &sdk, &python, "dev")?;
-            install(&python, &sdk, &wheel)
+        let mut wheel = None;
+        steps.run("python: wheel", REPEAT, || {
+            let built = build(place, &sdk, &python, "dev")?;
+            install(&python, &sdk, &built)?;
+            wheel = Some(built);
+            Ok(())
         });
-        if !installed {
-            return Counts::default();
-        }
+        let Some(wheel) = wheel else { return Counts::default() };
         steps.run("python: style", REPEAT, || {
             for check in [["check"].as_slice(), &["format", "--check"]] {
                 let mut ruff = program(&python, &sdk);
@@ -132,6 +136,9 @@ impl Python {
             pytest.args(&self.pytest).envs(third_party.variables());
             stream(&mut pytest, &mut counts)
         });
+        if self.long && self.pytest.is_empty() {
+            other_versions::test(steps, place, &sdk, &wheel, &python);
+        }
         if self.aiida && self.pytest.is_empty() {
             for (version, step) in EARLIER_AIIDA {
                 steps
@@ -289,6 +296,8 @@ impl Counts {
 fn stream(command: &mut Command, counts: &mut Counts) -> Result<()> {
     announce(command);
     let line = line_of(command);
+    // Python keeps what it prints into a pipe until there is much of it.
+    command.env("PYTHONUNBUFFERED", "1");
     let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start pytest")?;
     let output = BufReader::new(child.stdout.take().context("pytest has no output")?);
     let mut out = std::io::stdout().lock();

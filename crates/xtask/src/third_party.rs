@@ -13,7 +13,7 @@ mod python;
 mod redis;
 mod stamp;
 
-pub(crate) use python::environment;
+pub(crate) use python::{environment, environment_of};
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use tenure_client::{
-    Context, Error, Failure, Finish, Interrupt, LeaseClock, OnClose, Outcome, TaskId, WaitEnd, WorkerBuilder,
+    Context, Error, Failure, Finish, Interrupt, OnClose, Outcome, TaskId, WaitEnd, WorkerBuilder,
     WorkerHandle,
 };
 use tokio::sync::{Mutex, mpsc};
@@ -78,13 +78,13 @@ pub(crate) fn start_worker(
             "tasks_die" => {
                 builder.on_close(if value.extract()? { OnClose::TasksDie } else { OnClose::MayStillRun })
             }
-            "die_with_lease" => builder.die_with_lease(match value.extract::<String>()?.as_str() {
-                "monotonic" => LeaseClock::Monotonic,
-                "boottime" => LeaseClock::Boottime,
-                other => {
-                    return Err(error::bad_setting("die_with_lease", &format!("knows no clock `{other}`")));
+            "die_with_lease" => {
+                if value.extract()? {
+                    builder.die_with_lease()
+                } else {
+                    builder
                 }
-            }),
+            }
             "software" => builder.software(&value.extract::<String>()?),
             "version" => builder.version(&value.extract::<String>()?),
             unknown => return Err(error::bad_setting("the worker", &format!("knows no `{unknown}`"))),

@@ -130,3 +130,29 @@ def surroundings() -> list[object]:
     context = tenure.current_context()
     print("said", file=context.stdout)
     return [context.array is not None, context.index, context.traceparent, context.cpus, len(context.after)]
+
+
+@app.task(queue="tests")
+def unreadable_name() -> None:
+    raise OSError("cannot read caf\udce9.txt")
+
+
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@app.task(queue="tests")
+def speechless() -> None:
+    raise Speechless
+
+
+class Hostile(Exception):
+    @property
+    def __cause__(self) -> None:  # type: ignore[override]
+        raise RuntimeError("looking at it fails")
+
+
+@app.task(queue="tests")
+def hostile() -> None:
+    raise Hostile

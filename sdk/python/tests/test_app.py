@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import tasks_app
@@ -36,6 +37,23 @@ def test_an_exception_comes_back_with_its_traceback(pool: str) -> None:
         tasks_app.divide.submit(1.0, 0.0).result(timeout=LONG)
     assert failed.value.type_name == "ZeroDivisionError"
     assert failed.value.traceback is not None and "in divide" in failed.value.traceback
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        (tasks_app.unreadable_name, r"OSError: cannot read caf\\udce9\.txt"),
+        (tasks_app.speechless, "Speechless: its text cannot be read"),
+        (tasks_app.hostile, "the end of the handler could not be reported: RuntimeError"),
+    ],
+)
+def test_an_exception_whose_text_cannot_be_read_fails_its_task_alone(pool: str, task: Any, said: str) -> None:
+    failing = task.submit()
+    with pytest.raises(tenure.TaskFailed, match=said):
+        failing.result(timeout=LONG)
+    told = failing.status()
+    assert (told.attempt, told.crashes) == (1, 0)
+    assert tasks_app.add.submit(1, 1).result(timeout=LONG) == 2
 
 
 def test_a_result_that_cannot_be_encoded_says_so(pool: str) -> None:

@@ -92,6 +92,15 @@ def test_a_result_that_is_no_bytes(shared_broker: Broker, client: tenure.SyncCli
         client.submit("objects", b"", retries=5).result(timeout=LONG)
 
 
+def test_a_result_that_is_too_large(shared_broker: Broker, client: tenure.SyncClient) -> None:
+    advice = "the broker takes at most .*: store it elsewhere and return a reference"
+    with (
+        shared_broker.worker(["large results"], lambda context: b"x" * (17 << 20)),
+        pytest.raises(tenure.ResultTooLarge, match=advice),
+    ):
+        client.submit("large results", b"").result(timeout=LONG)
+
+
 def test_values_that_cannot_be_right(client: tenure.SyncClient) -> None:
     with pytest.raises(tenure.BadSetting, match="is not a UUID"):
         client.show("seven")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import datetime
 import decimal
 import enum
 import pathlib
 import uuid
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import pytest
@@ -34,6 +35,15 @@ class Colour(enum.Enum):
 
 class Level(enum.IntEnum):
     HIGH = 3
+
+
+class Position(NamedTuple):
+    x: Any
+    y: Any
+
+
+class Count(int):
+    pass
 
 
 NOW = datetime.datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
@@ -74,6 +84,23 @@ NOW = datetime.datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=datetime.timezone(datetim
 def test_values_come_out_as_they_went_in(value: Any) -> None:
     again = decode(encode(value))
     assert again == value and type(again) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (Position(1, (2, Position(3, 4))), (1, (2, (3, 4)))),
+        ({"at": Position(1, 2)}, {"at": (1, 2)}),
+        (Count(5), 5),
+        (Count(2**70), 2**70),
+        (Count(-(2**70)), -(2**70)),
+        (collections.OrderedDict(a=1), {"a": 1}),
+        (collections.Counter("aab"), {"a": 2, "b": 1}),
+    ],
+)
+def test_a_subclass_of_a_plain_type_comes_out_as_that_type(value: Any, plain: Any) -> None:
+    again = decode(encode(value))
+    assert again == plain and type(again) is type(plain)
 
 
 @pytest.mark.parametrize(

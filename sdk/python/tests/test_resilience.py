@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -111,8 +113,69 @@ STEPS = """
 """
 
 
-def start_steps(broker: Broker, path: Path, steps: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(STEPS), broker.address, str(path), str(steps)])
+def start_steps(address: str, path: Path, steps: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(STEPS), address, str(path), str(steps)])
+
+
+class Tunnel:
+    """Passes bytes on to the broker, as an SSH tunnel or a proxy does, until it ends alone."""
+
+    def __init__(self, target: str) -> None:
+        host, port = target.rsplit(":", 1)
+        self._target = (host, int(port))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self._ends: list[socket.socket] = [self._listener]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                here, _ = self._listener.accept()
+                there = socket.create_connection(self._target)
+                self._ends += [here, there]
+                for ends in ((here, there), (there, here)):
+                    threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                target.sendall(data)
+
+    def end(self) -> None:
+        """Closes everything; nothing listens there any more."""
+        for one in self._ends:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+
+def test_a_worker_whose_tunnel_ends_makes_no_step_after_its_lease(tenure_broker: Broker, tmp_path: Path) -> None:
+    """The broker lives: a refused connection proves nothing, and a closed one does not mean that the tasks are dead."""
+    path = tmp_path / "steps"
+    path.touch()
+    tunnel = Tunnel(tenure_broker.address)
+    first = start_steps(tunnel.address, path, 1_000_000)
+    second: Optional[subprocess.Popen[bytes]] = None
+    try:
+        with tenure_broker.client() as client:
+            task = client.submit("steps", b"", on_lost="requeue")
+            until("it makes steps", lambda: path.stat().st_size > 100)
+            until("it runs", lambda: task.status().state == "running")
+            second = start_steps(tenure_broker.address, path, 1_000)
+            until("both workers are there", lambda: sum(one.presence == "live" for one in client.workers()) == 2)
+            tunnel.end()
+            assert task.result(timeout=LONG) == b"2"
+            assert first.wait(LONG) == -signal.SIGKILL
+    finally:
+        tunnel.end()
+        for worker in (first, second):
+            if worker is not None:
+                worker.kill()
+                worker.wait(LONG)
+    attempts = [int(line.split()[0]) for line in path.read_text().splitlines()]
+    assert attempts == sorted(attempts), "the first attempt made a step after the second had begun"
+    assert attempts.count(2) == 1_000
 
 
 @pytest.mark.parametrize("thaw_after", [None, 1.7, 1.9, 2.0, 2.5])
@@ -122,14 +185,14 @@ def test_a_worker_that_dies_with_its_lease_makes_no_step_after_it(
     """It is stopped in the middle of a step, and thawed around the moment at which another worker gets the task."""
     path = tmp_path / "steps"
     path.touch()
-    frozen = start_steps(tenure_broker, path, 1_000_000)
+    frozen = start_steps(tenure_broker.address, path, 1_000_000)
     other: Optional[subprocess.Popen[bytes]] = None
     try:
         with tenure_broker.client() as client:
             task = client.submit("steps", b"", on_lost="requeue")
             until("it makes steps", lambda: path.stat().st_size > 100)
             until("it runs", lambda: task.status().state == "running")
-            other = start_steps(tenure_broker, path, 1_000)
+            other = start_steps(tenure_broker.address, path, 1_000)
             until("both workers are there", lambda: sum(one.presence == "live" for one in client.workers()) == 2)
             frozen.send_signal(signal.SIGSTOP)
             if thaw_after is not None:
@@ -156,7 +219,7 @@ def test_a_worker_that_dies_with_its_lease_makes_no_step_after_it(
 def test_a_worker_that_dies_with_its_lease_lives_while_no_broker_runs(tenure_broker: Broker, tmp_path: Path) -> None:
     path = tmp_path / "steps"
     path.touch()
-    worker = start_steps(tenure_broker, path, 6_000)
+    worker = start_steps(tenure_broker.address, path, 6_000)
     try:
         with tenure_broker.client(connect_timeout=LONG) as client:
             task = client.submit("steps", b"", on_lost="fail")
@@ -175,7 +238,7 @@ def test_a_worker_that_dies_with_its_lease_lives_while_no_broker_runs(tenure_bro
 def test_a_worker_that_dies_with_its_lease_lives_on_without_tasks(tenure_broker: Broker, tmp_path: Path) -> None:
     path = tmp_path / "steps"
     path.touch()
-    worker = start_steps(tenure_broker, path, 10)
+    worker = start_steps(tenure_broker.address, path, 10)
     try:
         with tenure_broker.client() as client:
             assert client.submit("steps", b"").result(timeout=LONG) == b"1"

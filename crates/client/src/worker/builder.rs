@@ -14,7 +14,6 @@ use tokio::sync::{oneshot, watch};
 
 use super::context::Context;
 use super::handle::{WorkerHandle, WorkerStats, WorkerTotals};
-use super::lease_guard::LeaseClock;
 use super::link::{Link, OnAnswer, Settings};
 use super::outbox::WorkerOutbox;
 use super::outcome::IntoOutcome;
@@ -74,7 +73,7 @@ pub struct WorkerBuilder {
     stops_in_place: bool,
     connect_timeout: Duration,
     drain_on_sigterm: bool,
-    die_with_lease: Option<LeaseClock>,
+    die_with_lease: bool,
     unreported: Vec<Unreported>,
     on_answer: Option<OnAnswer>,
 }
@@ -106,7 +105,7 @@ impl WorkerBuilder {
             stops_in_place: false,
             connect_timeout: CONNECT_TIMEOUT,
             drain_on_sigterm: false,
-            die_with_lease: None,
+            die_with_lease: false,
             unreported: Vec::new(),
             on_answer: None,
         }
@@ -225,11 +224,13 @@ impl WorkerBuilder {
 
     /// Lets the kernel kill this process when the lease ends while handlers run, even if the process is stopped at that
     /// moment, and kills it at once when the broker ends an attempt whose handler runs. For handlers whose side effects
-    /// must never overlap with those of the next attempt, and which cannot pass the attempt's number on. Choose the
-    /// clock by where the broker is. The lease should not be longer than the broker's `restart_grace`. Linux only.
+    /// must never overlap with those of the next attempt, and which cannot pass the attempt's number on. The
+    /// lease should not be longer than the broker's `restart_grace`. [`OnClose::TasksDie`] then counts only on connections
+    /// that lead straight to a broker on this machine: behind a tunnel that ends, the process lives until its lease is
+    /// over. Linux only.
     #[must_use]
-    pub fn die_with_lease(mut self, clock: LeaseClock) -> WorkerBuilder {
-        self.die_with_lease = Some(clock);
+    pub fn die_with_lease(mut self) -> WorkerBuilder {
+        self.die_with_lease = true;
         self
     }
 

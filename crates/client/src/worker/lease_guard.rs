@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// The clock that measures the lease in [`WorkerBuilder::die_with_lease`](super::WorkerBuilder::die_with_lease).
+/// The clock that measures the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeaseClock {
-    /// Stands still while the machine sleeps. For a broker on the same machine, which sleeps too.
+pub(crate) enum LeaseClock {
+    /// Stands still while the machine sleeps. For a broker that is known to be on the same machine, which sleeps too.
     Monotonic,
-    /// Counts the time that the machine sleeps. For a broker on another machine.
+    /// Counts the time that the machine sleeps. For a broker that may be on another machine.
     Boottime,
 }
 
@@ -42,7 +42,9 @@ pub(crate) struct LeaseGuard {
 }
 
 impl LeaseGuard {
-    pub(crate) fn new(clock: LeaseClock, lease: Duration) -> Result<LeaseGuard, Error> {
+    pub(crate) fn new(lease: Duration) -> Result<LeaseGuard, Error> {
+        // Until the worker knows where the broker is.
+        let clock = LeaseClock::Boottime;
         let timer = KillTimer::new(clock)?;
         let lease = lease - (lease / MARGIN_PART).min(MARGIN_MAX);
         Ok(LeaseGuard { timer, clock, lease, confirmed: clock.now(), armed: None })
@@ -55,6 +57,17 @@ impl LeaseGuard {
     /// The broker cannot end the lease before its full length after this time.
     pub(crate) fn confirm(&mut self, sent: ClockTime) {
         self.confirmed = self.confirmed.max(sent);
+    }
+
+    /// Measures with another clock from now on.
+    pub(crate) fn set_clock(&mut self, clock: LeaseClock) {
+        if clock == self.clock {
+            return;
+        }
+        let age = self.clock.now().0.saturating_sub(self.confirmed.0);
+        let Ok(timer) = KillTimer::new(clock) else { self.kill("the lease cannot be measured") };
+        (self.timer, self.clock, self.armed) = (timer, clock, None);
+        self.confirmed = ClockTime(clock.now().0.saturating_sub(age));
     }
 
     /// Sets the timer while handlers run, and stops it while none does.
@@ -167,7 +180,7 @@ mod tests {
     #[test]
     fn the_timer_runs_only_while_a_handler_does_and_ends_before_the_lease() {
         let lease = Duration::from_secs(3600);
-        let mut guard = LeaseGuard::new(LeaseClock::Monotonic, lease).unwrap();
+        let mut guard = LeaseGuard::new(lease).unwrap();
         guard.watch(0);
         assert_eq!(guard.armed, None);
         let sent = guard.now();
@@ -183,8 +196,21 @@ mod tests {
     }
 
     #[test]
+    fn another_clock_changes_nothing_of_what_is_left_of_the_lease() {
+        let mut guard = LeaseGuard::new(Duration::from_secs(3600)).unwrap();
+        guard.confirmed = ClockTime(guard.now().0.saturating_sub(Duration::from_secs(1)));
+        guard.watch(1);
+        let left = |guard: &LeaseGuard| guard.armed.map(|at| at.0 - guard.now().0).unwrap();
+        let before = left(&guard);
+        guard.set_clock(LeaseClock::Monotonic);
+        assert_eq!(guard.armed, None, "the timer of the old clock is gone");
+        guard.watch(1);
+        assert!(left(&guard) <= before && left(&guard) + Duration::from_secs(60) > before);
+    }
+
+    #[test]
     fn a_short_lease_has_a_short_margin() {
-        let guard = LeaseGuard::new(LeaseClock::Boottime, Duration::from_secs(2)).unwrap();
+        let guard = LeaseGuard::new(Duration::from_secs(2)).unwrap();
         assert_eq!(guard.lease, Duration::from_millis(1_900));
     }
 }

@@ -46,7 +46,7 @@ pub(crate) struct Settings {
     pub(crate) stop_grace: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) drain_on_sigterm: bool,
-    pub(crate) die_with_lease: Option<LeaseClock>,
+    pub(crate) die_with_lease: bool,
     /// Reported first.
     pub(crate) unreported: Vec<Unreported>,
     pub(crate) on_answer: Option<OnAnswer>,
@@ -91,6 +91,10 @@ pub(crate) struct Link {
     process_stats: ProcessStats,
     progress_at: Instant,
     guard: Option<LeaseGuard>,
+    /// What the close of this connection, or of the last one, means.
+    on_close: OnClose,
+    /// Nothing lies between this connection and the broker.
+    is_direct: bool,
     state: LinkState,
     first: Option<oneshot::Sender<Result<(), Error>>>,
 }
@@ -162,6 +166,8 @@ impl Link {
             process_stats: ProcessStats::default(),
             progress_at: now,
             guard: None,
+            on_close: OnClose::MayStillRun,
+            is_direct: false,
             state: LinkState::Away,
             first: None,
         }
@@ -208,10 +214,10 @@ impl Link {
         let mut terminate = self.settings.drain_on_sigterm.then(Terminate::new).transpose()?;
         let mut dialer = Dialer::new(self.settings.peer.clone());
         let mut absent = None;
-        if let Some(clock) = self.settings.die_with_lease {
+        if self.settings.die_with_lease {
             let spec = &self.settings.spec;
-            self.guard = Some(LeaseGuard::new(clock, Duration::from_millis(spec.lease_ms))?);
-            absent = Some(dialer.report_outage(clock, Duration::from_millis(spec.heartbeat_ms)));
+            self.guard = Some(LeaseGuard::new(Duration::from_millis(spec.lease_ms))?);
+            absent = Some(dialer.report_outage(Duration::from_millis(spec.heartbeat_ms)));
         }
         let deadline = tokio::time::Instant::now() + self.settings.connect_timeout;
         let mut connection = dialer.dial(Some(deadline)).await?;
@@ -353,7 +359,14 @@ impl Link {
 
     fn register(&mut self, connection: &mut Connection) {
         let held = self.attempts.for_register();
-        let spec = WorkerSpec { held: held.clone(), ..self.settings.spec.clone() };
+        self.is_direct = connection.is_direct();
+        // What lies between may end alone: then the process and its handlers live until the lease is over.
+        self.on_close = match &self.settings.spec.on_close {
+            OnClose::TasksDie if self.guard.is_some() && !self.is_direct => OnClose::MayStillRun,
+            as_set => as_set.clone(),
+        };
+        let on_close = self.on_close.clone();
+        let spec = WorkerSpec { held: held.clone(), on_close, ..self.settings.spec.clone() };
         self.ask(connection, Sent::Register(held, self.lease_now()), &Request::Register(Box::new(spec)));
         self.state = LinkState::Registering(Instant::now() + DIAL_TIMEOUT);
         self.told = Leaving::No;
@@ -362,7 +375,7 @@ impl Link {
     /// Whether a closed connection ends attempts whose handlers run, in a process that must then end as well.
     fn dies_with_connection(&self) -> bool {
         self.guard.is_some()
-            && self.settings.spec.on_close == OnClose::TasksDie
+            && self.on_close == OnClose::TasksDie
             && self.attempts.busy() > 0
             && self.outbox.leaving() != Leaving::Now
     }
@@ -390,6 +403,13 @@ impl Link {
     fn confirm_lease(&mut self, sent: ClockTime) {
         if let Some(guard) = &mut self.guard {
             guard.confirm(sent);
+        }
+    }
+
+    /// Measures the lease as the broker does that has just confirmed it.
+    fn set_lease_clock(&mut self) {
+        if let Some(guard) = &mut self.guard {
+            guard.set_clock(if self.is_direct { LeaseClock::Monotonic } else { LeaseClock::Boottime });
         }
     }
 

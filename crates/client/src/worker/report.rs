@@ -34,7 +34,8 @@ impl AttemptReport {
             {
                 let bytes = result.len();
                 AttemptReport::fail(format!(
-                    "the result has {bytes} bytes, the broker takes at most {result_bytes_max}"
+                    "the result has {bytes} bytes, the broker takes at most {result_bytes_max}: store it elsewhere and \
+                     return a reference"
                 ))
             }
             Some(Outcome::Completed(result)) => AttemptReport::Complete(result),

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tenure_client::{Client, Context, Error, OnLost, StateName, Submission, TaskId};
+use tenure_client::wire::hello::Hello;
+use tenure_client::{Client, Connection, Context, Error, OnLost, StateName, Submission, TaskId};
 use tokio::sync::watch;
 
 use crate::broker::{Broker, LONG, until};
+use crate::proxy::Proxy;
 
 /// Counts how often each task's handler has begun.
 #[derive(Clone, Default)]
@@ -183,4 +185,22 @@ async fn the_next_address_is_tried_when_the_first_is_dead() {
     let broker = Broker::start();
     let client = Client::builder().addresses(["127.0.0.1:1", &broker.address()]).connect().await.unwrap();
     client.ping().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_is_direct_unless_something_lies_between() {
+    let broker = Broker::start();
+    let proxy = Proxy::to(broker.address()).await;
+    let port = broker.address().rsplit(':').next().unwrap().to_owned();
+    for (address, expected) in [
+        (broker.address(), true),
+        (format!("localhost:{port}"), true),
+        (broker.listen_with_tls().await, true),
+        (format!("unix:{}", broker.listen_at_unix_socket().display()), true),
+        (proxy.address.to_string(), false),
+    ] {
+        let connection =
+            Connection::open(&address.parse().unwrap(), Hello::default()).await.expect("the broker answers");
+        assert_eq!(connection.is_direct(), expected, "{address}");
+    }
 }

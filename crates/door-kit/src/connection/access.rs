@@ -12,10 +12,12 @@ use tenure_hub::{ClockReading, Grant, HubRefusal, Principal};
 use super::ConnectionAccess;
 use crate::accept::Door;
 use crate::authenticator::LoginError;
+use crate::stream::StreamEnds;
 
 pub(super) struct DoorAccess {
     pub(super) door: Arc<Door>,
     address: Option<IpAddr>,
+    pub(super) ends: Option<StreamEnds>,
     /// What the peer's key allows, once it has authenticated.
     grant: Option<Arc<Grant>>,
     has_new_grant: bool,
@@ -24,7 +26,7 @@ pub(super) struct DoorAccess {
 
 impl DoorAccess {
     pub(super) fn new(door: Arc<Door>, address: Option<IpAddr>) -> DoorAccess {
-        DoorAccess { door, address, grant: None, has_new_grant: false, session: None }
+        DoorAccess { door, address, ends: None, grant: None, has_new_grant: false, session: None }
     }
 
     pub(super) async fn mail_arrived(&self) {
@@ -102,6 +104,10 @@ impl ConnectionAccess for DoorAccess {
 
     fn topics(&self) -> Topics {
         self.door.hub.topics().clone()
+    }
+
+    fn ends(&self) -> Option<StreamEnds> {
+        self.ends
     }
 
     fn note_refusal(&self, principal: &Principal, act: &'static str, no: &HubRefusal) {

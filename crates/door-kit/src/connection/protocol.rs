@@ -10,6 +10,7 @@ use tenure_hub::words::{Blob, Name, SessionId, Timestamp};
 use tenure_hub::{Ask, ClockReading, Delivery, Grant, HubRefusal, Principal};
 
 use crate::authenticator::LoginError;
+use crate::stream::StreamEnds;
 
 /// The output of one turn: bytes for the peer, requests for the hub.
 #[derive(Debug, Default)]
@@ -180,6 +181,11 @@ pub trait ConnectionAccess: Send {
 
     /// The topics of the broker.
     fn topics(&self) -> Topics;
+
+    /// The ends of the TCP connection, if the door tells them.
+    fn ends(&self) -> Option<StreamEnds> {
+        None
+    }
 
     /// Records in the audit log that a peer was refused before its session began.
     fn note_refusal(&self, _principal: &Principal, _act: &'static str, _no: &HubRefusal) {}

@@ -6,11 +6,12 @@ use tenure_door_kit::LoginError;
 use tenure_hub::limits::{BODY_BYTES_MAX, MANY_MAX, SESSION_REQUESTS_MAX};
 use tenure_hub::words::{Refusal, check_name};
 use tenure_hub::{ClockReading, Grant, HubRefusal, Needs, Right, Rights, fresh_id};
-use tenure_wire::hello::{FEATURE_ACKNOWLEDGE, Hello, PeerLimits, Welcome};
+use tenure_wire::hello::{FEATURE_ACKNOWLEDGE, Hello, PeerLimits, Welcome, end_name};
 use tenure_wire::limits::FRAME_BYTES_MAX;
 use tenure_wire::words::Role;
 use tenure_wire::{Code, Reply, VERSION};
 
+use super::machine::machine;
 use super::{ConnectionAccess, Known, Session, Turn, answer, encode_reply, refuse};
 use crate::translate;
 
@@ -83,6 +84,7 @@ impl Session {
             all_topics: access.topics(),
             topics: None,
         }));
+        let ends = access.ends();
         let welcome = Welcome {
             version: VERSION,
             identity,
@@ -100,6 +102,9 @@ impl Session {
             leader: self.leader_address(),
             members: self.member_addresses(),
             group: self.group_name(),
+            machine: machine(),
+            local_address: ends.map(|ends| end_name(ends.local)),
+            remote_address: ends.map(|ends| end_name(ends.remote)),
         };
         answer(number, &Reply::Welcome(Box::new(welcome)), turn);
         Ok(())

@@ -117,6 +117,9 @@ pub struct XMessageTaskOptions {
     /// `pause`, `requeue` or `fail`.
     #[serde(default)]
     pub on_lost: Option<String>,
+    /// How many of the worker's slots the task occupies. It may occupy none.
+    #[serde(default)]
+    pub slots: Option<u32>,
 }
 
 /// A secret. It can be read and written, but not printed.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    AttemptFailure, Blob, Command, Counts, Held, ListQuery, Name, NewTask, OnClose, OnLost, Query, Refusal,
-    StateName, TaskId, TaskInfo, TaskState, Wanted, WorkerAbout, WorkerInfo, WorkerSpec,
+    AttemptFailure, Blob, Command, Counts, Demand, Held, ListQuery, Name, NewTask, OnClose, OnLost, Query,
+    Refusal, StateName, TaskId, TaskInfo, TaskState, Wanted, WorkerAbout, WorkerInfo, WorkerSpec,
 };
 use tenure_hub::{Done, HubRefusal, Request, Submission, fresh_id};
 
@@ -36,13 +36,14 @@ pub(super) fn submission(
     options: XMessageTaskOptions,
     defaults: &XmessageSettings,
 ) -> Result<Submission, HubRefusal> {
-    let XMessageTaskOptions { record_id, task_type, priority, tags, on_lost } = options;
+    let XMessageTaskOptions { record_id, task_type, priority, tags, on_lost, slots } = options;
     let new = NewTask {
         hold: true,
         priority: Some(priority.unwrap_or(defaults.priority)),
         needs: task_type.into_iter().map(Name::from).collect(),
         tags: tags.map_or_else(|| defaults.tags.clone(), names),
         on_lost: on_lost.map_or(Ok(defaults.on_lost), |word| policy(&word))?,
+        demand: slots.map_or_else(Demand::default, |slots| Demand { slots, ..Demand::default() }),
         ..NewTask::new(task, QUEUE)
     };
     Ok(Submission::new(new, record_id.into()))

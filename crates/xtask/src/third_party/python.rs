@@ -24,19 +24,27 @@ pub(crate) fn environment(folder: &Path, requirements: &str) -> Result<PathBuf> 
         apt::install(&["python3", "python3-venv"])?;
         version = ask(program("python3", here).arg("--version"));
     }
-    let Some(version) = version else { bail!("python3 is installed, but not found") };
+    if version.is_none() {
+        bail!("python3 is installed, but not found");
+    }
+    // Some systems ship python3 without the part that makes environments.
+    if ask(program("python3", here).args(["-c", "import ensurepip, venv"])).is_none() {
+        apt::install(&["python3-venv"])?;
+    }
+    environment_of(Path::new("python3"), folder, requirements)
+}
 
+/// The same with a certain interpreter.
+pub(crate) fn environment_of(interpreter: &Path, folder: &Path, requirements: &str) -> Result<PathBuf> {
+    let here = Path::new("/");
+    let version = ask(program(interpreter, here).arg("--version")).context("the interpreter does not run")?;
     let python = folder.join("venv").join("bin").join("python");
     let stamp = Stamp::new(folder, &version, requirements);
     if stamp.matches() && ask(program(&python, here).arg("--version")).is_some() {
         return Ok(python);
     }
     stamp.clear()?;
-    // Some systems ship python3 without the part that makes environments.
-    if ask(program("python3", here).args(["-c", "import ensurepip, venv"])).is_none() {
-        apt::install(&["python3-venv"])?;
-    }
-    run(program("python3", folder).args(["-m", "venv", "venv"]))?;
+    run(program(interpreter, folder).args(["-m", "venv", "venv"]))?;
     fs::write(folder.join("requirements.txt"), requirements).context("cannot write the pinned list")?;
     // Only ready-made packages: to compile grpcio takes longer than the whole rest of the run.
     let mut pip = program(&python, folder);

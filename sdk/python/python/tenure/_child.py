@@ -119,8 +119,8 @@ class RemoteTask:
     def _end(self, *outcome: Any) -> bool:
         if self.ended:
             return False
-        self.ended = True
         self._frames.send("end", self.id, self.attempt, *outcome)
+        self.ended = True
         return True
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import traceback as tracebacks
 from typing import Any
 
 import msgpack
 
-from .errors import ResultNotEncodable, TaskFailed
+from ._text import encodable, text_of
+from .errors import ResultNotEncodable, ResultTooLarge, TaskFailed
 from .records import Ended
 
 #: How much of a traceback travels; its end says what happened, so the beginning is cut off.
 TRACEBACK_CHARACTERS_MAX = 64 << 10
 _MARK = "tenure.exception"
+#: With what the native worker fails a task whose result the broker would not take.
+_TOO_LARGE = re.compile(r"the result has \d+ bytes, the broker takes at most \d+: ")
 
 
 def pack_failure(error: BaseException) -> tuple[str, bytes]:
@@ -20,8 +24,9 @@ def pack_failure(error: BaseException) -> tuple[str, bytes]:
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     text = "".join(tracebacks.format_exception(kind, error, error.__traceback__))
-    body = {_MARK: 1, "type": name, "message": str(error), "traceback": text[-TRACEBACK_CHARACTERS_MAX:]}
-    return f"{name}: {error}", msgpack.packb(body)
+    name, message, text = encodable(name), text_of(error), encodable(text)
+    body = {_MARK: 1, "type": name, "message": message, "traceback": text[-TRACEBACK_CHARACTERS_MAX:]}
+    return f"{name}: {message}", msgpack.packb(body)
 
 
 def read_failure(task: str, ended: Ended) -> TaskFailed:
@@ -35,7 +40,11 @@ def read_failure(task: str, ended: Ended) -> TaskFailed:
     message = ended.message or f"task {task} failed with exit code {ended.exit_code}"
     if not isinstance(told, dict) or _MARK not in told:
         told = {}
-    kind = ResultNotEncodable if told.get("type") == "tenure.errors.CannotEncode" else TaskFailed
+    kind = TaskFailed
+    if told.get("type") == "tenure.errors.CannotEncode":
+        kind = ResultNotEncodable
+    elif _TOO_LARGE.match(message):
+        kind = ResultTooLarge
     return kind(
         message,
         task=task,

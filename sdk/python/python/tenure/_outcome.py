@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import logging
+from typing import Any, Callable
 
 from . import _native
 from ._failure import pack_failure
+from ._text import encodable, text_of
 from .context import Fail, GiveBack, TaskInterrupted
 from .errors import CannotEncode
 from .submission import to_bytes
 
+log = logging.getLogger("tenure.worker")
+
 
 def returned(task: _native.Task, result: Any) -> None:
     """The handler returned."""
+    _surely(task, lambda: _report_result(task, result))
+
+
+def raised(task: _native.Task, error: BaseException, final: bool = False) -> None:
+    """The handler raised."""
+    _surely(task, lambda: _report_exception(task, error, final))
+
+
+def _surely(task: _native.Task, report: Callable[[], None]) -> None:
+    """Ends the attempt even if its end cannot be reported, which would occupy the slot without end."""
+    try:
+        report()
+    except BaseException as error:
+        name = encodable(type(error).__name__)
+        log.error("the end of a handler could not be reported", extra={"task": task.id, "error": name})
+        task.fail(1, f"the end of the handler could not be reported: {name}", b"", False, False)
+
+
+def _report_result(task: _native.Task, result: Any) -> None:
     if result is None:
         task.complete(b"")
         return
@@ -21,23 +44,19 @@ def returned(task: _native.Task, result: Any) -> None:
         encoded = to_bytes(result)
     except Exception:
         kind = type(result).__name__
-        raised(
-            task,
-            CannotEncode(f"the handler returned {kind}, which is neither bytes nor text: encode it"),
-            final=True,
-        )
+        why = CannotEncode(f"the handler returned {kind}, which is neither bytes nor text: encode it")
+        _report_exception(task, why, final=True)
         return
     task.complete(encoded)
 
 
-def raised(task: _native.Task, error: BaseException, final: bool = False) -> None:
-    """The handler raised."""
+def _report_exception(task: _native.Task, error: BaseException, final: bool) -> None:
     if isinstance(error, (TaskInterrupted, asyncio.CancelledError)) and interrupted(task):
         return
     if isinstance(error, GiveBack):
-        task.give_back(str(error) or None)
+        task.give_back(text_of(error) or None)
     elif isinstance(error, Fail):
-        task.fail(error.exit_code, str(error), error.result, error.final, False)
+        task.fail(error.exit_code, text_of(error), error.result, error.final, False)
     else:
         message, result = pack_failure(error)
         task.fail(1, message, result, final or isinstance(error, CannotEncode), False)

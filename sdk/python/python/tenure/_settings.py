@@ -33,11 +33,6 @@ class Settings:
         timeout_ms = self.connect_timeout_ms
         return _native.connect(self.address, self.namespace, self.key, self.identity, timeout_ms, SOFTWARE, via)
 
-    @property
-    def is_local(self) -> bool:
-        """Whether the broker runs on this machine."""
-        return all(_is_local(one.strip()) for one in self.address.split(","))
-
     def __repr__(self) -> str:
         # A key never shows.
         return f"{self.address!r}" + (f", namespace={self.namespace!r}" if self.namespace else "")
@@ -60,11 +55,6 @@ def key_of_file(path: str) -> str:
     if not key:
         raise BadSetting(f"the first line of the key file {path} is empty: it should hold the key")
     return key
-
-
-def _is_local(address: str) -> bool:
-    host = address[len("tls://") :] if address.startswith("tls://") else address
-    return host.startswith(("unix:", "127.", "localhost", "[::1]"))
 
 
 def settings(

@@ -2,7 +2,8 @@
 
 Beside MessagePack's own types (``None``, ``bool``, ``int``, ``float``, ``str``, ``bytes``, ``list``, ``dict``) it knows
 tuples, sets, datetimes, dates, times, timedeltas, UUIDs, Decimals, complex numbers, enums, paths, dataclasses and numpy
-arrays. Each has an extension type, so what comes out is what went in:
+arrays. Each has an extension type, so what comes out is what went in (a subclass of a plain type, such as a namedtuple,
+comes out as the plain type):
 
 >>> import datetime, uuid
 >>> values = [(1, 2), {3}, datetime.timedelta(seconds=5), uuid.UUID(int=7), 2**70, b"raw"]
@@ -104,9 +105,14 @@ def _extend(value: Any) -> Any:
         return _ext(_ARRAY, array)
     # A subclass of a plain type is sent as that type: an IntFlag was an enum above, a defaultdict is a dict.
     plain: Any
-    for plain in (dict, list, str, bytes, int, float, tuple):
+    for plain in (dict, list, str, bytes, float):
         if isinstance(value, plain):
             return plain(value)
+    if isinstance(value, tuple):
+        return _ext(_TUPLE, list(value))
+    if isinstance(value, int):
+        number = int(value)
+        return number if -(2**63) <= number < 2**64 else _ext(_INT, str(number))
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     raise CannotEncode(

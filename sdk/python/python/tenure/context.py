@@ -53,6 +53,9 @@ class TaskInterrupted(TenureError):
         super().__init__(f"the task should wind down: {interrupt.kind} ({interrupt.reason or 'no reason given'})")
         self.interrupt = interrupt
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.interrupt,), self.__dict__)
+
 
 class Fail(TenureError):
     """Raised by a handler to fail its task with an exit code, or for good.

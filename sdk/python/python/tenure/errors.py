@@ -156,6 +156,12 @@ class ResultNotEncodable(TaskFailed):
     """The task completed, but its return value cannot be encoded. See :mod:`tenure.codec` for what can."""
 
 
+class ResultTooLarge(TaskFailed):
+    """The task completed, but its result is larger than the broker accepts. Store it elsewhere and return a reference
+    to it.
+    """
+
+
 class TaskCancelled(TenureError):
     """The task was cancelled, so it has no result."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import _loop, _native
 from .errors import TenureError
 from .submission import Body, to_bytes
@@ -14,6 +16,9 @@ class CallFailed(TenureError):
         super().__init__(f"the call to {to!r} failed: {body.decode(errors='replace')}")
         self.to = to
         self.body = body
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.to, self.body), self.__dict__)
 
 
 class CallCancelled(TenureError):

@@ -75,7 +75,9 @@ class Worker:
         ``tasks_die`` that a closed connection means that its tasks are dead. With ``die_with_lease`` the
         kernel kills this process when its lease ends while tasks run in it, even if it is stopped at that
         moment, so no side effect of a task happens after another worker has got it. It is for tasks that run
-        in this process; the lease should not be longer than the broker's ``restart_grace`` (60 s).
+        in this process; the lease should not be longer than the broker's ``restart_grace`` (60 s). Both
+        together: a closed connection means that the tasks are dead only if it led straight to a broker on this
+        machine; behind a tunnel or a proxy, which may end alone, the lease decides.
         """
         if isinstance(queues, str):
             raise BadSetting(f"queues is the text {queues!r}: pass a list of names")
@@ -98,7 +100,7 @@ class Worker:
             "stop_grace_ms": maybe_millis(stop_grace),
             "connect_timeout_ms": peer.connect_timeout_ms,
             "tasks_die": tasks_die,
-            "die_with_lease": ("monotonic" if peer.is_local else "boottime") if die_with_lease else None,
+            "die_with_lease": die_with_lease,
             "software": SOFTWARE,
             "version": version,
         }

@@ -89,3 +89,28 @@ class Steps(WorkChain):
             file.write(f"{self.ctx.done} {os.getpid()}\n")
         self.ctx.done += 1
         time.sleep(0.2)
+
+
+class SubmitsWhenTold(WorkChain):
+    """A workchain that submits a calculation when a file appears."""
+
+    @classmethod
+    def define(cls, spec: Any) -> None:
+        super().define(spec)
+        spec.input("code", valid_type=orm.AbstractCode)
+        spec.input("path", valid_type=orm.Str)
+        spec.outline(cls.begin, cls.end)
+
+    def begin(self) -> Any:
+        from pathlib import Path
+
+        folder = Path(self.inputs.path.value)
+        (folder / "here").touch()
+        while not (folder / "go").exists():
+            time.sleep(0.05)
+        inputs = {"x": orm.Int(1), "y": orm.Int(1), "code": self.inputs.code}
+        metadata = {"options": {"resources": RESOURCES}}
+        return ToContext(child=self.submit(ArithmeticAddCalculation, **inputs, metadata=metadata))
+
+    def end(self) -> None:
+        pass

@@ -8,15 +8,18 @@ import os
 import shlex
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import kiwipy
 import pytest
 from installation import BIN, Installation, until
 from tenure import BadSetting
+from tenure.aiida import _reconcile, _unsent
 from tenure.aiida._config import BrokerConfig
 from tenure.aiida._service import Service
 from tenure.testing import Broker
@@ -38,6 +41,34 @@ def test_settings_that_make_no_sense_are_refused() -> None:
     ):
         with pytest.raises(BadSetting, match=why):
             BrokerConfig.read(told).secret()
+
+
+def test_tasks_that_were_not_accepted_are_sent_in_their_order_until_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_unsent, "UNSENT_MAX", 2)
+    monkeypatch.setattr(_unsent, "AGAIN_SECONDS", 0.01)
+    away, sent = threading.Event(), []
+
+    def send(task: Any) -> None:
+        if away.is_set():
+            raise kiwipy.TimeoutError("no broker")
+        sent.append((task["args"]["pid"], unsent.terms_of(task)))
+
+    away.set()
+    unsent = _unsent.Unsent(send)
+    one, two, three = ({"task": "continue", "args": {"pid": pk}} for pk in (1, 2, 3))
+    assert unsent.terms_of(one) is None and not unsent
+    assert unsent.keep(one, {"name": "one"}) and unsent.keep(two, {"name": "two"})
+    assert unsent and not unsent.keep(three, {})
+    away.clear()
+    until("both are sent", lambda: not unsent)
+    assert sent == [(1, {"name": "one"}), (2, {"name": "two"})]
+    # The thread that sends has ended meanwhile, or not: what comes later is sent as well.
+    assert unsent.keep(three, {"name": "three"})
+    until("the third is sent", lambda: len(sent) == 3)
+    unsent.close()
+    assert not unsent.keep(one, {})
 
 
 def test_the_broker_of_an_installation_starts_once_and_stops_when_asked(tmp_path: Path) -> None:
@@ -73,7 +104,7 @@ def test_a_profile_may_name_its_broker(tenure_broker: Broker, aiida: Installatio
     ]
     one, two = (TenureBroker(profile) for profile in profiles)
     try:
-        assert one.service is None and one.is_local
+        assert one.service is None
         assert one.check_service_reachable()
         one.get_communicator().task_send({"task": "continue", "args": {"pid": 999_999}}, no_reply=True)
         assert [task.body["args"]["pid"] for task in one.iterate_tasks()] == [999_999]
@@ -218,6 +249,26 @@ def test_a_revived_process_has_a_task_until_it_ends(aiida: Installation) -> None
         aiida.stop_daemon()
 
 
+def test_a_process_without_a_task_is_revived_unless_a_user_has_cancelled_it(
+    aiida: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from aiida.tools import delete_nodes
+
+    monkeypatch.setattr(_reconcile, "YOUNG", timedelta(0))
+    lost, unwanted, untouched = (sleeper(aiida, 0) for _ in range(3))
+    task_of(aiida, lost).remove()
+    with aiida.broker.client() as client:
+        client.cancel(task_of(aiida, unwanted).info.id, "not wanted")
+    assert _reconcile.revive_lost(aiida.broker, {untouched.pk}) == []
+    suspects = {lost.pk, unwanted.pk, untouched.pk}
+    assert _reconcile.revive_lost(aiida.broker, suspects) == [lost.pk]
+    assert task_of(aiida, lost).info.state == "ready"
+    assert _reconcile.revive_lost(aiida.broker, suspects) == []
+    for node in (lost, untouched):
+        task_of(aiida, node).remove()
+    delete_nodes([lost.pk, unwanted.pk, untouched.pk], dry_run=False)
+
+
 def test_a_sender_that_waits_for_a_process_with_a_task_gets_the_answer_of_a_launcher(aiida: Installation) -> None:
     from aiida.tools import delete_nodes
 
@@ -340,6 +391,8 @@ def test_the_settings_of_a_profile_are_given_and_changed_by_commands(
     del settings["lease"]
     assert settings_of(other_profile) == settings
     assert "from 1 to 86400" in aiida.run(*switch, "--lease", 0, fails=True)
+    assert "use --lease 60 or less" in aiida.run(*switch, "--lease", 61, fails=True)
+    assert "use --lease 60 or less" in aiida.run("tenure-aiida", "setup", "long", "--lease", 3600, fails=True)
     assert "invalid choice" in aiida.run(*switch, "--on-lost-workchain", "forget", fails=True)
     assert settings_of(other_profile) == settings
 
@@ -348,6 +401,10 @@ def test_the_settings_of_a_profile_are_given_and_changed_by_commands(
     assert settings_of(other_profile) == {**settings, "address": tenure_broker.address}
     assert tenure_broker.address in aiida.run("tenure-aiida", "status", "-p", other_profile)
     assert "uses Tenure already" in aiida.run(*switch, "--broker", tenure_broker.address)
+    # That broker may be set up for it.
+    assert "--restart-grace 3600s" in aiida.run(*switch, "--lease", 3600)
+    assert settings_of(other_profile) == {**settings, "address": tenure_broker.address, "lease": 3600.0}
+    aiida.run(*switch, "--lease", 30)
     assert "not allowed with" in aiida.run(*switch, "--broker", "127.0.0.1:1", "--own-broker", fails=True)
     assert "unix:" in aiida.run(*switch, "--own-broker")
     assert settings_of(other_profile) == settings

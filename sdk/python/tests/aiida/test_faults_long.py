@@ -272,6 +272,23 @@ def test_f10_repair_finds_a_lost_task(aiida: Installation) -> None:
         aiida.stop_daemon()
 
 
+def test_a_process_without_a_task_is_revived_when_a_worker_starts(aiida: Installation) -> None:
+    lost, unwanted = sleeper(aiida, 0), sleeper(aiida, 0)
+    tasks = {task.body["args"]["pid"]: task for task in aiida.broker.iterate_tasks()}
+    tasks[lost.pk].remove()
+    with aiida.broker.client() as client:
+        client.cancel(tasks[unwanted.pk].info.id, "not wanted")
+    aiida.start_daemon()
+    try:
+        assert aiida.ends(lost).is_finished_ok
+        assert f"process {unwanted.pk} has no task, because its last task" in aiida.daemon_log()
+        assert not unwanted.is_terminated
+    finally:
+        aiida.verdi("process", "repair")
+        aiida.ends(unwanted)
+        aiida.stop_daemon()
+
+
 def test_a_limit_of_a_computer_holds_across_workers(aiida: Installation) -> None:
     aiida.run("tenure-aiida", "limit", "computer:here", 1)
     aiida.start_daemon(2)

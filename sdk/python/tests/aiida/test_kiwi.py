@@ -272,6 +272,38 @@ def test_a_task_that_fails_is_done(here: Communicator, there: Communicator) -> N
     assert calls == ["bad", "next"]
 
 
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(OSError("caf\udce9"), r"caf\\udce9"), (Speechless(), "cannot be read")],
+    ids=["surrogate", "speechless"],
+)
+def test_an_exception_whose_text_cannot_be_read_ends_the_task_all_the_same(
+    here: Communicator, there: Communicator, error: Exception, said: str
+) -> None:
+    def fail(_: Any, body: Any) -> None:
+        raise error
+
+    here.add_task_subscriber(fail)
+    with pytest.raises(kiwipy.RemoteException, match=said):
+        there.task_send("bad").result(SOON)
+    here.add_rpc_subscriber(fail, "fails")
+    with pytest.raises(kiwipy.RemoteException, match=said):
+        there.rpc_send("fails", "bad").result(SOON).result(SOON)
+    queue = here.task_queue("unreadable")
+    future = queue.task_send("bad")
+    with queue.next_task(timeout=SOON) as task:
+        task.process().set_exception(error)
+    with pytest.raises(kiwipy.RemoteException, match=said):
+        future.result(SOON)
+    with pytest.raises(kiwipy.QueueEmpty), queue.next_task(timeout=0.2):
+        pass
+
+
 def test_a_slow_task_is_pending_first(here: Communicator, there: Communicator) -> None:
     result: Future[Any] = Future()
     here.add_task_subscriber(lambda *_: result)

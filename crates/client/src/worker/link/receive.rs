@@ -112,6 +112,7 @@ impl Link {
                     return Err(refusal.clone().into());
                 }
                 self.confirm_lease(sent);
+                self.set_lease_clock();
                 self.registered(now, &presented, refused);
             }
             Sent::Start(started) => match refused_all {

@@ -6,13 +6,22 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Optional
 
+from .._fields import FieldLogger
 from .._settings import key_of_environment, key_of_file
 from ..errors import BadSetting
+
+log = FieldLogger("tenure.aiida")
 
 #: The name of the entry point, and of the backend in a profile.
 BACKEND = "tenure"
 #: What a lost worker means for a process: ``requeue`` goes on from its checkpoint, ``pause`` waits for a human.
 POLICIES = ("requeue", "pause")
+
+
+#: The reason with which AiiDA removes a task whose process goes on or has ended.
+REMOVED = "removed by AiiDA"
+#: How long a broker gives its workers to return after a restart, unless its settings say otherwise.
+RESTART_GRACE = 60.0
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,18 @@ class BrokerConfig:
             if getattr(self, one.name) != getattr(defaults, one.name)
         }
 
+    def long_lease(self) -> Optional[str]:
+        """What is wrong with a lease that is longer than a restarted broker waits for its workers."""
+        if self.lease <= RESTART_GRACE:
+            return None
+        why = (
+            f"the lease of {self.lease:g} s is longer than the {RESTART_GRACE:g} s that a restarted broker waits for "
+            "its workers: a worker that is frozen meanwhile may go on with a process that another one has"
+        )
+        if self.address is None:
+            return f"{why}; use --lease {RESTART_GRACE:g} or less"
+        return f"{why}; use --lease {RESTART_GRACE:g} or less, or start the broker with --restart-grace {self.lease:g}s"
+
     def secret(self) -> Optional[str]:
         """The key."""
         if self.key is not None:
@@ -71,3 +92,10 @@ class BrokerConfig:
         if self.key_file is not None:
             return key_of_file(self.key_file)
         return key_of_environment()
+
+
+def warn_of_long_lease(config: BrokerConfig) -> None:
+    """Warns of a profile whose lease is too long. Older versions took it."""
+    why = config.long_lease()
+    if why is not None:
+        log.warning(why)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 import kiwipy
 
-from ._terms import pk_of
+from ..errors import UnknownTask
+from ..kiwi._send import names_of
+from ..records import TaskInfo
+from ._config import REMOVED
+from ._terms import pk_of, terms_of
 
 if TYPE_CHECKING:
+    from ..kiwi import Communicator
     from .broker import ListedTask, TenureBroker
 
 log = logging.getLogger("tenure.aiida")
@@ -99,7 +106,7 @@ def revive(broker: TenureBroker, pk: int) -> None:
     broker.get_communicator().task_send(body, no_reply=True)
 
 
-def report(broker: TenureBroker) -> None:
+def report(broker: TenureBroker) -> Optional[Difference]:
     """Says what does not fit together, and removes waiting tasks of deleted processes: the database may have given
     their pks to others. Never raises: a worker starts all the same.
     """
@@ -113,9 +120,75 @@ def report(broker: TenureBroker) -> None:
         difference = compare(broker, [task for task in tasks if task not in deleted])
     except Exception:
         log.exception("the database and the broker could not be compared")
-        return
+        return None
     if difference:
         log.warning("%s; `tenure-aiida reconcile --fix` mends this", difference)
+    return difference
+
+
+def mend_later(broker: TenureBroker, communicator: Communicator, before: Optional[Difference]) -> None:
+    """Makes tasks for processes that none will ever continue, on a thread, after a second look. In between, a program
+    that runs one of them by itself has connected again, and one that was submitting it has sent its task.
+    """
+    suspects = {*before.lost, *before.elsewhere} if before is not None else set()
+    if not suspects:
+        return
+
+    def look_again() -> None:
+        time.sleep(YOUNG.total_seconds())
+        if communicator.is_closed():
+            return
+        try:
+            revive_lost(broker, suspects)
+        except Exception:
+            log.exception("processes without a task could not be revived; use `tenure-aiida reconcile --fix`")
+        finally:
+            _leave_database()
+
+    threading.Thread(target=look_again, name="tenure-aiida-mend", daemon=True).start()
+
+
+def revive_lost(broker: TenureBroker, suspects: set[int]) -> list[int]:
+    """Makes tasks for those of some processes that are still without one. Not if a user has cancelled the last one, or
+    it has failed. Returns their pks.
+    """
+    revived = []
+    for pk in compare(broker, list(broker.iterate_tasks())).lost:
+        if pk not in suspects:
+            continue
+        why_not = _ended_on_purpose(broker, pk)
+        if why_not is not None:
+            log.warning("process %s has no task, because %s; it is not revived", pk, why_not)
+            continue
+        log.warning("process %s has no task: it is revived", pk)
+        revive(broker, pk)
+        revived.append(pk)
+    return revived
+
+
+def _ended_on_purpose(broker: TenureBroker, pk: int) -> Optional[str]:
+    """Why the last task of a process should stay the last one."""
+    name = str(terms_of({"task": "continue", "args": {"pid": pk}}, broker.config)["name"])
+    last: Optional[TaskInfo] = None
+    with broker.client() as client:
+        for numbered in names_of(name):
+            try:
+                last = client.find(numbered)
+            except UnknownTask:
+                break
+    if last is None or last.state not in ("cancelled", "failed"):
+        return None
+    reason = (last.end.message if last.end is not None else None) or ""
+    if last.state == "cancelled" and reason == REMOVED:
+        return None
+    return f"its last task {last.id} was {last.state}" + (f" ({reason})" if reason else "")
+
+
+def _leave_database() -> None:
+    """Closes the session that this thread has with the database."""
+    from aiida.manage import get_manager
+
+    get_manager().get_profile_storage().get_session().close()
 
 
 def _of_deleted(tasks: list[ListedTask]) -> list[ListedTask]:

@@ -13,25 +13,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable, Optional
 
+import kiwipy
 from aiida.brokers import Broker
 
 from .._fields import FieldLogger
-from .._settings import settings
 from ..errors import TenureError
 from ..kiwi import Communicator
 from ..kiwi._link import unpack
 from ..records import TaskInfo
 from ..sync_client import SyncClient
-from ._config import BrokerConfig
+from ._config import REMOVED, BrokerConfig, warn_of_long_lease
 from ._service import Service
 from ._terms import PROCESSES, WORKCHAINS_OF_0_2, held, key_of, pk_of, terms_of
+from ._unsent import Unsent
 
 log = FieldLogger("tenure.aiida")
 
 #: The states of a task that has not ended.
 ACTIVE = ("created", "delayed", "ready", "assigned", "running", "paused")
-#: The reason with which AiiDA removes a task whose process goes on or has ended.
-REMOVED = "removed by AiiDA"
 #: How often a program looks whether the broker that it started is still there.
 WATCH_SECONDS = 1.0
 
@@ -71,14 +70,14 @@ class TenureBroker(Broker):  # type: ignore[misc]
         return self._config.namespace or f"aiida-{self._profile.uuid}"
 
     @property
+    def config(self) -> BrokerConfig:
+        """The settings of the profile."""
+        return self._config
+
+    @property
     def service(self) -> Optional[Service]:
         """The broker of this installation; nothing if the profile names an address."""
         return self._service
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the broker runs on this machine: then a closed connection means that a worker has died."""
-        return settings(self.address, None, None, None, 0.0).is_local
 
     def client(self, connect_timeout: float = 10.0) -> SyncClient:
         """A client in the profile's namespace. The broker is not started for it."""
@@ -164,12 +163,16 @@ class TenureBroker(Broker):  # type: ignore[misc]
 
         show_logs()
         config = self._config
-        options = {"lease": config.lease, "tasks_die": self.is_local, "version": f"aiida-core {__version__}"}
+        options: dict[str, Any] = {"lease": config.lease, "version": f"aiida-core {__version__}"}
         options["light_slots"] = config.workchain_slots
         options["heartbeat"] = min(5.0, config.lease / 4)
         options["lost_after"] = config.lease / 2
         # AiiDA has no lock of its own: a worker whose lease is over must not make another step.
-        options["die_with_lease"] = is_daemon_worker()
+        # Where its connection leads straight to the broker, a closed one means that it is dead.
+        options["die_with_lease"] = options["tasks_die"] = is_daemon_worker()
+        if is_daemon_worker():
+            warn_of_long_lease(config)
+        unsent = Unsent(lambda task: Communicator.task_send(communicator, task, no_reply=True))
         communicator = _ProfileCommunicator(
             self.address,
             namespace=self.namespace,
@@ -179,13 +182,13 @@ class TenureBroker(Broker):  # type: ignore[misc]
             task_prefetch_count=get_config_option("daemon.worker_process_slots"),
             more_task_queues={WORKCHAINS_OF_0_2: config.workchain_slots},
             timeout=task_timeout(),
-            task_terms=lambda body: terms_of(body, config),
+            task_terms=lambda body: unsent.terms_of(body) or terms_of(body, config),
             task_key=key_of,
             on_fenced=fence,
             on_cancel=lambda task, body, reason: kill(self, task, body, reason),
             worker_options=options,
         )
-        communicator.broker = weakref.ref(self)
+        communicator.broker, communicator.unsent = weakref.ref(self), unsent
         return communicator
 
 
@@ -193,13 +196,14 @@ class _ProfileCommunicator(Communicator):
     """The communicator of a profile. A daemon worker looks once whether the database and the broker agree."""
 
     broker: Callable[[], Optional[TenureBroker]] = staticmethod(lambda: None)
+    unsent: Unsent
 
     def add_task_subscriber(self, subscriber: Callable[..., Any], identifier: Any = None) -> Any:
         broker = self.broker()
         if broker is not None and is_daemon_worker():
-            from ._reconcile import report
+            from ._reconcile import mend_later, report
 
-            report(broker)
+            mend_later(broker, self, report(broker))
         return super().add_task_subscriber(subscriber, identifier)
 
     def task_send(self, task: Any, no_reply: bool = False) -> Optional[Future[Any]]:
@@ -208,9 +212,35 @@ class _ProfileCommunicator(Communicator):
         """
         pk = pk_of(task)
         if pk is None or not task["args"].get("nowait"):
-            return super().task_send(held(task), no_reply)
-        super().task_send(held(task), no_reply=True)
+            if pk is None or not no_reply:
+                return super().task_send(held(task), no_reply)
+            self._send_surely(held(task))
+            return None
+        self._send_surely(held(task))
         return None if no_reply else _resolved(_resolved(pk))
+
+    def close(self) -> None:
+        """Closes the communicator."""
+        self.unsent.close()
+        super().close()
+
+    def _send_surely(self, task: Any) -> None:
+        """Sends a task. A worker of the daemon keeps it if the broker is away: the exception would end the process that
+        submits another.
+        """
+        # While others are kept, the broker is away: to wait once more would hold up every process of the worker.
+        if not (self.unsent and self._keep(task)):
+            try:
+                super().task_send(task, no_reply=True)
+            except kiwipy.TimeoutError:
+                if not self._keep(task):
+                    raise
+
+    def _keep(self, task: Any) -> bool:
+        broker = self.broker()
+        if broker is None or not is_daemon_worker():
+            return False
+        return self.unsent.keep(task, terms_of(task, broker.config))
 
 
 def _resolved(value: Any) -> Future[Any]:

@@ -126,6 +126,7 @@ def _settings(said: argparse.Namespace) -> dict[str, Any]:
 
 def _setup(said: argparse.Namespace) -> int:
     settings = BrokerConfig.read(_settings(said))
+    _check_lease(settings)
     name = _profiles.create(said.profile, said.email, said.storage, said.storage_path, settings, said.not_default)
     broker = _profiles.load(name)
     broker.get_communicator()
@@ -133,6 +134,16 @@ def _setup(said: argparse.Namespace) -> int:
     broker.close()
     print("Start its workers with: verdi daemon start")
     return 0
+
+
+def _check_lease(settings: BrokerConfig) -> None:
+    """Refuses a lease that is too long for the broker that AiiDA starts; that of another one may be set up for it."""
+    why = settings.long_lease()
+    if why is None:
+        return
+    if settings.address is None:
+        raise _profiles.ProfileError(why)
+    print(f"tenure-aiida: warning: {why}", file=sys.stderr)
 
 
 def _switch(said: argparse.Namespace) -> int:
@@ -149,6 +160,7 @@ def _switch(said: argparse.Namespace) -> int:
             print(f"Profile {said.profile} uses Tenure already.")
             return 0
     wanted = BrokerConfig.read(settings)
+    _check_lease(wanted)
     if said.from_rabbitmq and before != "core.rabbitmq":
         raise _profiles.ProfileError(f"profile {said.profile} uses {before or 'no broker'}, not core.rabbitmq")
     what = "other settings" if before == BACKEND else f"{before or 'no broker'} → {BACKEND}"

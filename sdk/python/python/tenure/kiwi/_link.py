@@ -15,6 +15,7 @@ import kiwipy
 
 from .. import _background, _native, codec
 from .._settings import Settings
+from .._text import text_of
 from ..errors import TenureError
 from ._chain import End
 from ._dispatcher import Dispatcher
@@ -84,9 +85,9 @@ class Link:
             try:
                 return {"kind": "result", "value": self.encode(end.value)}
             except Exception as error:
-                return {"kind": "exception", "value": f"the result cannot be encoded: {error}"}
+                return {"kind": "exception", "value": f"the result cannot be encoded: {text_of(error)}"}
         if end.kind == "exception":
-            return {"kind": "exception", "value": str(end.value)}
+            return {"kind": "exception", "value": text_of(end.value)}
         return {"kind": end.kind}
 
     def decode_end(self, told: dict[str, Any]) -> End:

@@ -18,6 +18,7 @@ from typing import Any, Callable, Optional
 import kiwipy
 
 from .. import _native
+from .._text import text_of
 from ..errors import Closed, NoListener, TenureError
 from ._chain import CANCELLED, PENDING_AFTER, Chain, End, Mirror
 from ._link import Link, pack, run, unpack
@@ -275,5 +276,6 @@ def answer(link: Link, call: _native.Call, told: dict[str, Any]) -> None:
     try:
         body = pack(told)
     except TenureError as error:
-        body = pack({"depth": 0, "end": {"kind": "exception", "value": f"the answer cannot be encoded: {error}"}})
+        why = f"the answer cannot be encoded: {text_of(error)}"
+        body = pack({"depth": 0, "end": {"kind": "exception", "value": why}})
     link.dispatcher.ask(lambda via: call.answer("result", body, via), lambda value, error: None)

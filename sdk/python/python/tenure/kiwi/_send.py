@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import uuid
+from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any, Callable, Optional
 
@@ -28,6 +29,13 @@ Terms = Callable[[Any], dict[str, Any]]
 CRASH_BUDGET = 65_535
 AGAIN_SECONDS = 1.0
 ENDED = ("completed", "failed", "cancelled")
+
+
+def names_of(name: str) -> Iterator[str]:
+    """The names of an exclusive task, one after another: the broker keeps ended tasks with theirs for a while."""
+    yield name
+    for number in itertools.count(2):
+        yield f"{name}~{number}"
 
 
 class Sending:
@@ -77,9 +85,7 @@ class Sending:
         if not exclusive:
             self._link.client.submit(Submission(id=task, body=body, name=f"{name}-{task[:8]}", **terms).said())
             return True
-        for number in itertools.count(1):
-            # The broker keeps ended tasks with their names for a while.
-            numbered = name if number == 1 else f"{name}~{number}"
+        for numbered in names_of(name):
             holder, state = self._submit_named(Submission(id=task, body=body, name=numbered, **terms))
             if holder == task:
                 return True

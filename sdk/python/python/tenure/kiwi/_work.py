@@ -14,6 +14,7 @@ import kiwipy
 
 from .. import _native
 from .._fields import FieldLogger
+from .._text import encodable, text_of
 from ..errors import TenureError
 from ..worker import Pool, Worker
 from ._chain import CANCELLED, PENDING_AFTER, Chain, End
@@ -194,7 +195,7 @@ class Work:
             told = unpack(task.body)
             body = self._link.decode(told["body"])
         except Exception as error:
-            task.fail(EXIT_EXCEPTED, f"the body is no task of a communicator: {error}", b"", True, False)
+            task.fail(EXIT_EXCEPTED, f"the body is no task of a communicator: {text_of(error)}", b"", True, False)
             return
         try:
             key = self._key(body)
@@ -338,16 +339,10 @@ class _Running:
     def _finish(self, depth: int, end: End) -> None:
         self._work.ended(self)
         for task, reply in self._take():
-            told = b""
-            if reply is not None:
-                told = pack({"depth": depth, "end": self._link.encode_end(end)})
             if self.cancelling and end.kind != "result":
-                task.confirm_cancelled(told)
-            elif end.kind == "exception":
-                message = f"{type(end.value).__name__}: {end.value}"[:MESSAGE_CHARS_MAX]
-                task.fail(EXIT_EXCEPTED, message, told, True, False)
+                task.confirm_cancelled(b"")
             else:
-                task.complete(told)
+                report_end(self._link, task, reply, depth, end)
 
     def _take(self) -> list[tuple[_native.Task, Optional[str]]]:
         with self._lock:
@@ -367,6 +362,20 @@ class _Running:
                     lambda via, to=reply, told=told: self._link.client.call(to, told, None, via),  # type: ignore[misc]
                     lambda value, error: None,
                 )
+
+
+def report_end(link: Link, task: _native.Task, reply: Optional[str], depth: int, end: End) -> None:
+    """Ends a task with the end of its work. What cannot be reported fails it: its slot would stay occupied."""
+    try:
+        told = b"" if reply is None else pack({"depth": depth, "end": link.encode_end(end)})
+        if end.kind == "exception":
+            message = f"{encodable(type(end.value).__name__)}: {text_of(end.value)}"[:MESSAGE_CHARS_MAX]
+            task.fail(EXIT_EXCEPTED, message, told, True, False)
+        else:
+            task.complete(told)
+    except Exception as error:
+        log.error("the end of a task could not be reported", extra={"task": task.id, "error": text_of(error)})
+        task.fail(EXIT_EXCEPTED, "the end of the work could not be reported", b"", True, False)
 
 
 class _Taking(Pool):

@@ -13,10 +13,11 @@ import kiwipy
 
 from .. import _native
 from .._settings import SOFTWARE
+from .._text import text_of
 from ..errors import TenureError
 from ._chain import End
-from ._link import Link, pack, short_name, unpack
-from ._work import EXIT_EXCEPTED, MESSAGE_CHARS_MAX, Work
+from ._link import Link, short_name, unpack
+from ._work import EXIT_EXCEPTED, Work, report_end
 
 if TYPE_CHECKING:
     from ._send import Sending
@@ -117,7 +118,7 @@ class _Taker:
             try:
                 return IncomingTask(self._link, task)
             except Exception as error:
-                task.fail(EXIT_EXCEPTED, f"the body is no task of a communicator: {error}", b"", True, False)
+                task.fail(EXIT_EXCEPTED, f"the body is no task of a communicator: {text_of(error)}", b"", True, False)
 
     def close(self) -> None:
         """Takes nothing new. It leaves when what it has taken has ended."""
@@ -215,12 +216,7 @@ class IncomingTask:
             end = End("cancelled")
         except BaseException as error:
             end = End("exception", error)
-        told = b"" if self._reply is None else pack({"depth": 0, "end": self._link.encode_end(end)})
-        if end.kind == "exception":
-            message = f"{type(end.value).__name__}: {end.value}"[:MESSAGE_CHARS_MAX]
-            self._native.fail(EXIT_EXCEPTED, message, told, True, False)
-        else:
-            self._native.complete(told)
+        report_end(self._link, self._native, self._reply, 0, end)
 
     def _forgotten(self, _: Any) -> None:
         with self._lock:
