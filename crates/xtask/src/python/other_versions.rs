@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::{ask, program, run};
 use crate::steps::Steps;
 use crate::third_party::environment_of;
@@ -34,7 +34,7 @@ struct Interpreter {
 }
 
 /// Runs the smoke test with every other version that is found.
-pub(super) fn test(steps: &mut Steps, place: &Place, sdk: &Path, wheel: &Path, used: &Path) {
+pub(super) fn test(steps: &mut Steps, place: &Workspace, sdk: &Path, wheel: &Path, used: &Path) {
     let found = find(minor_of(used));
     let names: Vec<String> = found.iter().map(|one| format!("3.{}", one.minor)).collect();
     println!("other versions of Python: {}", if names.is_empty() { "none".into() } else { names.join(", ") });
@@ -43,7 +43,7 @@ pub(super) fn test(steps: &mut Steps, place: &Place, sdk: &Path, wheel: &Path, u
     }
 }
 
-fn smoke(place: &Place, sdk: &Path, wheel: &Path, interpreter: &Interpreter) -> Result<()> {
+fn smoke(place: &Workspace, sdk: &Path, wheel: &Path, interpreter: &Interpreter) -> Result<()> {
     let folder = place.python().join(format!("smoke-3.{}", interpreter.minor));
     let python = environment_of(&interpreter.program, &folder, REQUIREMENTS)?;
     super::install(&python, sdk, wheel)?;
