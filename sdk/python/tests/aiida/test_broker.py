@@ -460,7 +460,11 @@ def test_env_lets_the_command_tenure_see_the_tasks_of_a_profile(aiida: Installat
     assert f"{node.pk} Nested" in listed(aiida)
     task.remove()
 
+    from aiida.tools import delete_nodes
     from tenure.aiida import TenureBroker
+
+    # A worker that starts would submit a task for it.
+    delete_nodes([node.pk], dry_run=False)
 
     for key in ({"key_file": str(tmp_path / "key")}, {"key": "3c" * 32}):
         config = {"address": "127.0.0.1:1", "namespace": "mine", **key}

@@ -284,8 +284,8 @@ def test_a_process_without_a_task_is_revived_when_a_worker_starts(aiida: Install
         assert f"process {unwanted.pk} has no task, because its last task" in aiida.daemon_log()
         assert not unwanted.is_terminated
     finally:
-        aiida.verdi("process", "repair")
-        aiida.ends(unwanted)
+        aiida.run("tenure-aiida", "reconcile", "--fix")
+        assert aiida.ends(unwanted).is_finished_ok
         aiida.stop_daemon()
 
 
