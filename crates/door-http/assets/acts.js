@@ -116,7 +116,14 @@ async function submitTask(form) {
   try {
     const accepted = await ask("POST", "/v1/tasks", { queue, body, ...(name ? { name } : {}) });
     const title = accepted.known ? `Task ${name} is known already` : `Submitted to ${queue}`;
-    say({ level: "good", title, text: accepted.unserved?.message, path: `/tasks/${accepted.task}` });
+    const path = `/tasks/${accepted.task}`;
+    say({ level: "good", title, text: accepted.unserved?.message, path });
+    // The notice fades, and the list may show other tasks.
+    const submitted = form.querySelector(".submitted");
+    const link = submitted.querySelector("a");
+    link.href = path;
+    link.textContent = accepted.known ? title : `${title}: ${name || accepted.task.slice(-8)}`;
+    submitted.hidden = false;
     form.querySelector("#submit-name").value = "";
     form.querySelector("#submit-content").value = "";
     document.dispatchEvent(new CustomEvent("tenure:acted"));

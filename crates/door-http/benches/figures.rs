@@ -1,9 +1,12 @@
 //! Figures of the HTTP door, on loopback and a real disk: a page of tasks out of many, `/metrics` with many queues, the
 //! hub's cycle rate with many listeners, and durable submissions beside a bare server that answers 204.
 //!
-//! `cargo bench -p tenure-door-http` runs all of them. The words `page`, `listeners` and `submissions` select; a number is
-//! the count of tasks for the page. Rates depend on what else the machine does, so each figure also has the CPU time of
-//! this process, which is the broker and the clients together. `TMPDIR` says which disk is used.
+//! `cargo bench -p tenure-door-http` runs all of them. The words `page`, `listeners`, `load` and `submissions` select; a
+//! number is the count of tasks for the page. Rates depend on what else the machine does, so each figure also has the CPU
+//! time of this process, which is the broker and the clients together. `TMPDIR` says which disk is used.
+
+#[path = "figures/load.rs"]
+mod load;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -35,17 +38,26 @@ const SPAN: Duration = Duration::from_secs(5);
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    if let [mode, address, count] = &*arguments
+        && mode == "listen"
+    {
+        let (address, count) = (address.parse().expect("an address"), count.parse().expect("a number"));
+        return runtime.block_on(load::listen(address, count));
+    }
     let tasks = arguments.iter().find_map(|argument| argument.parse().ok()).unwrap_or(TASKS);
-    let figures = ["page", "listeners", "submissions"];
+    let figures = ["page", "listeners", "load", "submissions"];
     let selects_all = !figures.iter().any(|figure| arguments.iter().any(|argument| argument == figure));
     let is_wanted = |figure: &str| selects_all || arguments.iter().any(|argument| argument == figure);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         if is_wanted("page") {
             page_and_metrics(tasks).await;
         }
         if is_wanted("listeners") {
             listeners().await;
+        }
+        if is_wanted("load") {
+            load::fixed_load().await;
         }
         if is_wanted("submissions") {
             submissions().await;

@@ -2,7 +2,7 @@
 //!
 //! Pages ask the hub as the JSON API does, so rights and namespaces are the same. A script fetches the page again when
 //! something has happened and replaces the parts that are marked `data-live`: only the server turns names, bodies and
-//! results of strangers into HTML.
+//! results of untrusted clients into HTML.
 
 mod arrays;
 mod assets;

@@ -11,6 +11,7 @@
 // A task has more fields than `json!` expands by default.
 #![recursion_limit = "256"]
 #![warn(missing_docs)]
+#![warn(clippy::too_many_lines)]
 
 mod authentication;
 mod call;

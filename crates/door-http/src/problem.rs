@@ -58,7 +58,7 @@ impl ProblemDetails {
     }
 
     pub(crate) fn method_not_allowed(allow: &str) -> ProblemDetails {
-        let detail = format!("this path has only {allow}");
+        let detail = format!("this path accepts only {allow}");
         let action = "use one of these methods";
         let problem =
             ProblemDetails::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail, action);

@@ -81,6 +81,7 @@ macro_rules! endpoints {
 }
 
 /// All endpoints.
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     endpoints! {
         Anyone GET "/healthz" => health::live;

@@ -151,6 +151,8 @@ async fn an_array_is_found_by_its_name_and_its_id() {
     let array = client.post("/v1/arrays", &body).await.json()["array"].as_str().expect("an id").to_owned();
     let html = check("/tasks", &open(&mut client, "/tasks?search=sweep").await);
     assert!(html.contains(&format!("href=\"/arrays/{array}\"")), "{html}");
+    assert!(!html.contains("No task has"), "the search has found something: {html}");
+    assert!(open(&mut client, "/tasks").await.text().contains("No task outside of arrays waits or runs"));
     let answer = open(&mut client, &format!("/tasks?search={array}&namespace=default")).await;
     let place = format!("/arrays/{array}?namespace=default");
     assert_eq!((answer.status, answer.field("location")), (303, Some(&*place)));

@@ -85,12 +85,12 @@ pub(crate) fn read_json<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) 
     let is_json = essence.eq_ignore_ascii_case("application/json")
         || (essence.len() > 5 && essence[essence.len() - 5..].eq_ignore_ascii_case("+json"));
     if !is_json {
-        let detail = format!("the body is {essence:?}, and this path takes JSON");
+        let detail = format!("the Content-Type is {essence:?}; send application/json");
         let action = "send it with Content-Type: application/json";
         return Err(ProblemDetails::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-json", detail, action));
     }
     objects::from_slice(bytes)
-        .map_err(|error| ProblemDetails::bad_value(format!("the body is not understood: {error}")))
+        .map_err(|error| ProblemDetails::bad_value(format!("cannot parse the body: {error}")))
 }
 
 fn too_long(limit: usize) -> ProblemDetails {

@@ -86,7 +86,7 @@ pub(super) async fn named(hub: &mut HubAccess, name: &str, now: Timestamp) -> Op
 fn table(arrays: &[&ArrayInfo], now: Timestamp) -> Markup {
     html! {
         div.scroll {
-            table {
+            table.cards.tasks {
                 caption.sr { "Arrays" }
                 thead { tr {
                     th scope="col" { "State" } th scope="col" { "Array" } th scope="col" { "Queue" }

@@ -116,6 +116,7 @@ pub(super) fn level(kind: &EventData) -> &'static str {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn sentence(event: &Event) -> String {
     let because = |reason: &Option<Box<str>>| reason.as_deref().map(str::to_owned).unwrap_or_default();
     match &event.kind {

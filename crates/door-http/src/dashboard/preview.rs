@@ -1,4 +1,4 @@
-//! Bodies, results and checkpoints as text. Their bytes are strangers' bytes, so they are never shown as anything else.
+//! Bodies, results and checkpoints as text. They come from untrusted clients, so they are never shown as anything else.
 
 use maud::{Markup, html};
 use tenure_hub::HubHandle;

@@ -2,7 +2,9 @@
 
 use maud::{Markup, html};
 use tenure_hub::wall_clock;
-use tenure_hub::words::{Answer, EventFilter, LimitInfo, Query, QueueInfo, Refusal, StateName, Timestamp};
+use tenure_hub::words::{
+    Answer, EventFilter, LimitInfo, Query, QueueInfo, Rate, Refusal, StateName, Timestamp,
+};
 
 use super::format::{count, counted, escaped, since, span};
 use super::frame::{self, Allowed, Section};
@@ -46,6 +48,7 @@ pub(super) async fn list(call: HttpCall) -> HttpResult {
                     }
                     button type="submit" { "Set" }
                 }
+                (tag_rate_form())
             }
         }
     };
@@ -153,16 +156,37 @@ fn tags(limits: &[LimitInfo], allowed: Allowed) -> Markup {
                             }
                             td.n { @match limit.limit { Some(limit) => { (limit) } None => { "none" } } }
                             td.nowrap { @match limit.rate { Some(rate) => { (rate) } None => { "none" } } }
-                            @if allowed.manage { td { @if limit.limit.is_some() {
-                                button type="button" data-act="remove" data-method="DELETE"
-                                    data-path={ "/v1/limits/" (escaped(&limit.tag)) }
-                                    data-what={ "the limit of " (limit.tag) }
-                                    data-text="Any number of tasks with this tag may run at once." { "remove" }
-                            } } }
+                            @if allowed.manage { td { div.buttons { (tag_acts(limit)) } } }
                         }
                     } }
                 }
             }
+        }
+    }
+}
+
+fn tag_acts(limit: &LimitInfo) -> Markup {
+    let path = format!("/v1/limits/{}", escaped(&limit.tag));
+    html! {
+        @if limit.limit.is_some() {
+            button type="button" data-act="remove" data-method="DELETE" data-path=(path)
+                data-what={ "the limit of " (limit.tag) }
+                data-text="Any number of tasks with this tag may run at once." { "Remove limit" }
+        }
+        @if limit.rate.is_some() {
+            button type="button" data-act="remove" data-method="DELETE" data-path={ (path) "/rate" }
+                data-what={ "the rate of " (limit.tag) }
+                data-text="Tasks with this tag start as soon as a worker is free." { "Remove rate" }
+        }
+    }
+}
+
+fn tag_rate_form() -> Markup {
+    html! {
+        form.inline data-put="/v1/limits/{tag}/rate" data-title="Set the rate of the tag?" {
+            div.field { label for="tag-rate-tag" { "Tag" } input #tag-rate-tag data-name required maxlength="255" autocomplete="off"; }
+            (rate_fields("tag-rate", None))
+            button type="submit" { "Set rate" }
         }
     }
 }
@@ -262,23 +286,29 @@ fn priorities(queue: &QueueInfo) -> Markup {
 }
 
 fn rate_form(queue: &QueueInfo) -> Markup {
-    let rate = queue.rate;
     html! {
         form.inline data-put={ "/v1/queues/" (escaped(&queue.queue)) "/rate" } data-title={ "Set the rate of queue " (queue.queue) "?" } {
-            div.field {
-                label for="rate-count" { "Start at most this many tasks" }
-                input #rate-count name="count" type="number" min="1" max="1000000" value=[rate.map(|rate| rate.count)];
-            }
-            div.field {
-                label for="rate-period" { "in this many seconds" }
-                input #rate-period name="period_ms" data-times="1000" type="number" min="0.001" step="any"
-                    value=[rate.map(|rate| rate.period.as_secs_f64())];
-            }
-            div.field {
-                label for="rate-burst" { "with a burst of" }
-                input #rate-burst name="burst" type="number" min="1" max="1000000" value=[rate.map(|rate| rate.burst)];
-            }
+            (rate_fields("rate", queue.rate))
             button type="submit" { "Set" }
+        }
+    }
+}
+
+/// The fields of a rate. Empty fields remove it.
+fn rate_fields(id: &str, rate: Option<Rate>) -> Markup {
+    html! {
+        div.field {
+            label for={ (id) "-count" } { "Start at most this many tasks" }
+            input id={ (id) "-count" } name="count" type="number" min="1" max="1000000" value=[rate.map(|rate| rate.count)];
+        }
+        div.field {
+            label for={ (id) "-period" } { "in this many seconds" }
+            input id={ (id) "-period" } name="period_ms" data-times="1000" type="number" min="0.001" step="any"
+                value=[rate.map(|rate| rate.period.as_secs_f64())];
+        }
+        div.field {
+            label for={ (id) "-burst" } { "with a burst of" }
+            input id={ (id) "-burst" } name="burst" type="number" min="1" max="1000000" value=[rate.map(|rate| rate.burst)];
         }
     }
 }

@@ -13,7 +13,7 @@ pub(super) fn badge(state: StateName) -> Markup {
 pub(super) fn table(caption: &str, tasks: &[TaskInfo], is_selectable: bool, now: Timestamp) -> Markup {
     html! {
         div.scroll {
-            table.tasks {
+            table.cards.tasks {
                 caption.sr { (caption) }
                 thead { tr {
                     @if is_selectable {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use tenure_hub::wall_clock;
-use tenure_hub::words::{Cursor, ListQuery, Query, Refusal, StateName, TaskId};
+use tenure_hub::words::{Cursor, ListQuery, Query, Refusal, StateName, TaskId, Timestamp};
 
 use super::arrays;
 use super::format::{counted, escaped};
@@ -49,10 +49,20 @@ pub(super) async fn page(call: HttpCall) -> HttpResult {
         div.head { h1 { "Tasks" } (filter.chips()) }
         (filter.form())
         @if allowed.steer { (submission(&filter)) (acts(&filter)) }
-        div #arrays data-live { @if let Some(arrays) = &arrays { div.card { (arrays) } } }
-        div #list.card data-live { (list(&filter, &found, allowed, now)) }
+        div #arrays data-live { @if let Some(arrays) = &arrays { (array_card(arrays, allowed)) } }
+        div #list.card data-live { (list(&filter, &found, arrays.is_some(), allowed, now)) }
     };
     frame::page(&call, Section::Tasks, "Tasks", &content)
+}
+
+/// Arrays have no boxes: an act on one is for all its elements, and its page says how many those are.
+fn array_card(arrays: &Markup, allowed: Allowed) -> Markup {
+    html! {
+        section.card aria-labelledby="arrays-title" {
+            h2 #arrays-title { "Arrays" @if allowed.steer { small { "open one to act on its elements" } } }
+            (arrays)
+        }
+    }
 }
 
 /// A form that submits a task. A script sends it, because the API takes JSON.
@@ -83,7 +93,7 @@ fn submission(filter: &Filter) -> Markup {
                     textarea #submit-content name="content" rows="4" spellcheck="false" {}
                 }
                 p.problem role="alert" hidden {}
-                div.buttons { button.primary type="submit" { "Submit" } }
+                div.buttons { button.primary type="submit" { "Submit" } p.submitted hidden { a {} } }
             }
         }
     }
@@ -269,10 +279,10 @@ fn acts(filter: &Filter) -> Markup {
     }
 }
 
-fn list(filter: &Filter, found: &TaskPage, allowed: Allowed, now: tenure_hub::words::Timestamp) -> Markup {
+fn list(filter: &Filter, found: &TaskPage, has_arrays: bool, allowed: Allowed, now: Timestamp) -> Markup {
     let is_first = filter.cursor.is_none();
     html! {
-        @if found.tasks.is_empty() { (nothing(filter, found)) }
+        @if found.tasks.is_empty() { (nothing(filter, found, has_arrays)) }
         @else { (task_rows::table("Tasks", &found.tasks, allowed.steer, now)) }
         @if !is_first || found.next.is_some() {
             nav.pages aria-label="Pages" {
@@ -291,10 +301,12 @@ fn list(filter: &Filter, found: &TaskPage, allowed: Allowed, now: tenure_hub::wo
     }
 }
 
-fn nothing(filter: &Filter, found: &TaskPage) -> Markup {
+fn nothing(filter: &Filter, found: &TaskPage, has_arrays: bool) -> Markup {
     html! {
         p.empty {
             @if found.next.is_some() { "None of the tasks that were looked at so far match." }
+            @else if has_arrays && filter.search.is_some() { "No task outside of this array matches." }
+            @else if has_arrays { "No task outside of arrays waits or runs." }
             @else if let Some(text) = &filter.search { "No task has “" (text) "” in its name, or an id that begins or ends so." }
             @else if filter.state.is_none() && filter.queue.is_none() {
                 "No task waits or runs. Submit one: " code { "tenure submit -- date" }

@@ -68,7 +68,7 @@ fn summary(workers: &[WorkerInfo]) -> String {
 fn table(workers: &[WorkerInfo], allowed: Allowed, now: Timestamp) -> Markup {
     html! {
         div.scroll {
-            table {
+            table.cards.workers {
                 caption.sr { "Workers" }
                 thead { tr {
                     th scope="col" { "Presence" } th scope="col" { "Worker" } th scope="col" { "Queues" }
@@ -90,14 +90,14 @@ fn row(worker: &WorkerInfo, allowed: Allowed, now: Timestamp) -> Markup {
         tr data-href=(path) {
             td { (presence(worker, now)) }
             th scope="row" { a href=(path) { (worker.worker) } }
-            td.note { (names(&worker.queues)) }
+            td.note.queues { (names(&worker.queues)) }
             td { (slots(worker)) }
             td { (heartbeat(worker, now)) }
-            td.n {
+            td.n.crashes data-zero[worker.crashes == 0] {
                 (worker.crashes)
                 @if let Some(at) = worker.last_crash { " " span.muted { "(" (ago(at, now)) ")" } }
             }
-            td.note { (machine(worker)) }
+            td.note.machine { (machine(worker)) }
             @if allowed.manage { td { div.buttons { (acts(worker, now)) } } }
         }
     }

@@ -40,7 +40,7 @@ fn one() -> u32 {
 impl ArrayInput {
     fn submission(self) -> Result<ArraySubmission, ProblemDetails> {
         let task: TaskInput = codec::from_value(Value::Object(self.task))
-            .map_err(|error| ProblemDetails::bad_value(format!("task is not understood: {error}")))?;
+            .map_err(|error| ProblemDetails::bad_value(format!("cannot parse task: {error}")))?;
         let Submission { task, body } = task.submission().map_err(|no| translate::problem(&no))?;
         let bodies: Vec<Bytes> = self.bodies.into_iter().flatten().map(bytes).collect();
         let given = u32::try_from(bodies.len()).unwrap_or(u32::MAX);
@@ -52,10 +52,10 @@ impl ArrayInput {
         let wrong =
             |what: &'static str, why: &'static str| Err(translate::problem(&Refusal::BadValue { what, why }));
         if given > 0 && given != size {
-            return wrong("bodies", "are not one for each element");
+            return wrong("bodies", "must have one entry for each element");
         }
         if given > 0 && !body.is_empty() {
-            return wrong("body", "is given besides one for each element");
+            return wrong("body", "cannot be combined with one body for each element");
         }
         let array = NewArray {
             task,

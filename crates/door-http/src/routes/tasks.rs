@@ -106,7 +106,7 @@ pub(crate) async fn submit_many(mut call: HttpCall) -> HttpResult {
     let mut refusals = Vec::new();
     for (index, task) in tasks.into_iter().enumerate() {
         let task: TaskInput = codec::from_value(Value::Object(task)).map_err(|error| {
-            ProblemDetails::bad_value(format!("task {index} of the batch is not understood: {error}"))
+            ProblemDetails::bad_value(format!("cannot parse task {index} of the batch: {error}"))
         })?;
         let mut task = task;
         traced(&call, &mut task);

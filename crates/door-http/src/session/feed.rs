@@ -23,8 +23,8 @@ const SHARED_FROM: usize = 4;
 const PIECE_BYTES: usize = 64 << 10;
 const KEPT_BYTES: usize = 8 << 20;
 /// How much later the next events are sent for each listener, and at most. The first event after a silence is sent at
-/// once. A thousand listeners get ten pieces a second.
-const DELAY_PER_LISTENER: Duration = Duration::from_micros(100);
+/// once. So up to a thousand listeners together cost at most 4,000 wake-ups and writes a second.
+const DELAY_PER_LISTENER: Duration = Duration::from_micros(250);
 const DELAY_MAX: Duration = Duration::from_millis(250);
 /// How many bytes all listeners of a feed get in a second. A crowd lags together: the mailbox of the feed fills, and one
 /// watch reads the log for all of them.
@@ -368,8 +368,8 @@ mod tests {
     fn a_crowd_gets_the_next_events_when_it_can_have_taken_the_last_ones() {
         let feed = EventFeed::default();
         let _crowd: Vec<_> = (0..1_000).map(|_| feed.subscribe()).collect();
-        assert_eq!(feed.delay(0), Duration::from_millis(100));
-        assert_eq!(feed.delay(1_000), Duration::from_millis(100), "few bytes are no reason to wait");
+        assert_eq!(feed.delay(0), Duration::from_millis(250));
+        assert_eq!(feed.delay(1_000), Duration::from_millis(250), "few bytes are no reason to wait");
         assert_eq!(feed.delay(1_000_000), Duration::from_secs(10));
     }
 

@@ -44,6 +44,8 @@ async function main() {
     await submitWrongly(page, open);
     await selectSome(page, open);
     await selectAllThatMatch(page, open);
+    await setRate(page, open);
+    await crowd(page, open);
     await read(page, open, task);
     assert.deepEqual(complaints, [], "the browser complains");
     await restart(context);
@@ -175,6 +177,8 @@ async function submitForm(page, open) {
   await page.click("#submit button[type=submit]");
   await page.waitForSelector("#notices a:has-text('Submitted to forms')");
   await page.waitForSelector("#list tr:has-text('from a form')");
+  const { id } = await (await fetch(`${dashboard}/v1/tasks/name:${encodeURIComponent("from a form")}`)).json();
+  assert.equal(await page.getAttribute("#submit .submitted a", "href"), `/tasks/${id}`, "a link that stays");
   const shown = await (await fetch(`${dashboard}/v1/tasks/name:${encodeURIComponent("from a form")}/body`)).text();
   assert.equal(shown, "<i>hello</i>");
   await page.fill("#submit-name", "a command");
@@ -275,6 +279,45 @@ async function selectAllThatMatch(page, open) {
   assert.equal(paused.tasks.length, 3, "what does not match stays");
 }
 
+/** A tag gets a rate, and loses it with empty fields. */
+async function setRate(page, open) {
+  await open("/queues");
+  const rate = async () => {
+    const { limits } = await (await fetch(`${dashboard}/v1/limits`)).json();
+    return limits.find(({ tag }) => tag === "api/v2")?.rate;
+  };
+  const set = async (count, period) => {
+    await page.fill("#tag-rate-tag", "api/v2");
+    await page.fill("#tag-rate-count", count);
+    await page.fill("#tag-rate-period", period);
+    return confirm(page, "form[data-put$='/rate'] button[type=submit]");
+  };
+  assert.equal(await set("10", "60"), "Set the rate of the tag?");
+  await page.waitForSelector("#limits tr:has-text('api/v2') button:has-text('Remove rate')");
+  assert.deepEqual(await rate(), { count: 10, period_ms: 60000, burst: 1 });
+  await set("", "");
+  await page.waitForSelector("#limits tr:has-text('api/v2')", { state: "detached" });
+  assert.equal(await rate(), undefined);
+}
+
+/** Of more notices than there is room for, the first bad one stays, because it is the cause. */
+async function crowd(page, open) {
+  await open("/tasks");
+  const shown = await page.evaluate(() => {
+    const say = (level, title) => document.dispatchEvent(new CustomEvent("tenure:say", { detail: { level, title } }));
+    const titles = () => [...document.querySelectorAll("#notices .notice strong")].map((title) => title.textContent);
+    document.getElementById("notices").replaceChildren();
+    for (const title of ["cause", "second", "third", "fourth", "fifth"]) say("bad", title);
+    const bad = titles();
+    document.getElementById("notices").replaceChildren();
+    for (const [level, title] of [["good", "saved"], ["warn", "backlog"], ["bad", "cause"], ["good", "sent"]]) say(level, title);
+    for (const title of ["second", "third", "fourth"]) say("bad", title);
+    return [bad, titles()];
+  });
+  assert.deepEqual(shown, [["cause", "third", "fourth", "fifth"], ["cause", "second", "third", "fourth"]]);
+  await page.evaluate(() => document.getElementById("notices").replaceChildren());
+}
+
 /** Pages that are open when the broker stops say so, and go on when it is back. */
 async function restart(context) {
   const start = async (http) => {
@@ -326,8 +369,10 @@ async function restart(context) {
 async function read(page, open, task) {
   for (const priority of [5, 5, 5, -1]) await submit({ queue: "images", priority });
   const related = await relate();
+  const sweep = JSON.stringify({ task: { queue: "sums", name: "sweep" }, size: 30 });
+  await fetch(`${dashboard}/v1/arrays`, { method: "POST", headers: { "content-type": "application/json" }, body: sweep });
   const pages = [
-    "/queues/images", "/", "/tasks?state=all", `/tasks/${task}`, "/workers", "/workers/worker-1", "/queues", "/queues/films", "/schedules",
+    "/queues/images", "/", "/tasks", "/tasks?search=sweep", "/tasks?state=all", `/tasks/${task}`, "/workers", "/workers/worker-1", "/queues", "/queues/films", "/schedules",
     "/hooks", "/topics", "/events", `/tasks/name:${related}`,
   ];
   for (const path of pages) {
@@ -345,6 +390,7 @@ async function read(page, open, task) {
     await check(page, `${path} in the dark, on a phone`);
     const width = await page.evaluate(() => document.documentElement.scrollWidth);
     assert.ok(width <= 390, `${path} is ${width} pixels wide`);
+    if (path === "/workers") await fits(page);
     await picture(page, path, "phone");
   }
   assert.equal(await page.evaluate(() => window.hacked), undefined);
@@ -364,6 +410,17 @@ async function read(page, open, task) {
   await page.keyboard.press("Enter");
   await page.waitForSelector("tr:has-text('film-1')");
   assert.equal(await page.locator("tbody tr").count(), 1);
+}
+
+/** State, slots and last sign of life of each worker are in view without scrolling. */
+async function fits(page) {
+  const cells = await page.$$eval("#list tbody tr", (rows) => rows.map((row) =>
+    [".state", "th a", "meter", "time"].map((part) => {
+      const { left, right, width } = row.querySelector(part).getBoundingClientRect();
+      return width > 0 && left >= 0 && right <= window.innerWidth;
+    })));
+  assert.ok(cells.length >= 2, "workers");
+  assert.ok(cells.flat().every(Boolean), `not in view: ${JSON.stringify(cells)}`);
 }
 
 /** A family. Returns the name of a task in the middle of it. */
