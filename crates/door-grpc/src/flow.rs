@@ -70,11 +70,11 @@ fn locked(account: &Mutex<Account>) -> MutexGuard<'_, Account> {
 }
 
 impl Flow {
-    pub(crate) fn new(address: Option<IpAddr>, settings: &DoorSettings) -> Flow {
+    pub(crate) fn new(address: Option<IpAddr>, login: LoginDeadline, settings: &DoorSettings) -> Flow {
         let budget = &settings.budget;
         Flow {
             address,
-            login: LoginDeadline::new(settings.login_within),
+            login,
             turns: Arc::new(Semaphore::new(READ_AT_ONCE_MAX)),
             unread: Arc::new(Semaphore::new(UNREAD_BYTES_MAX as usize)),
             budget: Arc::clone(budget),

@@ -63,7 +63,7 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
     });
     let serve = {
         let http = Arc::clone(&http);
-        move |stream, address| connection::run(Arc::clone(&http), stream, address)
+        move |stream, address, login_by| connection::run(Arc::clone(&http), stream, address, login_by)
     };
     tokio::select! {
         () = door.accept(DoorListener::Tcp(listener), serve) => Ok(()),

@@ -11,7 +11,7 @@ use tenure_hub::{Counters, HubHandle};
 use tokio::net::UnixListener;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::authenticator::Authenticator;
 use crate::connections::ConnectionSlot;
@@ -67,12 +67,12 @@ impl Door {
         Door { name, hub, settings, counters, authenticator, full: b"", speaks_first: false }
     }
 
-    /// Accepts connections until the hub stops, then waits for the open ones to end. `serve` handles one peer. When
-    /// this future is dropped, the open connections are closed.
+    /// Accepts connections until the hub stops, then waits for the open ones to end. `serve` handles one peer, which has
+    /// to log in by the moment that it gets. When this future is dropped, the open connections are closed.
     pub async fn accept<F>(
         self: &Arc<Self>,
         listener: DoorListener,
-        serve: impl Fn(DoorStream, Option<IpAddr>) -> F + Clone + Send + 'static,
+        serve: impl Fn(DoorStream, Option<IpAddr>, Instant) -> F + Clone + Send + 'static,
     ) where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -88,12 +88,13 @@ impl Door {
                 Ok((stream, address)) => match self.place_for(self.counted_address(address)) {
                     Some(place) => {
                         let (door, serve) = (Arc::clone(self), serve.clone());
+                        let login_by = Instant::now() + self.settings.login_within;
                         let connected = self.counters.connected();
                         connections.spawn(async move {
                             if let Some((stream, address, place)) = door.arrive(stream, address, place).await
                             {
-                                if let Some(stream) = door.secure(stream).await {
-                                    serve(stream, address).await;
+                                if let Some(stream) = door.secure(stream, login_by).await {
+                                    serve(stream, address, login_by).await;
                                 }
                                 drop(place);
                             }
@@ -173,11 +174,11 @@ impl Door {
     }
 
     /// Sets up a TCP connection, with the TLS handshake if the door uses TLS. `None` if the handshake fails.
-    async fn secure(&self, stream: DoorStream) -> Option<DoorStream> {
+    async fn secure(&self, stream: DoorStream, by: Instant) -> Option<DoorStream> {
         let DoorStream::Tcp(stream) = stream else { return Some(stream) };
         keep_alive(&stream);
         let Some(tls) = &self.settings.tls else { return Some(DoorStream::Tcp(stream)) };
-        match timeout(self.settings.login_within, tls.acceptor().accept(stream)).await {
+        match timeout_at(by, tls.acceptor().accept(stream)).await {
             Ok(Ok(stream)) => Some(DoorStream::Tls(Box::new(stream))),
             Ok(Err(error)) => {
                 self.counters.count("tls_handshake");

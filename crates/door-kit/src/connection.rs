@@ -94,6 +94,14 @@ impl<P: Protocol> Connection<P> {
         self
     }
 
+    /// The peer has until this moment for its login, of which a TLS handshake may have taken a part.
+    #[must_use]
+    pub fn with_login_by(mut self, login_by: Instant) -> Connection<P> {
+        let left = login_by.saturating_duration_since(Instant::now());
+        self.clock.set_login_by(monotonic_clock() + left);
+        self
+    }
+
     /// Runs until the peer or the broker ends the connection.
     pub async fn run(
         mut self,

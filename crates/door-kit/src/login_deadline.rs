@@ -65,7 +65,12 @@ impl Phase {
 impl LoginDeadline {
     /// The peer has this long.
     pub fn new(within: Duration) -> LoginDeadline {
-        let phase = Phase::Unknown(Instant::now() + within);
+        LoginDeadline::by(Instant::now() + within)
+    }
+
+    /// The peer has until this moment.
+    pub fn by(login_by: Instant) -> LoginDeadline {
+        let phase = Phase::Unknown(login_by);
         LoginDeadline(Arc::new(Mutex::new(State { phase, waker: None })))
     }
 

@@ -12,7 +12,7 @@ use tenure_hub::{Counters, Hub, HubHandle, Keys};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// Far beyond what anything here takes, even on a busy machine.
@@ -53,7 +53,7 @@ impl Leader {
 }
 
 /// Answers the first bytes with the address of the peer, and echoes everything.
-async fn echo(mut stream: DoorStream, address: Option<IpAddr>) {
+async fn echo(mut stream: DoorStream, address: Option<IpAddr>, _: Instant) {
     let mut bytes = vec![0; 64 << 10];
     let mut is_first = true;
     while let Ok(count @ 1..) = stream.read(&mut bytes).await {

@@ -38,10 +38,11 @@ pub(crate) async fn serve_with<P: Protocol + Send + 'static>(
     let door = Door::new(name, hub, settings.door.clone(), counters);
     let door = Arc::new(Door { speaks_first: P::SPEAKS_FIRST, ..door });
     let (settings, shared) = (Arc::new(settings), Arc::clone(&door));
-    let serve = move |stream: DoorStream, address| {
+    let serve = move |stream: DoorStream, address, login_by| {
         let (settings, door) = (Arc::clone(&settings), Arc::clone(&shared));
         async move {
-            let connection = Connection::new(begin(settings), door, address).with_ends(stream.ends());
+            let connection = Connection::new(begin(settings), door, address);
+            let connection = connection.with_ends(stream.ends()).with_login_by(login_by);
             let (read, write) = stream.into_split();
             if let Err(error) = connection.run(read, write).await {
                 tracing::debug!(door = name, %error, "a connection broke");

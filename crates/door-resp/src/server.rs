@@ -42,13 +42,14 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
         long_reads: Semaphore::new(LONG_READS_AT_ONCE),
         next_connection: AtomicU64::new(1),
     });
-    let serve = move |stream: DoorStream, address: Option<IpAddr>| {
+    let serve = move |stream: DoorStream, address: Option<IpAddr>, login_by| {
         let door = Arc::clone(&door);
         async move {
             let id = door.next_connection.fetch_add(1, Ordering::Relaxed);
             let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
             let kit = Arc::clone(&door.kit);
             let connection = kit::Connection::new(Connection::new(door, id, address), kit, Some(address));
+            let connection = connection.with_login_by(login_by);
             let (read, write) = stream.into_split();
             if let Err(error) = connection.run(read, write).await {
                 tracing::debug!(%error, connection = id, "a connection broke");

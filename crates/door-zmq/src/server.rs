@@ -120,10 +120,10 @@ where
     F: Fn(PeerIdentity) -> C + Clone + Send + Sync + 'static,
 {
     let kit = Arc::clone(&door.kit);
-    let serve = move |stream, address| {
+    let serve = move |stream, address, login_by| {
         let (door, begin) = (Arc::clone(&door), begin.clone());
         async move {
-            if let Err(error) = serve_connection(stream, address, &door, begin).await {
+            if let Err(error) = serve_connection(stream, address, login_by, &door, begin).await {
                 door.kit.counters.count(error.kind());
             }
         }
@@ -174,12 +174,12 @@ impl Ended {
 async fn serve_connection<C: PeerSession>(
     stream: DoorStream,
     address: Option<IpAddr>,
+    login_by: tokio::time::Instant,
     door: &Door,
     begin: impl Fn(PeerIdentity) -> C,
 ) -> Result<(), Ended> {
     let mut connection = Connection::new(stream, address, door);
-    let deadline = door.kit.settings.login_within;
-    let Ok(introduced) = tokio::time::timeout(deadline, connection.introduce()).await else {
+    let Ok(introduced) = tokio::time::timeout_at(login_by, connection.introduce()).await else {
         return Err(Ended::HandshakeTimeout);
     };
     let Some((identity, principal)) = introduced? else { return Ok(()) };

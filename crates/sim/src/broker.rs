@@ -93,7 +93,7 @@ impl Broker {
         if self.under_way.is_empty() {
             self.under_way.extend(self.core.seal());
         }
-        if self.mutation == Mutation::SpeakEarly
+        if matches!(self.mutation, Mutation::SpeakEarly | Mutation::StartClocksEarly)
             && let Some(frame) = self.under_way.last()
         {
             self.core.synced(now, frame.end());
@@ -108,11 +108,16 @@ impl Broker {
             Ok(position) => {
                 self.core.synced(now, position);
                 self.flush_outbox();
-                self.turn(now)
+                if self.mutation == Mutation::StartClocksEarly { Step::Fine } else { self.turn(now) }
             }
             Err(AppendError::Full { .. } | AppendError::Away { .. }) => Step::Writing,
             Err(AppendError::Fatal(_) | AppendError::Deposed { .. }) => Step::Dead,
         }
+    }
+
+    /// A mistake: the core takes what it decided for sent, and the messages wait for the disk.
+    pub(crate) fn keeps_messages_back(&self) -> bool {
+        self.mutation == Mutation::StartClocksEarly && !self.under_way.is_empty()
     }
 
     /// The broker continues after it was stopped: no worker may be lost because of that.

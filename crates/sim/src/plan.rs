@@ -23,6 +23,9 @@ pub enum Mutation {
     ForgetOpenEvents,
     /// A worker begins a task that must not run twice before its start is answered.
     BeginEarly,
+    /// The timeouts against a worker start when the broker decides, and run while the disk keeps its message back. One
+    /// of the two alone does no harm: no timer runs while the disk stalls, and none starts before its message has left.
+    StartClocksEarly,
 }
 
 #[derive(Clone, Debug)]

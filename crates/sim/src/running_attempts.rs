@@ -1,6 +1,10 @@
 //! Tracks which handlers run where. If a task starts on a second worker while the first one still runs it, is healthy
 //! and was not asked to stop, the broker has started it twice without a reason. A task that must not run twice by itself
 //! begins again only after a reported failure or a client's command.
+//!
+//! Two rules prevent it when the disk is slow. The timeouts against a worker start when its notice has left, and while
+//! the disk stalls no timer runs: afterwards all are carried on by its length. Each of them is enough, so the check
+//! fails only if both are broken (`Mutation::StartClocksEarly`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

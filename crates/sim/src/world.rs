@@ -124,10 +124,12 @@ pub struct Outcome {
 
 /// Simulates one world.
 pub fn live(plan: Plan) -> Outcome {
-    let of_keys = crate::keys::live(plan.seed, plan.mutation);
-    let of_schedules = crate::schedules::live(plan.seed, plan.mutation);
-    let of_reconciliations = crate::reconciling::live(plan.seed, plan.mutation);
-    let of_hooks = crate::hooks::live(plan.seed, plan.mutation);
+    // Only this world has messages that the disk keeps back.
+    let of_others = if plan.mutation == Mutation::StartClocksEarly { Mutation::None } else { plan.mutation };
+    let of_keys = crate::keys::live(plan.seed, of_others);
+    let of_schedules = crate::schedules::live(plan.seed, of_others);
+    let of_reconciliations = crate::reconciling::live(plan.seed, of_others);
+    let of_hooks = crate::hooks::live(plan.seed, of_others);
     let mut world = World::new(plan);
     world.run();
     world.promises.inspect_rates();
@@ -424,6 +426,10 @@ impl World {
         let Some(broker) = &mut self.broker else { return };
         let step = broker.sync(self.now);
         self.after(&step);
+        if self.plan.mutation == Mutation::StartClocksEarly {
+            // What was kept back has left; the next batch may follow.
+            self.broker_does(Broker::turn);
+        }
         self.soon(30, WorldEvent::MaintenanceWorks);
         if storm && self.random.percent(self.plan.broker_stops_percent) {
             self.promises.begun.disturb_all();
@@ -463,6 +469,9 @@ impl World {
 
     /// Delivers the broker's messages to the peers.
     fn carry(&mut self) {
+        if self.broker.as_ref().is_some_and(Broker::keeps_messages_back) {
+            return;
+        }
         let mut deliveries = Vec::new();
         self.open_links.retain(|link| self.links[*link].broker_side);
         for index in 0..self.open_links.len() {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tenure_door_kit::{Door, DoorListener, LoginStream};
+use tenure_door_kit::{Door, DoorListener, LoginDeadline, LoginStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
@@ -24,9 +24,9 @@ pub(super) fn incoming(
     let (sender, mut receiver) = mpsc::channel(ACCEPTED_MAX);
     tokio::spawn(async move {
         let settings = door.settings.clone();
-        let serve = move |stream, address| {
+        let serve = move |stream, address, login_by| {
             let sender = sender.clone();
-            let flow = Flow::new(address, &settings);
+            let flow = Flow::new(address, LoginDeadline::by(login_by), &settings);
             async move {
                 let (alive, ended) = oneshot::channel();
                 let stream = LoginStream::new(stream, flow.login.clone());

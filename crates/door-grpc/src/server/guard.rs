@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tenure_door_kit::Door;
+use tenure_door_kit::{Door, LoginDeadline};
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderValue, Request, Response};
 use tonic::codegen::{BoxFuture, Service};
@@ -42,7 +42,10 @@ impl<S> Guarded<S> {
 
     /// Admits a call, or refuses it, after a delay if its peer has sent too many wrong keys.
     fn enter(&self, request: &mut Request<Body>) -> Result<Flow, (Status, Duration)> {
-        let flow = Flow::of(request.extensions()).unwrap_or_else(|| Flow::new(None, &self.door.settings));
+        let flow = Flow::of(request.extensions()).unwrap_or_else(|| {
+            let settings = &self.door.settings;
+            Flow::new(None, LoginDeadline::new(settings.login_within), settings)
+        });
         let peer = AuthenticatedPeer::enter(&self.door, request.headers(), flow.clone())
             .map_err(|(no, wait)| (self.log_refusal(no), wait))?;
         request.extensions_mut().insert(peer);

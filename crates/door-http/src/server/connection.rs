@@ -12,7 +12,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tenure_door_kit::{DoorStream, LoginDeadline, LoginStream};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::HttpDoor;
 use super::request_activity::{ActiveBody, RequestActivity};
@@ -47,8 +47,8 @@ pub(crate) struct HttpConnection {
     pub(crate) memory: ResponseMemory,
 }
 
-pub(super) async fn run(door: Arc<HttpDoor>, stream: DoorStream, address: Option<IpAddr>) {
-    let login = LoginDeadline::new(door.settings.door.login_within);
+pub(super) async fn run(door: Arc<HttpDoor>, stream: DoorStream, address: Option<IpAddr>, login_by: Instant) {
+    let login = LoginDeadline::by(login_by);
     let stream = LoginStream::new(stream, login.clone());
     let stream = WriteTimeoutStream::new(stream, door.settings.door.read_within);
     let memory = ResponseMemory::new(&door.settings.door.budget);

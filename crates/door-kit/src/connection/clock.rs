@@ -51,6 +51,10 @@ impl ConnectionClock {
         }
     }
 
+    pub(super) fn set_login_by(&mut self, login_by: Timestamp) {
+        self.login_by = login_by;
+    }
+
     /// The peer has sent something.
     pub(super) fn bytes_arrived(&mut self) {
         self.unfinished_since = None;

@@ -225,7 +225,8 @@ impl World {
             | Mutation::ForgetKeySync
             | Mutation::ReadEarly
             | Mutation::ForgetOpenEvents
-            | Mutation::BeginEarly => {}
+            | Mutation::BeginEarly
+            | Mutation::StartClocksEarly => {}
         }
         self.record.restarts += u64::from(self.messages > 0);
         match open(&self.disk, self.now) {
