@@ -68,6 +68,7 @@ fn rows() -> Vec<Row<Vec<String>>> {
         ("ping", vec!["PING"], What::Protocol),
         ("quit", vec!["QUIT"], What::Protocol),
         ("reset", vec!["RESET"], What::Protocol),
+        ("role", vec!["ROLE"], What::Protocol),
         ("select", vec!["SELECT 0"], What::Protocol),
         ("time", vec!["TIME"], What::Protocol),
         ("unsubscribe", vec!["UNSUBSCRIBE"], What::Protocol),
