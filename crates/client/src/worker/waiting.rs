@@ -85,7 +85,7 @@ impl Drop for AttemptWait {
     }
 }
 
-/// A wait of an attempt that is sent, or to be sent, to the broker.
+/// A wait in the middle of an attempt, sent or to be sent to the broker.
 #[derive(Debug)]
 pub(crate) struct PendingWait {
     pub(crate) suspend: Suspend,
