@@ -45,7 +45,7 @@ struct Owner {
     shared: Arc<ClientShared>,
 }
 
-/// What the clones share with the task that drives the connection.
+/// The state that the clones share with the task that drives the connection.
 #[derive(Debug)]
 pub(crate) struct ClientShared {
     in_flight: Mutex<InFlightTable>,

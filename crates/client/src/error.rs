@@ -62,7 +62,7 @@ pub enum Error {
     /// The peer does not speak the protocol as this client knows it.
     #[error("protocol error ({what}): check the address, and the versions of client and broker")]
     Protocol {
-        /// What the client could not understand.
+        /// The reason why the client could not understand the broker.
         what: Box<str>,
     },
 
@@ -71,14 +71,14 @@ pub enum Error {
     BadAddress {
         /// The address as it was given.
         address: Box<str>,
-        /// What is wrong with it.
+        /// The fault in it.
         why: Box<str>,
     },
 
     /// Refused by the client before it sent anything.
     #[error("{what} has {bytes} bytes; the broker accepts at most {limit}")]
     TooLarge {
-        /// What is too large, such as a body.
+        /// The part that is too large, such as a body.
         what: &'static str,
         /// Its size.
         bytes: usize,
@@ -91,7 +91,7 @@ pub enum Error {
     BadSetting {
         /// The setting or argument.
         what: &'static str,
-        /// What is wrong with it.
+        /// The fault in it.
         why: Box<str>,
     },
 

@@ -65,8 +65,8 @@ pub use verbs::{
 };
 pub use watch::{Watch, Watched, Watcher};
 pub use worker::{
-    Context, Failure, Finish, Interrupt, IntoOutcome, MESSAGE_BYTES_MAX, NOTE_BYTES_MAX, Outcome, Receipt,
-    Unreported, Waiting, Worker, WorkerBuilder, WorkerHandle, WorkerStats,
+    AttemptWait, Context, Failure, Finish, Interrupt, IntoOutcome, MESSAGE_BYTES_MAX, NOTE_BYTES_MAX,
+    Outcome, Receipt, Unreported, Worker, WorkerBuilder, WorkerHandle, WorkerStats,
 };
 
 pub use tenure_wire as wire;

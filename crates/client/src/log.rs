@@ -1,4 +1,4 @@
-//! What tasks print: pieces of their output, kept by the broker for a while.
+//! The output of tasks: pieces, kept by the broker for a while.
 
 use bytes::Bytes;
 use tenure_wire::Timestamp;

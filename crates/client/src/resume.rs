@@ -1,4 +1,4 @@
-//! What a watcher has seen, so that the next connection continues exactly there. Pure.
+//! The progress of a watcher, so that the next connection continues exactly there. Pure.
 
 use tenure_wire::event::Event;
 use tenure_wire::request::Watch as WatchRequest;

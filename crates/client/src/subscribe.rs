@@ -120,16 +120,16 @@ impl Subscribe {
     #[must_use]
     pub fn on_state(
         mut self,
-        told: impl Fn(ConnectionState, Option<&Error>) + Send + Sync + 'static,
+        callback: impl Fn(ConnectionState, Option<&Error>) + Send + Sync + 'static,
     ) -> Subscribe {
-        self.on_state = Some(Arc::new(told));
+        self.on_state = Some(Arc::new(callback));
         self
     }
 
     /// Sets a callback for gaps, called as soon as a gap is known. It should return quickly.
     #[must_use]
-    pub fn on_gap(mut self, told: impl Fn(&TopicGap) + Send + Sync + 'static) -> Subscribe {
-        self.on_gap = Some(Arc::new(told));
+    pub fn on_gap(mut self, callback: impl Fn(&TopicGap) + Send + Sync + 'static) -> Subscribe {
+        self.on_gap = Some(Arc::new(callback));
         self
     }
 

@@ -40,7 +40,7 @@ const ACKNOWLEDGED_AFTER: Duration = Duration::from_millis(200);
 /// Maximum number of message frames that wait to be taken.
 const FRAMES_WAITING_MAX: usize = 16;
 
-/// What a subscriber receives.
+/// A message or a change of state that a subscriber receives.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Received {
     /// A message of one of the topics.

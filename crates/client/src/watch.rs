@@ -72,7 +72,7 @@ impl Watch {
     }
 }
 
-/// What a watcher receives.
+/// An event or a change of state that a watcher receives.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Watched {
     /// The next event.

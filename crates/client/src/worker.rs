@@ -32,4 +32,4 @@ pub use pending_checkpoint::Receipt;
 pub use run::Finish;
 pub use signal::Interrupt;
 pub use unreported::Unreported;
-pub use waiting::Waiting;
+pub use waiting::AttemptWait;

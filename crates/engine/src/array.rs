@@ -51,7 +51,7 @@ pub struct Element {
 #[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewArray {
-    /// What all elements have in common. Its id and its name are those of the array.
+    /// The properties that all elements share. Its id and its name are those of the array.
     pub task: NewTask,
     pub size: u32,
     pub first: u32,
@@ -140,7 +140,7 @@ impl ForgottenElements {
 }
 
 impl ArrayRecord {
-    /// What its elements have in common.
+    /// The terms that its elements share.
     pub fn terms(&self) -> ArrayTerms {
         ArrayTerms { id: self.id, first: self.first, step: self.step }
     }

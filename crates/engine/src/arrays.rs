@@ -88,7 +88,7 @@ impl Array {
     }
 }
 
-/// What runs says more about an array than what waits.
+/// Orders the states of elements: running ones say more about an array than waiting ones.
 fn progress_rank(state: StateName) -> u8 {
     match state {
         StateName::Running => 9,

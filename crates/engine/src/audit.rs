@@ -27,7 +27,7 @@ use crate::time::Timestamp;
 use crate::timers::Timer;
 use crate::workers::Worker;
 
-/// What the indexes should hold, derived from the tasks and workers.
+/// The contents that the indexes should have, derived from the tasks and workers.
 #[derive(Default)]
 struct Expected {
     terms: BTreeMap<TermsKey, u32>,
@@ -295,7 +295,7 @@ impl Engine {
         self.audit_stock(worker);
     }
 
-    /// What is in use is the sum of what the held and stopping attempts occupy.
+    /// The capacity in use is the sum of what the held and stopping attempts occupy.
     fn audit_stock(&self, worker: &Worker) {
         let mut stock = WorkerCapacity::default();
         let declared: Vec<Resource> =

@@ -44,11 +44,11 @@ impl Blob {
 /// Which of a task's blobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Which {
-    /// What the task brings.
+    /// The body of the task.
     Body,
-    /// What the task produced.
+    /// The result of the task.
     Result,
-    /// What its worker saved last.
+    /// The last checkpoint of the task.
     Checkpoint,
 }
 

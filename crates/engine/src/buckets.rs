@@ -18,7 +18,7 @@ const PEAKS_MAX: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BucketKey(u32);
 
-/// What a bucket limits.
+/// The subject of a bucket's limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BucketOwner {
     Tag(TagKey),
@@ -37,7 +37,7 @@ pub(crate) struct Bucket {
     /// How full the bucket was when tokens were taken, except where it has been as full since. Without a token
     /// that comes back, it would have been fuller by that token, but never fuller than the burst.
     peaks: VecDeque<(Timestamp, u64)>,
-    /// What was taken before is not returned: it is not known how full the bucket has been since.
+    /// Tokens taken before this moment are not returned: it is not known how full the bucket has been since.
     known_since: Timestamp,
     /// Ready queues that wait for a token, by the rank of their first task.
     pub(crate) parked: OrderedSet<(OfferRank, ReadyQueueKey)>,

@@ -14,7 +14,7 @@ use crate::slab::Slab;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClassKey(u32);
 
-/// What the workers of a class have in common. Both lists are sorted.
+/// The offers that the workers of a class share. Both lists are sorted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClassSpec {
     pub(crate) queues: Vec<QueueKey>,

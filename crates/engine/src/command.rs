@@ -34,7 +34,7 @@ pub struct Peer {
     pub identity: Name,
 }
 
-/// What a peer can ask the engine to change.
+/// A change that a peer asks of the engine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     // Clients. Where a command names a task, `Release` to `Move` take an array as well: they apply to all of
@@ -85,7 +85,7 @@ pub enum Command {
     Move {
         /// The task, or an array where the command takes one.
         task: TaskId,
-        /// What to change.
+        /// The fields to change.
         to: Move,
     },
     /// The client that submitted these tasks is gone and cannot come back. Tasks with an `abandon_after`
@@ -202,7 +202,7 @@ pub enum Command {
     Suspend {
         /// The attempt.
         held: Held,
-        /// What the attempt waits for.
+        /// The tasks, or the client, that the attempt waits for.
         on: WaitOn,
     },
     /// A worker has completed attempts.
@@ -251,7 +251,7 @@ pub enum Command {
     SessionClosed,
 }
 
-/// What to change about a waiting task. `None` leaves a field as it is.
+/// The fields of a waiting task to change. `None` leaves a field as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Move {
     /// The new queue.
@@ -287,7 +287,7 @@ pub struct AttemptFailure {
     pub held: Held,
     /// Never 0; -1 is a cancellation and is refused here.
     pub exit_code: i32,
-    /// What failed, for people.
+    /// The cause of the failure, for people.
     pub message: Option<Box<str>>,
     /// Where the result is; may be empty.
     pub result: Blob,
@@ -329,7 +329,7 @@ pub struct Accepted {
     pub unserved: Option<Why>,
 }
 
-/// What a peer can ask to know.
+/// A question that a peer asks of the engine.
 #[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Query {

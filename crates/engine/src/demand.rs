@@ -1,4 +1,4 @@
-//! What a task asks of the worker that runs it: slots, and quantities of resources.
+//! The demand of a task on the worker that runs it: slots, and quantities of resources.
 
 use std::fmt;
 
@@ -120,7 +120,7 @@ impl fmt::Display for Amount<'_> {
     }
 }
 
-/// What a task occupies while a worker holds it.
+/// The slots and resources that a task occupies while a worker holds it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Demand {
     /// Zero for a task that mostly waits: it occupies a light slot instead.

@@ -22,7 +22,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// What a submission can ask for.
+    /// The conditions that a submission can ask for.
     pub const ALL: [Condition; 3] = [Condition::Completed, Condition::Ended, Condition::Failed];
 
     /// Its word in every protocol.
@@ -47,7 +47,7 @@ impl fmt::Display for Condition {
     }
 }
 
-/// What happens to a task if one of its dependencies ends otherwise than it should.
+/// How to treat a task if one of its dependencies ends otherwise than it should.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnBroken {
     /// Cancel the dependent.
@@ -129,7 +129,7 @@ pub struct WaitEnd {
     pub state: StateName,
 }
 
-/// What a running task waits for.
+/// The tasks, or the client, that a running task waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitOn {
     /// These tasks.
@@ -166,7 +166,7 @@ pub struct DependencyInfo {
     pub task: TaskId,
     pub condition: Condition,
     pub progress: DependencyProgress,
-    /// What the broker still knows of the task.
+    /// The name of the task, if the broker still knows it.
     pub name: Option<Name>,
     pub state: Option<StateName>,
     /// The size of its result.

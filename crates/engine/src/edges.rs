@@ -9,7 +9,7 @@ use crate::arrays::ArrayKey;
 use crate::dependency::{Condition, Dependency, DependencyProgress};
 use crate::id::{Slot, TaskId};
 
-/// What a task waits for: another task, or a whole array.
+/// The target of a dependency: another task, or a whole array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Awaited {
     Task(Slot),

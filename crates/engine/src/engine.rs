@@ -54,7 +54,7 @@ pub struct Engine {
     pub(crate) state_index: StateIndex,
     pub(crate) timers: Timers,
     pub(crate) next_event: u64,
-    /// What a command has changed and `assign_tasks` checks before the command ends.
+    /// The changes of a command that `assign_tasks` checks before the command ends.
     pub(crate) dirty: Dirty,
     /// Live workers that may not take tasks: draining or in quarantine. Few, and read only by explain.
     pub(crate) sidelined: BTreeSet<WorkerKey>,
@@ -71,7 +71,7 @@ pub struct Engine {
     pub(crate) unended_arrays: Vec<ArrayKey>,
     pub(crate) edges: Edges,
     pub(crate) schedules: Schedules,
-    /// What has ended and others wait for; `resolve_dependents` empties it.
+    /// Ended tasks and arrays that others wait for; `resolve_dependents` empties it.
     pub(crate) resolving: VecDeque<Awaited>,
     /// The dependencies of the task whose record is being written. Kept for its capacity.
     scratch: Vec<Dependency>,
@@ -518,8 +518,8 @@ impl Engine {
         self.tasks.at(slot).state.name()
     }
 
-    /// What a client wants of a held task, if anything. An attempt that is stopped in place is still wanted
-    /// paused: if it ends, the task is.
+    /// The intent of a client for a held task, if there is one. An attempt that is stopped in place still has
+    /// the intent to pause: if it ends, the task is paused.
     pub(crate) fn wanted_of(&self, slot: Slot) -> Option<Wanted> {
         let state = &self.tasks.at(slot).state;
         match (&state.holding()?.intent, state) {

@@ -23,13 +23,13 @@ pub struct Event {
     pub seq: u64,
     /// When it happened.
     pub at: Timestamp,
-    /// What it is about.
+    /// The subject of the event.
     pub about: EventSubject,
-    /// What happened, with its details.
+    /// The kind of the event, with its details.
     pub kind: EventData,
 }
 
-/// What an event is about.
+/// The subject of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventSubject {
     /// One attempt of a task; attempt 0 before the first.
@@ -91,7 +91,7 @@ pub enum EventSubject {
     },
 }
 
-/// What happened.
+/// The kind of an event, with its details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventData {
     // About a task, in the order of its life.
@@ -135,7 +135,7 @@ pub enum EventData {
         /// How many tasks it waits for.
         open: u32,
     },
-    /// What the attempt waited for has ended, and it has a slot again.
+    /// The tasks that the attempt waited for have ended, and it has a slot again.
     Continued {
         /// The worker.
         worker: Name,
@@ -173,7 +173,7 @@ pub enum EventData {
         worker: Name,
         /// Why the broker considers the attempt dead.
         reason: LostReason,
-        /// What happens to the task.
+        /// The next step for the task.
         next: Next,
         /// How many more crashes the task survives.
         budget_left: u16,
@@ -219,9 +219,9 @@ pub enum EventData {
         worker: Option<Name>,
         /// The exit code; never 0.
         exit_code: i32,
-        /// What failed, for people.
+        /// The cause of the failure, for people.
         message: Option<Box<str>>,
-        /// What happens to the task.
+        /// The next step for the task.
         next: Next,
         /// Where the result is; may be empty.
         result: Blob,

@@ -43,7 +43,7 @@ impl LostReason {
     }
 }
 
-/// What happens next to a task whose attempt is over.
+/// The next step for a task whose attempt is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Next {
     /// It is ready again.

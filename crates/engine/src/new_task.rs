@@ -34,7 +34,7 @@ pub struct NewTask {
     pub parent: Option<TaskId>,
     /// The tasks that have to end before this one may run.
     pub after: Vec<After>,
-    /// What to do if a task of `after` ends otherwise.
+    /// How to proceed if a task of `after` ends otherwise.
     pub on_broken: OnBroken,
     /// Hold the task back until a client releases it.
     pub hold: bool,
@@ -42,7 +42,7 @@ pub struct NewTask {
     pub not_before: Option<Timestamp>,
     /// Fails if it has not started by this time.
     pub expires_at: Option<Timestamp>,
-    /// What to do if its worker is lost.
+    /// How to proceed if its worker is lost.
     pub on_lost: OnLost,
     /// Fails after this many crashes.
     pub crash_budget: u16,

@@ -13,7 +13,7 @@ use crate::terms::Terms;
 use crate::time::Timestamp;
 use crate::trace::TraceContext;
 
-/// What the engine tells a worker without being asked.
+/// A message of the engine to a worker that did not ask for it.
 #[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
@@ -22,7 +22,7 @@ pub enum Notice {
     /// A client wants the task cancelled or paused. The worker stops it and confirms. If `in_place` is set, a
     /// worker that can stop the attempt without ending it does so instead, and reports that it waits.
     Wanted { task: TaskId, attempt: u32, wanted: Wanted, in_place: bool, reason: Option<Box<str>> },
-    /// What the suspended attempt waited for has ended. It has a slot again.
+    /// The tasks that the suspended attempt waited for have ended. It has a slot again.
     Continue { task: TaskId, attempt: u32, ends: Vec<WaitEnd> },
     /// The attempt is over, whatever the worker does: the worker drops it without a report.
     Stop { task: TaskId, attempt: u32, why: StopWhy },

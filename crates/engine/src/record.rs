@@ -20,7 +20,7 @@ use crate::terms::Terms;
 use crate::time::Timestamp;
 use crate::trace::TraceContext;
 
-/// What a record replaces.
+/// An entity that a record replaces, with its new state.
 #[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Copy, Debug)]
 pub enum Change<'a> {
@@ -52,7 +52,7 @@ pub enum Change<'a> {
     Nothing,
 }
 
-/// What the broker stores about a worker, even while it is away. Everything else about a worker is presence:
+/// The stored part of a worker, kept even while it is away. Everything else about a worker is presence:
 /// soft state, never stored.
 #[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What a worker says about itself when it registers, and with its heartbeats.
+//! A worker's description of itself, sent when it registers and with its heartbeats.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct WorkerSpec {
     pub slots: u32,
     /// How many tasks that weigh no slot it takes at once.
     pub light_slots: u32,
-    /// What it has for tasks that need quantities.
+    /// Its resources, for tasks that need quantities.
     pub resources: Vec<Resource>,
     /// The worker asks for tasks instead of being sent tasks up to its slots.
     pub pulls: bool,
@@ -59,12 +59,12 @@ pub struct WorkerSpec {
     /// process has restarted, the door registers the worker with an empty list, on the existing session or on
     /// a new one.
     pub held: Vec<Held>,
-    /// What happens to attempts that are missing from `held`.
+    /// How the broker treats attempts that are missing from `held`.
     pub unnamed: Unnamed,
     pub about: WorkerAbout,
 }
 
-/// What a registration says about attempts it does not list.
+/// How the broker treats attempts that a registration does not list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Unnamed {
     /// The worker does not hold them.

@@ -12,7 +12,7 @@ use crate::name::Name;
 use crate::terms::Terms;
 use crate::time::Timestamp;
 
-/// What happens to due times that passed while the broker was down, the clock jumped, or the schedule was paused.
+/// How to treat due times that passed while the broker was down, the clock jumped, or the schedule was paused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CatchUp {
     /// They are skipped.
@@ -24,7 +24,7 @@ pub enum CatchUp {
     All,
 }
 
-/// What happens if a schedule is due while its last task has not ended.
+/// How to proceed if a schedule is due while its last task has not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Overlap {
     /// The due time is skipped.
@@ -93,7 +93,7 @@ words!(Overlap { Skip = "skip", Queue = "queue", CancelOld = "cancel-old" });
 words!(ScheduleState { Active = "active", Paused = "paused", Removed = "removed" });
 words!(SkipReason { Missed = "missed", Overlap = "overlap", Exists = "exists", Refused = "refused" });
 
-/// What a client asks for.
+/// A schedule as a client declares it.
 #[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewSchedule {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::backlog::Thresholds;
 
-/// What can be set in the engine.
+/// The settings of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Ended tasks kept, by count and by age.

@@ -118,7 +118,7 @@ pub struct Suspension {
 /// An attempt that a client paused, and that its worker keeps as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StopInPlace {
-    /// What the client gave as the reason.
+    /// The reason that the client gave.
     pub reason: Option<Box<str>>,
     /// A client has resumed it: it continues as soon as its worker has room.
     pub is_resumed: bool,
@@ -158,7 +158,7 @@ impl Suspension {
     }
 }
 
-/// What a client wants of a running task. Stored until the worker confirms or the lease ends.
+/// The intent of a client for a running task. Stored until the worker confirms or the lease ends.
 #[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
@@ -170,7 +170,7 @@ pub struct Intent {
     pub delivered: bool,
 }
 
-/// What a client wants of a task that a worker holds.
+/// The intent of a client for a task that a worker holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wanted {
     /// Cancel it.

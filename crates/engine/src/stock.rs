@@ -1,4 +1,4 @@
-//! What a worker has, and how much of it is in use.
+//! The capacity of a worker, and how much of it is in use.
 
 use crate::demand::{CPUS, Demand, Devices, GPUS, LIGHT_SLOTS, Quantity, Resource, SLOTS};
 use crate::name::Name;

@@ -1,4 +1,4 @@
-//! What the store reads of the engine for its snapshots, and tells it when it moves bytes.
+//! The interface of the engine for the store: reads for snapshots, and updates when bytes move.
 
 use crate::blob::{Blob, Which};
 use crate::dependency::Dependency;

@@ -52,7 +52,7 @@ pub struct Task {
     pub extras: Option<Box<Extras>>,
 }
 
-/// What most tasks do not have.
+/// The rare fields, which most tasks do not have.
 #[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extras {

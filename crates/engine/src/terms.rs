@@ -13,7 +13,7 @@ use crate::limits::{NEEDS_MAX, TAGS_MAX};
 use crate::name::{self, Name};
 use crate::refusal::Refusal;
 
-/// What happens to a task when the worker that runs it is lost.
+/// The crash policy: how the broker treats a task when the worker that runs it is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnLost {
     /// Another worker tries again, within the crash budget.
@@ -58,7 +58,7 @@ impl Default for Backoff {
     }
 }
 
-/// What many tasks have in common.
+/// The properties that many tasks share.
 #[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
@@ -90,9 +90,9 @@ pub struct Terms {
     /// How long the task may wait for its start once its submitter is gone and cannot come back. `None`, the
     /// default, means no limit.
     pub abandon_after: Option<Duration>,
-    /// What happens if a dependency ends otherwise than it should.
+    /// How to proceed if a dependency ends otherwise than it should.
     pub on_broken: OnBroken,
-    /// What the task occupies on its worker.
+    /// The slots and resources that the task occupies on its worker.
     pub demand: Demand,
     /// The array of which the task is an element.
     pub array: Option<ArrayTerms>,

@@ -15,7 +15,7 @@ pub struct TraceContext {
     pub parent: [u8; 8],
     /// The flags of W3C trace context; 1: sampled.
     pub flags: u8,
-    /// What tracing systems add; opaque to the broker.
+    /// Additions of tracing systems; opaque to the broker.
     pub state: Option<Box<str>>,
 }
 

@@ -64,7 +64,7 @@ pub enum Why {
         /// Some of them.
         some: Vec<WaitedFor>,
     },
-    /// What its attempt waited for has ended. The attempt continues when its worker has a free slot.
+    /// The tasks that its attempt waited for have ended. The attempt continues when its worker has a free slot.
     AwaitingSlot { worker: Name },
     /// Sent to a worker that has not confirmed yet.
     AwaitingAcceptance { worker: Name, since: Timestamp },

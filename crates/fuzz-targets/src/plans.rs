@@ -1,4 +1,4 @@
-//! Plans, actions and bodies of plan jobs: JSON of strangers.
+//! Plans, actions and bodies of plan jobs: untrusted JSON.
 
 use tenure_plans::{Action, Document, Plan, PlanJob, parse_time};
 

@@ -40,14 +40,14 @@ impl ClockReading {
         ClockReading { wall: at, steady: at }
     }
 
-    /// What the steady clock shows, or showed, at another time of day, if the time of day is not set in between.
+    /// The reading of the steady clock at another time of day, if the time of day is not set in between.
     pub fn steady_at(self, wall: Timestamp) -> Timestamp {
         let before = self.wall.since(wall).as_millis() as u64;
         Timestamp(self.steady.millis().saturating_sub(before)) + wall.since(self.wall)
     }
 }
 
-/// What happened to the wall clock between two turns, apart from normal progress.
+/// The jump of the wall clock between two turns, apart from normal progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClockJump {
     /// The clock was set, or the machine slept: from which time to which.

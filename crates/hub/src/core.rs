@@ -67,7 +67,7 @@ pub struct Core {
     /// The counters of all doors.
     counters: Vec<Arc<Counters>>,
     audit: Option<Audit>,
-    /// What tasks print, if it is kept.
+    /// The output of tasks, if it is kept.
     task_logs: Option<TaskLogs>,
     hooks: Hooks,
     spans: Option<SpanSink>,

@@ -28,7 +28,7 @@ use crate::task_logs::TaskLogs;
 use crate::topics::Topics;
 use crate::watches::WatchLife;
 
-/// What the runtime receives.
+/// A message to the runtime.
 #[derive(Debug)]
 pub(crate) enum Inbound {
     Open {
@@ -316,7 +316,7 @@ impl HubHandle {
         tokio::task::spawn_blocking(move || reader.write_hook_file(&hook, &bytes)).await.unwrap_or(Ok(()))
     }
 
-    /// What tasks print.
+    /// The output of tasks.
     pub(crate) fn task_logs(&self) -> &TaskLogs {
         &self.shared.services.task_logs
     }

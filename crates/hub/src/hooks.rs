@@ -45,7 +45,7 @@ impl Hooks {
         lock(&self.all).iter().map(|hook| hook.info()).collect()
     }
 
-    /// What a hook could not deliver, oldest first.
+    /// The events that a hook could not deliver, oldest first.
     pub fn undelivered(&self, namespace: &Name, hook: &Name) -> Result<Vec<Undelivered>, HubRefusal> {
         Ok(self.find(namespace, hook)?.state().undelivered.iter().cloned().collect())
     }
@@ -80,7 +80,7 @@ impl Hooks {
     }
 }
 
-/// What a hook is, without its secret.
+/// The description of a hook, without its secret.
 #[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookAbout {
@@ -158,7 +158,7 @@ pub struct Undelivered {
     pub is_due: bool,
 }
 
-/// What is known about the deliveries of one hook. The part that delivers writes it; doors read it.
+/// The state of the deliveries of one hook. The part that delivers writes it; doors read it.
 #[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Debug)]
 pub struct HookProgress {
@@ -184,7 +184,7 @@ impl HookProgress {
         HookProgress { about, state: Mutex::default(), due: Notify::new() }
     }
 
-    /// What an earlier broker knew.
+    /// Takes over the progress that an earlier broker saved.
     fn restore(&self, next_event: u64, undelivered: Vec<Undelivered>) {
         let mut state = self.state();
         state.next_event = next_event;

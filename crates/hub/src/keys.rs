@@ -26,7 +26,7 @@ pub struct Grant {
     pub namespace: Option<Name>,
     /// The only worker id that its sessions may use, if set.
     pub worker: Option<Name>,
-    /// What the key allows.
+    /// The rights of the key.
     pub rights: Rights,
     /// How many namespaces its sessions may enter. `None`: the broker's limit per key.
     pub namespaces_max: Option<usize>,

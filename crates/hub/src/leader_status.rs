@@ -1,4 +1,4 @@
-//! What the leader of a group says of itself and of the other members, for people and monitoring systems. The program
+//! The status of the leader of a group and of the other members, for people and monitoring systems. The program
 //! around the hub sets it about once a second.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +39,7 @@ pub struct StandbyLag {
     pub lag_bytes: u64,
 }
 
-/// What can be said without the hub, which waits while the replicated journal is away.
+/// The status that is known without the hub, which waits while the replicated journal is away.
 #[derive(Debug, Default)]
 pub(crate) struct LeaderStatusCell {
     status: Mutex<Option<LeaderStatus>>,

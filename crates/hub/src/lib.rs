@@ -111,7 +111,7 @@ pub mod words {
     };
 }
 
-/// What code that starts a hub needs of the store. Code that opens the files itself depends on `tenure-store`.
+/// The part of the store that code needs to start a hub. Code that opens the files itself depends on `tenure-store`.
 pub mod store {
     pub use tenure_store::{
         Disk, DiskFile, DiskLock, MemoryDisk, OpenReport, Opened, RealDisk, StoreError, StoreSettings, Sync,

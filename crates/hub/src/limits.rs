@@ -22,7 +22,7 @@ pub const MAILBOX_EVENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How many bytes one session may leave unread before its queries are refused, and all sessions together
 /// before the hub disconnects the one with the most, unless the settings say otherwise.
 pub const UNREAD_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// What all sessions together may leave unread.
+/// The bytes that all sessions together may leave unread.
 pub const UNREAD_BYTES_TOTAL_MAX: usize = 256 * 1024 * 1024;
 /// How many watches read the log at the same time.
 pub const LOG_READS_AT_ONCE: usize = 2;

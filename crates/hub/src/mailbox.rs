@@ -12,7 +12,7 @@ use tokio::sync::{MutexGuard as Turn, Notify};
 use crate::limits::{MAILBOX_EVENT_BYTES_MAX, MAILBOX_EVENTS_MAX, TAKE_BYTES_MAX};
 use crate::request::Delivery;
 
-/// What a session has been sent and has not read yet.
+/// The messages that a session has been sent and has not read yet.
 #[derive(Debug, Default)]
 pub struct Mailbox {
     content: Mutex<Content>,

@@ -32,7 +32,7 @@ pub enum LogMoveError {
     TooManyNamespaces { of: &'static str, limit: usize },
 }
 
-/// What the logs hold of a namespace.
+/// The contents of the logs for a namespace, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogContents {
     /// Topics with a number or a retained value.

@@ -9,7 +9,7 @@ use crate::rights::Right;
 /// Who is behind a session.
 #[derive(Clone, Debug)]
 pub struct Principal {
-    /// What its key allows.
+    /// The rights of its key.
     pub grant: Arc<Grant>,
     /// The door through which it came.
     pub door: &'static str,

@@ -25,7 +25,7 @@ pub(crate) struct Queries {
     waiting: HashMap<SessionId, VecDeque<Ask>>,
 }
 
-/// What happens to a request.
+/// The way in which a request is handled.
 #[derive(Debug)]
 pub(crate) enum Admission {
     /// Handle it in this turn.

@@ -1,4 +1,4 @@
-//! What flows through each queue: arrivals, starts, ends, and how long attempts run. From these follows how many slots
+//! The flow through each queue: arrivals, starts, ends, and how long attempts run. From these follows how many slots
 //! a queue needs.
 
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ pub(crate) struct QueueFlows {
     flows: HashMap<(Name, Name), QueueFlow, FixedState>,
 }
 
-/// What has flowed through one queue since the broker started.
+/// The flow through one queue since the broker started.
 #[allow(missing_docs, reason = "the fields are words of the glossary")]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueFlow {

@@ -77,7 +77,7 @@ pub struct Declared {
     pub submission: Option<Submission>,
 }
 
-/// What the other store says about a task.
+/// The state of a task in the other store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeclaredState {
     /// It should be here, and run.

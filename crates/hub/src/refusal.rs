@@ -36,7 +36,7 @@ pub enum HubRefusal {
     },
     /// The body, result or log is missing or damaged.
     Unreadable {
-        /// What cannot be read.
+        /// The kind of bytes that cannot be read.
         what: &'static str,
     },
     /// No hook with that name in this namespace.

@@ -24,7 +24,7 @@ use crate::task_logs::{LogPiece, PrintedPage};
 pub struct Ask {
     /// Chosen by the session.
     pub token: u64,
-    /// What is asked.
+    /// The request itself.
     pub request: Request,
 }
 
@@ -35,7 +35,7 @@ impl Ask {
     }
 }
 
-/// What a session can ask of the hub.
+/// A request of a session to the hub.
 #[derive(Debug)]
 pub enum Request {
     /// Submit tasks with their bodies.
@@ -76,7 +76,7 @@ pub enum Request {
         /// The piece of output.
         piece: LogPiece,
     },
-    /// What a task printed after a place in its log; 0 for everything.
+    /// Reads the output of a task after a place in its log; 0 for everything.
     Logs {
         /// The task.
         task: TaskId,
@@ -137,7 +137,7 @@ pub enum Request {
     Broadcast(Broadcast),
     /// The door itself refused something that this session's key does not allow: for the audit log. No reply.
     Refused {
-        /// What was refused.
+        /// The refused act.
         act: &'static str,
         /// The refusal.
         no: HubRefusal,
@@ -229,7 +229,7 @@ pub struct Watch {
 pub struct Broadcast {
     /// The sender, in its own words.
     pub sender: Option<Name>,
-    /// What receivers select by.
+    /// The subject by which receivers select.
     pub subject: Option<Name>,
     /// A correlation id for the receivers.
     pub correlation: Option<Name>,
@@ -317,7 +317,7 @@ pub enum Delivery {
     Ended(HubRefusal),
 }
 
-/// What the hub answers.
+/// An answer of the hub.
 #[derive(Debug)]
 pub enum Response {
     /// The reply of the engine to a command.

@@ -175,7 +175,7 @@ impl Hub {
         &self.handle
     }
 
-    /// What was found when the store was opened.
+    /// The report of the opening of the store.
     pub fn report(&self) -> &OpenReport {
         &self.report
     }

@@ -7,7 +7,7 @@ use crate::spans::SpanSink;
 use crate::topics::TopicSettings;
 use tenure_store::TaskLogSettings;
 
-/// What can be set in the hub.
+/// The settings of the hub.
 #[derive(Clone, Debug)]
 pub struct HubSettings {
     /// The settings of topics.
@@ -16,7 +16,7 @@ pub struct HubSettings {
     pub keyspace: KeyspaceSettings,
     /// How much is kept of what tasks print.
     pub task_log: TaskLogSettings,
-    /// What peers may leave unread.
+    /// The bytes that peers may leave unread.
     pub unread: UnreadLimits,
     /// How many namespaces the sessions of one key may enter.
     pub namespaces_per_key_max: usize,

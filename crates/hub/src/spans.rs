@@ -40,7 +40,7 @@ pub struct SpanRecord {
     pub outcome: Option<AttemptOutcome>,
 }
 
-/// What a span is about.
+/// The subject of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskSpan {
     /// The broker accepts the task.

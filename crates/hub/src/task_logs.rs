@@ -1,4 +1,4 @@
-//! What tasks print while they run: pieces from workers, kept for a while, for those who want to look.
+//! The output of tasks while they run: pieces from workers, kept for a while, for those who want to look.
 //!
 //! ```text
 //! worker → Core::take checks who holds the attempt → append (a queue) → saver: write, one sync a second → index
@@ -90,7 +90,7 @@ pub struct KeptPiece {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PrintedPage {
     pub pieces: Vec<KeptPiece>,
-    /// What to ask for next.
+    /// The place to ask for next.
     pub next: u64,
     /// There is more already.
     pub more: bool,
@@ -182,7 +182,7 @@ impl TaskLogs {
         self.shared.arrived.notify_one();
     }
 
-    /// What a task printed after a place in its log; 0 for everything. Reads files, so it must not run in the hub's
+    /// The output of a task after a place in its log; 0 for everything. Reads files, so it must not run in the hub's
     /// turn.
     pub fn page(&self, namespace: &Name, task: TaskId, after: u64) -> Result<PrintedPage, HubRefusal> {
         let key = (Arc::clone(namespace), task);

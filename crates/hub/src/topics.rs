@@ -12,8 +12,8 @@
 //!
 //! One file per verb: `publish`, `subscribe`, `subscription` (the stream's side of it), `request`, `list`, `reaper`.
 //! The broker's own events come through a `feed`, with the topic names of `events` and the format of `event_json`.
-//! What survives a restart goes through `saver`, the thread that writes the topic log, as the `rows` that `restore`
-//! reads back. The messages of `durable` topics go through the saver before subscribers get them.
+//! State that survives a restart goes through `saver`, the thread that writes the topic log, as the `rows` that
+//! `restore` reads back. The messages of `durable` topics go through the saver before subscribers get them.
 
 mod allowance;
 mod clock;

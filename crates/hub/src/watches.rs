@@ -190,7 +190,7 @@ impl Watches {
         }
     }
 
-    /// What a watch wants, for the follower that reads the log for it.
+    /// The interest of a watch, for the follower that reads the log for it.
     pub(crate) fn wanted(&self, key: WatchKey) -> Option<WatchInterest> {
         self.all.get(&key).map(|entry| WatchInterest {
             namespace: entry.namespace.clone(),
@@ -200,7 +200,7 @@ impl Watches {
     }
 }
 
-/// What to look for in the log.
+/// The events to look for in the log.
 #[derive(Clone, Debug)]
 pub(crate) struct WatchInterest {
     namespace: Name,

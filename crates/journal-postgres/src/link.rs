@@ -33,7 +33,9 @@ impl PostgresLink {
         let shared = Arc::clone(shared);
         let thread = std::thread::Builder::new().name("tenure-postgres".to_owned());
         let started = thread.spawn(move || run(&shared, receiver, &ready));
-        started.map_err(|error| ReplicationError::Away(format!("no thread for a connection: {error}")))?;
+        started.map_err(|error| {
+            ReplicationError::Away(format!("cannot start a thread for a database connection: {error}"))
+        })?;
         match is_ready.recv() {
             Ok(Ok(())) => Ok(PostgresLink { calls }),
             Ok(Err(error)) => Err(error),
@@ -110,7 +112,9 @@ fn run(
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            let _ = ready.send(Err(ReplicationError::Away(format!("no runtime for a connection: {error}"))));
+            let _ = ready.send(Err(ReplicationError::Away(format!(
+                "cannot start the async runtime for a database connection: {error}"
+            ))));
             return;
         }
     };

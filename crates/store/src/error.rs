@@ -52,7 +52,7 @@ pub struct Damage {
     pub file: String,
     /// In bytes from the start of the file.
     pub offset: u64,
-    /// What is wrong.
+    /// Why it counts as damaged.
     pub why: String,
     /// The whole file is missing.
     pub is_missing: bool,

@@ -22,7 +22,7 @@ pub(crate) const KEYS_MAGIC: [u8; 8] = *b"tenureKY";
 pub(crate) const HIGH_WATER_MAGIC: [u8; 8] = *b"tenureHW";
 pub(crate) const EVENTS_MAGIC: [u8; 8] = *b"tenureEV";
 
-/// What the numbers mean depends on the file: see the module of each.
+/// The header of a file. The meaning of the numbers depends on the file: see the module of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) magic: [u8; 8],

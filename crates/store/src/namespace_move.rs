@@ -36,7 +36,7 @@ pub enum MoveError {
     Read(#[from] ReadError),
 }
 
-/// What a journal holds of a namespace.
+/// The contents of a journal for a namespace, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceContents {
     /// Tasks, with those that have ended.

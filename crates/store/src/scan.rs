@@ -21,7 +21,7 @@ pub(crate) struct Scan<'a> {
     window_bytes: usize,
 }
 
-/// What a scan finds at a position.
+/// The finding of a scan at a position.
 #[derive(Debug)]
 pub(crate) enum Found<'w> {
     Frame(FrameHeader, &'w [u8]),

@@ -107,7 +107,7 @@ impl Segment {
     }
 }
 
-/// What follows the frames of a segment.
+/// The bytes that follow the frames of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentRest {
     /// Nothing, or zeros.

@@ -16,7 +16,7 @@ pub enum Sync {
     Os,
 }
 
-/// What can be set in the store.
+/// The settings of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreSettings {
     /// When to sync.

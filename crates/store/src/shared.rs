@@ -27,12 +27,12 @@ pub(crate) struct Shared {
     pub(crate) files: RwLock<Files>,
     /// The files of the topic log, oldest first.
     pub(crate) topics: Mutex<Vec<TopicFile>>,
-    /// What the start read of it, until the log is opened.
+    /// The findings of the start in it, until the log is opened.
     topics_found: Mutex<Option<TopicsFound>>,
     /// The same for the key log.
     pub(crate) keys: Mutex<Vec<TopicFile>>,
     keys_found: Mutex<Option<TopicsFound>>,
-    /// What this broker shares with the replicated journal, if it leads a group.
+    /// The state that this broker shares with the replicated journal, if it leads a group.
     pub(crate) leader: Option<Arc<LeaderState>>,
     /// The files of the task log.
     pub(crate) task_log: TaskLogReader,
@@ -91,7 +91,7 @@ pub(crate) struct Spare {
     pub(crate) file: Arc<dyn DiskFile>,
 }
 
-/// What a start found in the data directory.
+/// The findings of a start in the data directory.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) files: Files,
@@ -224,7 +224,7 @@ impl Shared {
         self.found(family).take()
     }
 
-    /// What the start read of a log, until the log is opened.
+    /// The findings of the start in a log, until the log is opened.
     pub(crate) fn found(&self, family: LogFamily) -> MutexGuard<'_, Option<TopicsFound>> {
         let found = match family {
             LogFamily::Topics => &self.topics_found,

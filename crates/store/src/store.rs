@@ -38,7 +38,7 @@ pub struct Opened {
     pub engine: Engine,
     /// The open store.
     pub store: Store,
-    /// What was found.
+    /// The findings of the opening.
     pub report: OpenReport,
 }
 

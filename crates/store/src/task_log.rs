@@ -27,7 +27,7 @@ use crate::reader::Reader;
 use crate::shared::Shared;
 
 const MAGIC: [u8; 8] = *b"tenureLG";
-/// What stands before each entry.
+/// The size of the header before each entry.
 const ENTRY_HEADER_BYTES: usize = 8;
 /// The longest entry that a reader accepts.
 const ENTRY_BYTES_MAX: usize = 1 << 20;
@@ -64,7 +64,7 @@ pub struct LogEntry {
     pub offset: u64,
     /// When the broker received the piece.
     pub at: Timestamp,
-    /// What was printed.
+    /// The printed bytes.
     pub piece: Bytes,
 }
 

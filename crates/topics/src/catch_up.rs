@@ -1,4 +1,4 @@
-//! What a subscriber receives before it is live: retained values, then replays.
+//! The messages that a subscriber receives before it is live: retained values, then replays.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

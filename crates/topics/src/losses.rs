@@ -1,4 +1,4 @@
-//! What a full queue dropped, as ranges per topic, until it is reported to the subscriber.
+//! The messages that a full queue dropped, as ranges per topic, until they are reported to the subscriber.
 
 use std::sync::Arc;
 

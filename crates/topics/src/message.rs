@@ -193,7 +193,7 @@ impl Message {
 
 type Encodings = [OnceLock<Bytes>; ENCODINGS_MAX];
 
-/// What the shard adds to a published message.
+/// The fields that the shard adds to a published message.
 pub(crate) struct Stamp {
     pub(crate) topic: Arc<str>,
     pub(crate) sequence: Sequence,

@@ -67,7 +67,7 @@ struct BlockedMessage {
     ticket: Ticket,
 }
 
-/// What the queue did with a message.
+/// The result of the offer of a message to the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
     Accepted,

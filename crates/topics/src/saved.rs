@@ -73,22 +73,22 @@ pub struct SavedSubscription {
     pub id: SubscriptionId,
     /// The client that made it.
     pub client: String,
-    /// What it hears.
+    /// The topics that it selects.
     pub filters: Vec<String>,
     /// Its group, whose members share the messages.
     pub group: Option<String>,
     /// Maximum number of waiting messages.
     pub queue_limit: u32,
-    /// What happens when the queue is full.
+    /// The policy for a full queue.
     pub policy: Policy,
     /// For each topic, the first number that it has not taken yet.
     pub missed: Vec<(String, Sequence)>,
     /// The list above is incomplete.
     pub incomplete: bool,
-    /// What was sent to it and may not have been read.
+    /// The messages that were sent to it and may not have been read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unconfirmed: Vec<SavedSegment>,
-    /// What the subscriber may have read last when the oldest of these was sent.
+    /// The last number that the subscriber may have read when the oldest of these was sent.
     #[serde(default, skip_serializing_if = "LastRead::is_plain")]
     pub unconfirmed_after: LastRead,
     /// The number of each topic that it names and that is not durable, when this was saved. After a crash,
@@ -102,7 +102,7 @@ pub struct SavedSubscription {
 pub struct SavedSegment {
     /// Whether the ranges are in sending order; otherwise there is one per topic.
     pub in_order: bool,
-    /// What was sent.
+    /// The ranges that were sent.
     pub ranges: Vec<SavedRange>,
 }
 

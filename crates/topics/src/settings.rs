@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::changes::SEQUENCE_BLOCK;
 use crate::filter::TopicFilter;
 
-/// What happens when a message arrives at a full queue.
+/// The policy for a message that arrives at a full queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {

@@ -81,7 +81,7 @@ pub struct Subscribe {
     pub id: SubscriptionId,
     /// The client that subscribes.
     pub client: Arc<str>,
-    /// What it wants to hear.
+    /// The topics that it selects.
     pub filters: Vec<TopicFilter>,
     /// Share the messages with the other members of this group.
     pub group: Option<Arc<str>>,
@@ -134,7 +134,7 @@ pub(crate) struct Details {
     pub(crate) client: Arc<str>,
     pub(crate) filters: Vec<TopicFilter>,
     pub(crate) group: Option<Arc<str>>,
-    /// What was sent and may not have been read.
+    /// The messages that were sent and may not have been read.
     pub(crate) unconfirmed: Unconfirmed,
     /// The same for a group member, from its first acknowledgement on.
     pub(crate) in_flight: Option<InFlight>,
@@ -257,7 +257,7 @@ impl Details {
         }
     }
 
-    /// What a group member was sent and has not acknowledged, if it acknowledges.
+    /// The messages that a group member was sent and has not acknowledged, if it acknowledges.
     pub(crate) fn take_in_flight(&mut self) -> Vec<Arc<Message>> {
         self.in_flight.as_mut().map(InFlight::take).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What was sent to a subscriber and may not have been read: a socket buffers more than its reader has taken.
+//! Messages that were sent to a subscriber and may not have been read: a socket buffers more than its reader took.
 //!
 //! ```text
 //!   oldest ─▶ [ ranges by topic ] [ ranges by topic ] … [ in order ] [ in order ] ◀─ newest
@@ -53,7 +53,7 @@ pub struct Unconfirmed {
     begins: LastRead,
 }
 
-/// What the subscriber may have read last when the oldest of these was sent.
+/// The last number that the subscriber may have read when the oldest of these was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LastRead {
     /// No message, or one that it has certainly read.
@@ -140,7 +140,7 @@ impl Unconfirmed {
         }
     }
 
-    /// What a subscriber that gives this number, or none, may not have read.
+    /// The messages that a subscriber that gives this number, or none, may not have read.
     pub fn unread(&self, last_read: Option<Sequence>) -> Unread {
         let mut places = self.places(last_read);
         let found = places.next();

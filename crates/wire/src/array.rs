@@ -39,7 +39,7 @@ message! {
         parent: Option<TaskId>,
         not_before: Option<Timestamp>,
         expires_at: Option<Timestamp>,
-        /// What has to end before the elements may run.
+        /// The tasks that have to end before the elements may run.
         after: Vec<After>,
         /// The trace that the elements belong to, as the W3C recommendation writes it.
         traceparent: Option<Box<str>>,

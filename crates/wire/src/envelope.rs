@@ -19,7 +19,7 @@ pub const NO_NUMBER: u64 = 0;
 pub struct ToBroker {
     /// The peer chooses it, and the reply carries it. With [`NO_NUMBER`] the broker sends no reply, only a refusal.
     pub number: u64,
-    /// What it asks for.
+    /// The request itself.
     pub request: Request,
 }
 

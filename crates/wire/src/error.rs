@@ -1,4 +1,4 @@
-//! What can be wrong with bytes from an untrusted peer. Every error says what was expected and where.
+//! Errors in bytes from an untrusted peer. Every error says what was expected and where.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub struct DecodeError {
     pub number: u64,
     /// The message's kind, as far as it could be read.
     pub kind: Option<Box<str>>,
-    /// What is wrong with it.
+    /// The fault in it.
     pub problem: Problem,
 }
 
@@ -34,11 +34,11 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// What is wrong with a value, and where it is in the message.
+/// The fault in a value, and where it is in the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem(Box<(ValueFault, String)>);
 
-/// What is wrong with a value. The message continues a sentence that begins with the name of the value.
+/// The fault in a value. The message continues a sentence that begins with the name of the value.
 #[allow(missing_docs, reason = "the message of each variant says what it is")]
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ValueFault {
@@ -70,7 +70,7 @@ impl Problem {
         &self.0.1
     }
 
-    /// What is wrong.
+    /// The fault.
     pub fn what(&self) -> &ValueFault {
         &self.0.0
     }

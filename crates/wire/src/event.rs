@@ -10,7 +10,7 @@ use crate::why::Why;
 use crate::words::{LostReason, Next, Threshold, Wanted};
 
 words! {
-    /// What happened, by its stable name.
+    /// The kind of an event, by its stable name.
     pub enum EventKind {
         // About a task, in the order of its life.
         Submitted = "submitted",
@@ -125,7 +125,7 @@ message! {
         lost: Option<LostReason>,
         /// Until when a lost worker may return to the attempt.
         lease_until: Option<Timestamp>,
-        /// What happens next to a task whose attempt is over, and when, if it is retried later.
+        /// The next step for a task whose attempt is over, and when, if it is retried later.
         next: Option<Next>,
         retry_at: Option<Timestamp>,
         /// Crashes that the task can still survive.

@@ -90,7 +90,7 @@ pub fn end_name(address: SocketAddr) -> Name {
 }
 
 message! {
-    /// What the broker accepts from this peer.
+    /// The limits of the broker for this peer.
     #[derive(Copy, Eq)]
     pub struct PeerLimits {
         frame_bytes: u64,

@@ -7,7 +7,7 @@ use crate::schema::{message, words};
 use crate::time::Timestamp;
 
 words! {
-    /// What a hook does with an event.
+    /// The way in which a hook delivers an event.
     pub enum HookKind {
         Webhook = "webhook",
         Command = "command",
@@ -75,7 +75,7 @@ message! {
         given_up_at: Timestamp,
         attempts: u32,
         error: Box<str>,
-        /// What would be sent.
+        /// The body that would be sent.
         body: Bytes,
     }
 }

@@ -101,11 +101,11 @@ impl Pattern {
     }
 
     /// Compares, and binds new names. The order of a map's entries does not matter.
-    pub fn hear(&self, value: &Value, bindings: &mut Bindings) -> Result<(), NotationError> {
-        self.hear_at(value, bindings, "frame")
+    pub fn match_and_bind(&self, value: &Value, bindings: &mut Bindings) -> Result<(), NotationError> {
+        self.match_at(value, bindings, "frame")
     }
 
-    fn hear_at(&self, value: &Value, bindings: &mut Bindings, path: &str) -> Result<(), NotationError> {
+    fn match_at(&self, value: &Value, bindings: &mut Bindings, path: &str) -> Result<(), NotationError> {
         let mismatch = |expected: &dyn fmt::Display| NotationError::Mismatch {
             path: path.to_owned(),
             expected: expected.to_string(),
@@ -129,7 +129,7 @@ impl Pattern {
                 }
                 let mut pairs = entries.iter().zip(values).enumerate();
                 pairs.try_for_each(|(index, (entry, value))| {
-                    entry.hear_at(value, bindings, &format!("{path}[{index}]"))
+                    entry.match_at(value, bindings, &format!("{path}[{index}]"))
                 })
             }
             (Pattern::Map { entries, and_more }, Value::Map(values)) => {
@@ -137,14 +137,16 @@ impl Pattern {
                     let found =
                         values.iter().find(|(name, _)| matches!(name, Value::Text(text) if text == key));
                     let (_, value) = found.ok_or_else(|| mismatch(&format!("a map with {key:?}")))?;
-                    entry.hear_at(value, bindings, &format!("{path}.{key}"))?;
+                    entry.match_at(value, bindings, &format!("{path}.{key}"))?;
                 }
                 if values.len() > entries.len() && !and_more {
                     return Err(mismatch(&format!("a map of {}", entries.len())));
                 }
                 Ok(())
             }
-            (Pattern::Text(parts), Value::Text(text)) if text::hear(parts, text, bindings) => Ok(()),
+            (Pattern::Text(parts), Value::Text(text)) if text::match_and_bind(parts, text, bindings) => {
+                Ok(())
+            }
             (Pattern::Text(parts), _) => Err(mismatch(&format!("a text like {parts:?}"))),
             (Pattern::List { .. }, _) => Err(mismatch(&"a list")),
             (Pattern::Map { .. }, _) => Err(mismatch(&"a map")),
@@ -208,10 +210,10 @@ fn quote(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
 mod tests {
     use super::*;
 
-    fn hear(pattern: &str, value: &str) -> Result<Bindings, NotationError> {
+    fn matched(pattern: &str, value: &str) -> Result<Bindings, NotationError> {
         let value = Pattern::parse(value)?.build(&Bindings::new())?;
         let mut bindings = Bindings::new();
-        Pattern::parse(pattern)?.hear(&value, &mut bindings)?;
+        Pattern::parse(pattern)?.match_and_bind(&value, &mut bindings)?;
         Ok(bindings)
     }
 
@@ -228,20 +230,23 @@ mod tests {
 
     #[test]
     fn what_is_left_open_matches_and_what_is_not_must_be_the_same() {
-        assert!(hear(r#"[*, "done", {…}]"#, r#"[7, "done", {"new": 1}]"#).is_ok());
-        assert!(hear(r#"[1, ...]"#, "[1, 2, 3]").is_ok());
-        assert!(hear(r#"{"b": 2, "a": 1}"#, r#"{"a": 1, "b": 2}"#).is_ok(), "order does not matter in a map");
-        assert!(hear("{}", r#"{"new": 1}"#).is_err(), "nothing more is allowed unless said");
-        assert!(hear("[1]", "[1, 2]").is_err());
-        assert!(hear("1", "2").is_err());
-        assert!(hear("[]", "{}").is_err());
+        assert!(matched(r#"[*, "done", {…}]"#, r#"[7, "done", {"new": 1}]"#).is_ok());
+        assert!(matched(r#"[1, ...]"#, "[1, 2, 3]").is_ok());
+        assert!(
+            matched(r#"{"b": 2, "a": 1}"#, r#"{"a": 1, "b": 2}"#).is_ok(),
+            "order does not matter in a map"
+        );
+        assert!(matched("{}", r#"{"new": 1}"#).is_err(), "nothing more is allowed unless said");
+        assert!(matched("[1]", "[1, 2]").is_err());
+        assert!(matched("1", "2").is_err());
+        assert!(matched("[]", "{}").is_err());
     }
 
     #[test]
     fn a_name_stands_for_the_same_value_everywhere() {
-        let bindings = hear("[$task, $task, $other]", r#"["a", "a", "b"]"#).unwrap();
+        let bindings = matched("[$task, $task, $other]", r#"["a", "a", "b"]"#).unwrap();
         assert_eq!(bindings["task"], Value::Text("a".into()));
-        assert!(hear("[$task, $task]", r#"["a", "b"]"#).is_err());
+        assert!(matched("[$task, $task]", r#"["a", "b"]"#).is_err());
         assert_eq!(Pattern::parse("[$task]").unwrap().build(&bindings).unwrap().to_string(), r#"["a"]"#);
         assert_eq!(
             Pattern::parse("$new").unwrap().build(&bindings),
@@ -253,12 +258,12 @@ mod tests {
     #[test]
     fn parts_of_a_text_may_be_left_open() {
         let bindings =
-            hear(r#"["Add ${id}, done.", "${*}: ${id}"]"#, r#"["Add 7, done.", "again: 7"]"#).unwrap();
+            matched(r#"["Add ${id}, done.", "${*}: ${id}"]"#, r#"["Add 7, done.", "again: 7"]"#).unwrap();
         assert_eq!(bindings["id"], Value::Text("7".into()));
         assert_eq!(Pattern::parse(r#""<${id}>""#).unwrap().build(&bindings).unwrap().to_string(), r#""<7>""#);
-        assert!(hear(r#"["${id}", "${id}"]"#, r#"["7", "8"]"#).is_err());
-        assert!(hear(r#""a ${*} b""#, r#""a c""#).is_err());
-        assert!(hear(r#""${*} b""#, r#""a b c""#).is_err());
+        assert!(matched(r#"["${id}", "${id}"]"#, r#"["7", "8"]"#).is_err());
+        assert!(matched(r#""a ${*} b""#, r#""a c""#).is_err());
+        assert!(matched(r#""${*} b""#, r#""a b c""#).is_err());
     }
 
     #[test]

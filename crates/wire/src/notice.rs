@@ -11,13 +11,13 @@ use crate::topic::{MessageBatch, ReplayComplete, SubscriptionEnded, TopicGap, Wa
 use crate::words::{StopWhy, Wanted};
 
 kinds! {
-    /// What the broker tells a peer without being asked.
+    /// A message of the broker to a peer that did not ask for it.
     pub enum Notice {
         /// Tasks for the worker, never more than it has free slots.
         Assign(Assign) = "assign",
         /// A client wants a task cancelled or paused. The worker stops it and confirms.
         Wanted(IntentNotice) = "wanted",
-        /// What a suspended attempt waited for has ended. It has a slot again.
+        /// The tasks that a suspended attempt waited for have ended. It has a slot again.
         Continue(Continue) = "continue",
         /// The attempt is over, whatever the worker does: drop it without a report.
         Stop(Stop) = "stop",

@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 use crate::words::StateName;
 
 words! {
-    /// What the other store says about a task.
+    /// The state of a task in the other store.
     pub enum DeclaredState {
         /// It should be here, and run.
         Exists = "exists",
@@ -77,15 +77,15 @@ message! {
 }
 
 row! {
-    /// What reconciliation did with one task.
+    /// The result of reconciliation for one task.
     pub struct ReconciledTask {
         name: Name,
         difference: Difference,
-        /// The difference is mended.
+        /// The difference is corrected.
         applied: bool,
         task: Option<TaskId>,
         state: Option<StateName>,
-        /// Why it could not be mended.
+        /// Why it could not be corrected.
         refusal: Option<Refusal>,
     }
 }

@@ -76,7 +76,7 @@ message! {
         current: Option<u32>,
         state: Option<StateName>,
         verb: Option<Box<str>>,
-        /// What is too many, full, wrong or not allowed.
+        /// The object of which there are too many, or that is full, wrong or not allowed.
         what: Option<Box<str>>,
         why: Option<Box<str>>,
         limit: Option<u64>,

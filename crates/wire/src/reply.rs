@@ -77,7 +77,7 @@ message! {
     #[derive(Default)]
     pub struct LogsReply {
         pieces: Vec<OutputRow>,
-        /// What to ask for next.
+        /// The place to ask for next.
         next: u64 = 0,
         /// There is more already.
         more: bool = false,

@@ -23,7 +23,7 @@ use crate::words::{StateName, Wanted};
 use crate::worker::{FailureReport, WorkerSpec, WorkerStats};
 
 kinds! {
-    /// What a peer can ask for.
+    /// A request of a peer.
     pub enum Request {
         Hello(Box<Hello>) = "hello",
         Ping = "ping",
@@ -194,7 +194,7 @@ message! {
 }
 
 message! {
-    /// What to change about a waiting task. Absent fields stay as they are.
+    /// A change of a waiting task. Absent fields stay as they are.
     pub struct Move {
         task: TaskId,
         queue: Option<Name>,
@@ -341,7 +341,7 @@ message! {
 }
 
 message! {
-    /// What a task printed after a place in its log.
+    /// Asks for the output of a task after a place in its log.
     pub struct LogsQuery {
         task: TaskId,
         /// `next` of the previous page; 0 for everything.

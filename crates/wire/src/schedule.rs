@@ -9,7 +9,7 @@ use crate::task::Terms;
 use crate::time::Timestamp;
 
 words! {
-    /// What happens to due times that were missed.
+    /// How the broker treats due times that were missed.
     pub enum CatchUp {
         None = "none",
         /// The last of them fires.
@@ -20,7 +20,7 @@ words! {
 }
 
 words! {
-    /// What happens if a schedule is due while its last task has not ended.
+    /// How the broker proceeds if a schedule is due while its last task has not ended.
     pub enum Overlap {
         Skip = "skip",
         /// The new task waits until the last one has ended.

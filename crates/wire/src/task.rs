@@ -10,7 +10,7 @@ use crate::why::Why;
 use crate::words::{Condition, DependencyProgress, OnBroken, OnLost, PauseCause, StateName, Wanted};
 
 message! {
-    /// What many tasks have in common. A frame carries each distinct set once; its tasks refer to it by position.
+    /// The properties that many tasks share. A frame carries each distinct set once; its tasks refer to it by position.
     pub struct Terms {
         queue: Name,
         /// Capabilities a worker must offer.
@@ -32,7 +32,7 @@ message! {
         /// How long a worker may take to stop the task after a cancellation. Absent: the broker's setting; 0: no
         /// limit.
         cancel_timeout_ms: Option<u64>,
-        /// What happens if a dependency ends otherwise than it should.
+        /// How the broker proceeds if a dependency ends otherwise than it should.
         on_broken: OnBroken = OnBroken::Cancel,
         /// How many slots it occupies. 0: a light slot instead.
         slots: u32 = 1,
@@ -122,7 +122,7 @@ row! {
         task: TaskId,
         condition: Condition = Condition::Completed,
         progress: DependencyProgress = DependencyProgress::Open,
-        /// What the broker still knows of the task.
+        /// State, name and size of the result, as far as the broker still knows the task.
         state: Option<StateName>,
         name: Option<Name>,
         result_bytes: u64,
@@ -255,7 +255,7 @@ message! {
 }
 
 message! {
-    /// What a client wants of a task that a worker holds.
+    /// The intent of a client for a task that a worker holds.
     pub struct Intent {
         wanted: Wanted,
         reason: Option<Box<str>>,

@@ -15,7 +15,7 @@ use crate::{Field, envelope, pack};
 pub type MessageId = TaskId;
 
 words! {
-    /// What happens when a subscriber's queue is full.
+    /// How the broker treats a message when a subscriber's queue is full.
     pub enum Policy {
         DropOldest = "drop-oldest",
         DropNewest = "drop-newest",
@@ -25,7 +25,7 @@ words! {
 }
 
 words! {
-    /// What a returning subscriber receives first.
+    /// The messages that a returning subscriber receives first.
     pub enum Recovery {
         /// Nothing: it continues with new messages.
         None = "none",
@@ -209,8 +209,8 @@ message! {
 }
 
 message! {
-    /// What the subscriber has read, so that the broker need not send it again. Names the subscription by the number
-    /// of the request that opened it on this connection, or by its id.
+    /// The messages that the subscriber has read, so that the broker need not send them again. Names the subscription by
+    /// the number of the request that opened it on this connection, or by its id.
     #[derive(Default)]
     pub struct Acknowledge {
         number: Option<u64>,

@@ -58,7 +58,7 @@ message! {
         slots: Option<u32>,
         limit: Option<u32>,
         in_use: Option<u32>,
-        /// What is short, and quantities of it in thousandths: needed, free on the worker, and in total.
+        /// The resource that is short, and quantities of it in thousandths: needed, free on the worker, and in total.
         resource: Option<Name>,
         needed: Option<u64>,
         free: Option<u64>,

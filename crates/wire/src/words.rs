@@ -34,7 +34,7 @@ impl StateName {
 }
 
 words! {
-    /// What happens to a task when the worker that runs it is lost.
+    /// The crash policy: how the broker treats a task when the worker that runs it is lost.
     pub enum OnLost {
         /// The broker assigns it to another worker, within the crash budget.
         Requeue = "requeue",
@@ -56,7 +56,7 @@ words! {
 }
 
 words! {
-    /// What happens to a task if one that it waits for ends otherwise than it should.
+    /// How the broker treats a task if one that it waits for ends otherwise than it should.
     pub enum OnBroken {
         Cancel = "cancel",
         /// The task runs as if the other one had ended as it should.
@@ -67,7 +67,7 @@ words! {
 }
 
 words! {
-    /// What has become of a dependency.
+    /// The progress of a dependency.
     pub enum DependencyProgress {
         /// The task has not ended.
         Open = "open",
@@ -96,7 +96,7 @@ words! {
 }
 
 words! {
-    /// What a client wants of a task that a worker holds.
+    /// The intent of a client for a task that a worker holds.
     pub enum Wanted {
         Cancel = "cancel",
         Pause = "pause",
@@ -147,7 +147,7 @@ words! {
 }
 
 words! {
-    /// What happens next to a task whose attempt is over.
+    /// The next step for a task whose attempt is over.
     pub enum Next {
         Requeued = "requeued",
         /// Retried later, at the time given beside it.

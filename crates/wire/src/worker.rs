@@ -22,7 +22,7 @@ message! {
         slots: u32 = 1,
         /// How many tasks that weigh no slot it takes at once. Absent: the broker's default.
         light_slots: Option<u32>,
-        /// What it has for tasks that need quantities.
+        /// Its resources, for tasks that need quantities.
         resources: Vec<Resource>,
         /// Requests tasks one by one instead of receiving them up to its slots.
         pulls: bool,

@@ -17,19 +17,19 @@ pub(crate) const SLICE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A thread that has let go of the interpreter's lock.
-pub(crate) struct Waiting;
+pub(crate) struct WaitGuard;
 
-impl Waiting {
-    pub(crate) fn enter() -> PyResult<Waiting> {
+impl WaitGuard {
+    pub(crate) fn enter() -> PyResult<WaitGuard> {
         if LEAVING.load(Ordering::SeqCst) {
             return Err(error::closed("the interpreter is exiting"));
         }
         WAITING.fetch_add(1, Ordering::SeqCst);
-        Ok(Waiting)
+        Ok(WaitGuard)
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitGuard {
     fn drop(&mut self) {
         WAITING.fetch_sub(1, Ordering::SeqCst);
     }

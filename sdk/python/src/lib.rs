@@ -37,7 +37,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<streams::Subscriber>()?;
     module.add_class::<streams::Listener>()?;
     module.add_class::<streams::BroadcastReceiver>()?;
-    module.add_class::<streams::Call>()?;
+    module.add_class::<streams::IncomingCall>()?;
     module.add_class::<worker::Worker>()?;
     module.add_class::<worker::Task>()?;
     module.add_class::<reconciler::Reconciler>()?;

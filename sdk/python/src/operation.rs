@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use tenure_client::Error;
 
 use crate::error;
-use crate::exit::{SLICE, Waiting};
+use crate::exit::{SLICE, WaitGuard};
 use crate::port::Via;
 use crate::runtime;
 use crate::value::Value;
@@ -39,7 +39,7 @@ fn block<T: Send>(
 ) -> PyResult<T> {
     let mut work = Box::pin(work);
     loop {
-        let waiting = Waiting::enter()?;
+        let waiting = WaitGuard::enter()?;
         let waited =
             py.detach(|| runtime.block_on(async { tokio::time::timeout(SLICE, work.as_mut()).await }));
         drop(waiting);

@@ -317,11 +317,11 @@ impl Listener {
                 Waited::TimeUp => return Ok(Value::List(Vec::new())),
                 Waited::Closed => return Ok(Value::None),
             };
-            let mut batch = vec![Value::object(Call::new(first))];
+            let mut batch = vec![Value::object(IncomingCall::new(first))];
             while batch.len() < BATCH_MAX
                 && let Some(Some(next)) = at_once(listener.next()).await
             {
-                batch.push(Value::object(Call::new(next)));
+                batch.push(Value::object(IncomingCall::new(next)));
             }
             Ok(Value::List(batch))
         })
@@ -334,17 +334,17 @@ impl Listener {
 }
 
 /// A call to answer.
-#[pyclass(frozen, module = "tenure._native")]
-pub(crate) struct Call {
+#[pyclass(frozen, name = "Call", module = "tenure._native")]
+pub(crate) struct IncomingCall {
     to: String,
     from: String,
     body: Bytes,
     call: Shared<tenure_client::IncomingCall>,
 }
 
-impl Call {
-    fn new(call: tenure_client::IncomingCall) -> Call {
-        Call {
+impl IncomingCall {
+    fn new(call: tenure_client::IncomingCall) -> IncomingCall {
+        IncomingCall {
             to: call.to.to_string(),
             from: call.from.to_string(),
             body: call.body.clone(),
@@ -354,7 +354,7 @@ impl Call {
 }
 
 #[pymethods]
-impl Call {
+impl IncomingCall {
     #[getter]
     fn to(&self) -> &str {
         &self.to

@@ -55,7 +55,7 @@ impl Acknowledgement {
         self.frames.iter().all(HashMap::is_empty)
     }
 
-    /// What the program has taken since the last call.
+    /// The messages that the program has taken since the last call.
     pub(super) fn read(&mut self) -> Vec<LastSeen> {
         let done = self.taken.load(Ordering::Acquire);
         let mut read: HashMap<Name, u64> = HashMap::new();

@@ -206,7 +206,7 @@ pub struct BroadcastReceiver {
     missed: Arc<AtomicU64>,
 }
 
-/// What a [`BroadcastReceiver`] returns.
+/// A broadcast or a gap, as a [`BroadcastReceiver`] returns it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReceivedBroadcast {
     /// The next broadcast.

@@ -13,7 +13,7 @@ use crate::client::{Client, unexpected};
 use crate::error::Error;
 use crate::in_flight::Repeat;
 
-/// What to change about a waiting task. Options that are not set stay as they are.
+/// A change of a waiting task. Options that are not set stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Move {
     queue: Option<Name>,

@@ -64,7 +64,7 @@ impl Stage {
     }
 }
 
-/// What became of a report.
+/// The fate of a report.
 #[derive(Debug, PartialEq)]
 pub(crate) enum ReportOutcome {
     /// The broker has accepted it.
@@ -322,7 +322,7 @@ impl AttemptTable {
         }
     }
 
-    /// What to present with a heartbeat: all attempts whose end has not been sent.
+    /// The attempts to present with a heartbeat: all whose end has not been sent.
     pub(crate) fn for_heartbeat(&self) -> Vec<Held> {
         let held = self.held.iter().filter(|(_, stage)| !matches!(stage, Stage::Reported { sent: true, .. }));
         held.map(|(held, _)| *held).collect()
@@ -339,7 +339,7 @@ impl AttemptTable {
         self.later.clear();
     }
 
-    /// What to present at the next registration: running attempts, and reports without an answer.
+    /// The attempts to present at the next registration: running ones, and reports without an answer.
     pub(crate) fn for_register(&self) -> Vec<Held> {
         self.held.keys().copied().collect()
     }

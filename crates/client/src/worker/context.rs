@@ -15,7 +15,7 @@ use super::outbox::{PendingProgress, WorkerOutbox};
 use super::pending_checkpoint::Receipt;
 use super::signal::{Interrupt, Signal};
 use super::stop_request::StopRequest;
-use super::waiting::Waiting;
+use super::waiting::AttemptWait;
 
 /// Maximum length of the note in a progress report; the rest is cut off.
 pub const NOTE_BYTES_MAX: usize = 4 << 10;
@@ -189,14 +189,14 @@ impl Context {
     /// # Ok(format!("{:?}", ends[0].state))
     /// # }
     /// ```
-    pub fn wait_for(&self, tasks: &[TaskId]) -> Waiting {
-        Waiting::for_tasks(self.held(), &self.inner.outbox, tasks.to_vec())
+    pub fn wait_for(&self, tasks: &[TaskId]) -> AttemptWait {
+        AttemptWait::for_tasks(self.held(), &self.inner.outbox, tasks.to_vec())
     }
 
     /// Waits until the children of this task have ended, like [`Context::wait_for`]. Of a task with more than 1,000
     /// children it waits for the oldest 1,000 that have not ended: call it again until it returns fewer.
-    pub fn wait_for_children(&self) -> Waiting {
-        Waiting::for_children(self.held(), &self.inner.outbox)
+    pub fn wait_for_children(&self) -> AttemptWait {
+        AttemptWait::for_children(self.held(), &self.inner.outbox)
     }
 
     /// Waits until a client wants the task paused and the handler may stop in place. Only a worker that
@@ -210,8 +210,8 @@ impl Context {
     /// Until then the attempt takes no slot and no resources. It takes the place of a wait for other tasks, which the
     /// handler drops, and begins again when this one is over. If the task should wind down meanwhile, the wait ends
     /// with [`Error::Interrupted`](crate::Error::Interrupted).
-    pub fn wait_for_resume(&self) -> Waiting {
-        Waiting::for_resume(self.held(), &self.inner.outbox)
+    pub fn wait_for_resume(&self) -> AttemptWait {
+        AttemptWait::for_resume(self.held(), &self.inner.outbox)
     }
 
     /// Reports progress: a percentage if known, and a note for people. Never blocks; if reports come faster than the

@@ -73,7 +73,7 @@ pub(crate) struct Link {
     aborts: HashMap<Held, AbortHandle>,
     /// The attempts whose checkpoint is in flight.
     checkpoints_sent: HashSet<Held>,
-    /// What suspended attempts wait for.
+    /// The waits of suspended attempts.
     waits: HashMap<Held, PendingWait>,
     /// New waits of attempts whose earlier one is not answered yet.
     next_waits: HashMap<Held, PendingWait>,
@@ -91,7 +91,7 @@ pub(crate) struct Link {
     process_stats: ProcessStats,
     progress_at: Instant,
     guard: Option<LeaseGuard>,
-    /// What the close of this connection, or of the last one, means.
+    /// The meaning of the close of this connection, or of the last one.
     on_close: OnClose,
     /// Nothing lies between this connection and the broker.
     is_direct: bool,

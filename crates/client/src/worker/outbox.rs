@@ -188,7 +188,7 @@ impl WorkerOutbox {
         !self.lock().progress.is_empty()
     }
 
-    /// What the broker had not accepted when the worker left.
+    /// The reports that the broker had not accepted when the worker left.
     pub(crate) fn unreported(&self) -> Vec<Unreported> {
         self.lock().unreported.clone()
     }

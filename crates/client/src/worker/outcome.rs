@@ -98,7 +98,7 @@ impl<E: Display> From<E> for Failure {
     }
 }
 
-/// What a handler may return.
+/// A value that a handler may return.
 pub trait IntoOutcome {
     /// Converts the return value of a handler.
     fn into_outcome(self) -> Outcome;

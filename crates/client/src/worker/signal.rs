@@ -14,12 +14,12 @@ pub enum Interrupt {
     Leaving,
     /// A client wants the task paused. Wind down and return [`Outcome::Paused`](super::Outcome::Paused).
     Pause {
-        /// What the client gave as the reason.
+        /// The reason that the client gave.
         reason: Option<Box<str>>,
     },
     /// A client wants the task cancelled. Wind down and return [`Outcome::Cancelled`](super::Outcome::Cancelled).
     Cancel {
-        /// What the client gave as the reason.
+        /// The reason that the client gave.
         reason: Option<Box<str>>,
     },
     /// The attempt is over: the worker does not report what the handler returns. Another worker may already have the
@@ -52,7 +52,7 @@ impl Interrupt {
     }
 }
 
-/// What is called with each interrupt.
+/// The callback for each interrupt.
 type OnRaise = Box<dyn Fn(&Interrupt) + Send + Sync>;
 
 /// One handler's signal. Handlers can poll it, await it, block on it or set a callback.

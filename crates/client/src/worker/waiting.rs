@@ -18,57 +18,66 @@ use crate::error::Error;
 /// is free.
 #[derive(Debug)]
 #[must_use = "the attempt waits only if this is awaited or waited for"]
-pub struct Waiting {
-    told: oneshot::Receiver<Result<Vec<WaitEnd>, Error>>,
+pub struct AttemptWait {
+    reply: oneshot::Receiver<Result<Vec<WaitEnd>, Error>>,
     held: Held,
     outbox: Arc<WorkerOutbox>,
     /// Nothing is to be given up any more.
     is_over: bool,
 }
 
-impl Waiting {
-    pub(crate) fn for_tasks(held: Held, outbox: &Arc<WorkerOutbox>, on: Vec<TaskId>) -> Waiting {
+impl AttemptWait {
+    pub(crate) fn for_tasks(held: Held, outbox: &Arc<WorkerOutbox>, on: Vec<TaskId>) -> AttemptWait {
         let Held { task, attempt } = held;
-        Waiting::new(held, outbox, Suspend { task, attempt, on, children: false, resume: false })
+        AttemptWait::new(held, outbox, Suspend { task, attempt, on, children: false, resume: false })
     }
 
-    pub(crate) fn for_children(held: Held, outbox: &Arc<WorkerOutbox>) -> Waiting {
+    pub(crate) fn for_children(held: Held, outbox: &Arc<WorkerOutbox>) -> AttemptWait {
         let Held { task, attempt } = held;
-        Waiting::new(held, outbox, Suspend { task, attempt, on: Vec::new(), children: true, resume: false })
+        AttemptWait::new(
+            held,
+            outbox,
+            Suspend { task, attempt, on: Vec::new(), children: true, resume: false },
+        )
     }
 
-    pub(crate) fn for_resume(held: Held, outbox: &Arc<WorkerOutbox>) -> Waiting {
+    pub(crate) fn for_resume(held: Held, outbox: &Arc<WorkerOutbox>) -> AttemptWait {
         let Held { task, attempt } = held;
-        Waiting::new(held, outbox, Suspend { task, attempt, on: Vec::new(), children: false, resume: true })
+        AttemptWait::new(
+            held,
+            outbox,
+            Suspend { task, attempt, on: Vec::new(), children: false, resume: true },
+        )
     }
 
-    fn new(held: Held, outbox: &Arc<WorkerOutbox>, suspend: Suspend) -> Waiting {
-        let (tell, told) = oneshot::channel();
+    fn new(held: Held, outbox: &Arc<WorkerOutbox>, suspend: Suspend) -> AttemptWait {
+        let (tell, reply) = oneshot::channel();
         // Only a client ends the wait for a client.
         let can_be_given_up = !suspend.resume;
         outbox.suspend(held, PendingWait { suspend, tell: Some(tell), sent: false, is_second: false });
-        Waiting { told, held, outbox: Arc::clone(outbox), is_over: !can_be_given_up }
+        AttemptWait { reply, held, outbox: Arc::clone(outbox), is_over: !can_be_given_up }
     }
 
     /// For blocking handlers: waits until it resolves.
     pub fn wait(mut self) -> Result<Vec<WaitEnd>, Error> {
         self.is_over = true;
-        let (_, told) = oneshot::channel();
-        std::mem::replace(&mut self.told, told).blocking_recv().unwrap_or_else(|_| Err(over()))
+        let (_, reply) = oneshot::channel();
+        std::mem::replace(&mut self.reply, reply).blocking_recv().unwrap_or_else(|_| Err(over()))
     }
 }
 
-impl Future for Waiting {
+impl Future for AttemptWait {
     type Output = Result<Vec<WaitEnd>, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let told = Pin::new(&mut self.told).poll(context).map(|told| told.unwrap_or_else(|_| Err(over())));
-        self.is_over |= told.is_ready();
-        told
+        let reply =
+            Pin::new(&mut self.reply).poll(context).map(|reply| reply.unwrap_or_else(|_| Err(over())));
+        self.is_over |= reply.is_ready();
+        reply
     }
 }
 
-impl Drop for Waiting {
+impl Drop for AttemptWait {
     fn drop(&mut self) {
         if !self.is_over {
             self.outbox.suspend(self.held, PendingWait::given_up(self.held));
@@ -76,7 +85,7 @@ impl Drop for Waiting {
     }
 }
 
-/// What an attempt waits for.
+/// A wait in the middle of an attempt, sent or to be sent to the broker.
 #[derive(Debug)]
 pub(crate) struct PendingWait {
     pub(crate) suspend: Suspend,
@@ -95,9 +104,9 @@ impl PendingWait {
         PendingWait { suspend, tell: None, sent: false, is_second: false }
     }
 
-    pub(crate) fn resolve(self, told: Result<Vec<WaitEnd>, Error>) {
+    pub(crate) fn resolve(self, reply: Result<Vec<WaitEnd>, Error>) {
         if let Some(tell) = self.tell {
-            let _ = tell.send(told);
+            let _ = tell.send(reply);
         }
     }
 

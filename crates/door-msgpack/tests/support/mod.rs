@@ -129,7 +129,7 @@ fn expect(
     for _ in 0..TIMEOUT {
         for index in 0..inbox.frames.len() {
             let mut tried = bindings.clone();
-            if pattern.hear(&inbox.frames[index], &mut tried).is_ok() {
+            if pattern.match_and_bind(&inbox.frames[index], &mut tried).is_ok() {
                 inbox.frames.remove(index);
                 *bindings = tried;
                 return;
@@ -140,7 +140,9 @@ fn expect(
     let problems: Vec<String> = inbox
         .frames
         .iter()
-        .map(|frame| format!("{frame}\n    {}", pattern.hear(frame, &mut bindings.clone()).unwrap_err()))
+        .map(|frame| {
+            format!("{frame}\n    {}", pattern.match_and_bind(frame, &mut bindings.clone()).unwrap_err())
+        })
         .collect();
     panic!(
         "{place}: not heard{}; instead:\n  {}",

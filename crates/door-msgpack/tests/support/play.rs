@@ -46,7 +46,7 @@ impl Play {
         assert_eq!(heard.len(), expected.len(), "{text:#?}");
         for (frame, pattern) in heard.iter().zip(expected) {
             let pattern = Pattern::parse(pattern).unwrap();
-            if let Err(problem) = pattern.hear(frame, &mut self.1) {
+            if let Err(problem) = pattern.match_and_bind(frame, &mut self.1) {
                 panic!("{problem}\n{text:#?}");
             }
         }

@@ -2,7 +2,7 @@
 
 use super::Command;
 use super::arguments::Arguments;
-use super::error::{CommandError, shown};
+use super::error::{CommandError, quoted};
 use super::jobs::JobStatus;
 use super::options::{PageOptions, is_option};
 use crate::json::SubmittedAction;
@@ -39,7 +39,7 @@ pub(super) fn list(arguments: &mut Arguments<'_>) -> Result<Command, CommandErro
         }
         Some(word) if word[0].is_ascii_alphabetic() && !is_option(word) => {
             arguments.required()?;
-            Some(JobStatus::parse(word).ok_or_else(|| CommandError::UnknownStatus(shown(word)))?)
+            Some(JobStatus::parse(word).ok_or_else(|| CommandError::UnknownStatus(quoted(word)))?)
         }
         _ => None,
     };

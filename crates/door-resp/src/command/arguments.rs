@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::error::{CommandError, shown};
+use super::error::{CommandError, quoted};
 use crate::codec::RawCommand;
 use crate::key::{RespKey, RespQueueKey};
 
@@ -125,7 +125,7 @@ impl<'a> Arguments<'a> {
         let argument = self.required()?;
         match RespKey::parse(argument) {
             RespKey::Queue(queue) => checked(queue),
-            RespKey::Unknown => Err(CommandError::NotAQueue(shown(argument))),
+            RespKey::Unknown => Err(CommandError::NotAQueue(quoted(argument))),
             _ => Err(CommandError::WrongType),
         }
     }
@@ -135,7 +135,7 @@ impl<'a> Arguments<'a> {
         let argument = self.required()?;
         match std::str::from_utf8(argument).ok().and_then(|text| text.strip_prefix("raw:")) {
             Some(name) if !name.is_empty() => checked(RespQueueKey::parse(name)),
-            _ => Err(CommandError::NotAQueue(shown(argument))),
+            _ => Err(CommandError::NotAQueue(quoted(argument))),
         }
     }
 
@@ -146,7 +146,7 @@ impl<'a> Arguments<'a> {
             RespKey::Queue(queue) => checked(queue),
             _ => match std::str::from_utf8(argument) {
                 Ok(name) if !name.is_empty() => checked(RespQueueKey::parse(name)),
-                _ => Err(CommandError::NotAQueue(shown(argument))),
+                _ => Err(CommandError::NotAQueue(quoted(argument))),
             },
         }
     }
@@ -168,7 +168,7 @@ impl<'a> Arguments<'a> {
     }
 
     pub(super) fn unknown_subcommand(&self, subcommand: &[u8]) -> CommandError {
-        CommandError::UnknownSubcommand { command: self.name, subcommand: shown(subcommand) }
+        CommandError::UnknownSubcommand { command: self.name, subcommand: quoted(subcommand) }
     }
 }
 

@@ -95,7 +95,7 @@ impl CommandError {
 }
 
 /// An untrusted peer's bytes for an error message: short, printable, one line.
-pub(super) fn shown(bytes: &[u8]) -> String {
+pub(super) fn quoted(bytes: &[u8]) -> String {
     const SHOWN_BYTES_MAX: usize = 128;
     let head = &bytes[..bytes.len().min(SHOWN_BYTES_MAX)];
     String::from_utf8_lossy(head).chars().map(|c| if c.is_control() { '?' } else { c }).collect()

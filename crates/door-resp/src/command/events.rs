@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::Command;
 use super::arguments::{Arguments, parse_text};
-use super::error::{CommandError, shown};
+use super::error::{CommandError, quoted};
 use crate::key::{EventsKey, RespKey, job_id_of};
 
 /// Streams one XREAD may follow.
@@ -201,7 +201,7 @@ fn stream(arguments: &mut Arguments<'_>) -> Result<EventsKey, CommandError> {
     let written = arguments.required()?;
     match RespKey::parse(written) {
         RespKey::Events(events) => Ok(events),
-        RespKey::Unknown => Err(CommandError::NoSuchStream(shown(written))),
+        RespKey::Unknown => Err(CommandError::NoSuchStream(quoted(written))),
         _ => Err(CommandError::WrongType),
     }
 }

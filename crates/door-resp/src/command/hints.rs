@@ -1,6 +1,6 @@
 //! Redis commands that the broker does not offer, and what to use instead.
 
-use super::error::{CommandError, shown};
+use super::error::{CommandError, quoted};
 
 const NO_DATABASE: &str = "this is a task broker, not a database";
 const NO_CLUSTER: &str = "there is one broker and no cluster: connect without cluster mode";
@@ -92,7 +92,7 @@ pub(super) fn hint(name: &[u8]) -> Option<CommandError> {
         None if MODULES.iter().any(of_module) => &NO_MODULES,
         None => return None,
     };
-    Some(CommandError::NotOffered { command: shown(name), instead })
+    Some(CommandError::NotOffered { command: quoted(name), instead })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::Command;
 use super::arguments::Arguments;
-use super::error::{CommandError, shown};
+use super::error::{CommandError, quoted};
 use super::options::{PageOptions, is_number};
 use crate::json::{DocumentError, JobSubmission, JobUpdate, pushed_name};
 use crate::key::RespQueueKey;
@@ -151,7 +151,7 @@ pub(super) fn ids(arguments: &mut Arguments<'_>) -> Result<Command, CommandError
                 arguments.required()?;
             }
             _ if action.is_none() && status.is_none() => action = Some(arguments.id("action id")?),
-            _ => return Err(CommandError::UnknownStatus(shown(word))),
+            _ => return Err(CommandError::UnknownStatus(quoted(word))),
         }
     }
     Ok(Command::Job(JobCommand::Ids { action, status, page }))
@@ -223,7 +223,7 @@ fn filter(arguments: &mut Arguments<'_>) -> Result<(JobFilter, PageOptions), Com
         }
         if arguments.keyword("STATUS") {
             let word = arguments.required()?;
-            let status = JobStatus::parse(word).ok_or_else(|| CommandError::UnknownStatus(shown(word)))?;
+            let status = JobStatus::parse(word).ok_or_else(|| CommandError::UnknownStatus(quoted(word)))?;
             filter.status = Some(status);
         } else if arguments.keyword("PLAN") {
             filter.plan = Some(arguments.id("plan id")?);

@@ -16,7 +16,7 @@ use tenure_hub::KeyspaceAct;
 use tenure_hub::keyspace::{Blocking, Command as KeyCommand, KeyAct, KeyScan};
 
 use super::arguments::Arguments;
-use super::error::{CommandError, shown};
+use super::error::{CommandError, quoted};
 use super::lists::Wait;
 use super::{Command, ViewCommand};
 use crate::key::RespKey;
@@ -102,7 +102,7 @@ fn key(arguments: &mut Arguments<'_>) -> Result<Bytes, CommandError> {
     let written = arguments.required()?;
     match is_stored(written) {
         true => Ok(Bytes::copy_from_slice(written)),
-        false => Err(CommandError::IsView(shown(written))),
+        false => Err(CommandError::IsView(quoted(written))),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Options that several commands share.
 
 use super::arguments::{Arguments, parse_text};
-use super::error::{CommandError, shown};
+use super::error::{CommandError, quoted};
 
 pub(crate) const PAGE_LIMIT_DEFAULT: usize = 100;
 pub(crate) const PAGE_LIMIT_MAX: usize = 1000;
@@ -64,7 +64,7 @@ pub(super) fn is_number(word: &[u8]) -> bool {
 
 fn offset(arguments: &mut Arguments<'_>) -> Result<usize, CommandError> {
     let word = arguments.required()?;
-    parse_text(word).ok_or_else(|| CommandError::Offset(shown(word)))
+    parse_text(word).ok_or_else(|| CommandError::Offset(quoted(word)))
 }
 
 fn limit(arguments: &mut Arguments<'_>) -> Result<usize, CommandError> {
@@ -74,6 +74,6 @@ fn limit(arguments: &mut Arguments<'_>) -> Result<usize, CommandError> {
         Some(limit) => Ok(usize::try_from(limit).unwrap_or(PAGE_LIMIT_MAX).min(PAGE_LIMIT_MAX)),
         // A number with too many digits is above the limit as well.
         None if is_number(word) => Ok(PAGE_LIMIT_MAX),
-        None => Err(CommandError::Limit(shown(word))),
+        None => Err(CommandError::Limit(quoted(word))),
     }
 }

@@ -1,7 +1,7 @@
 //! The table of all commands: the single source for dispatch, argument counts and COMMAND.
 
 use super::arguments::Arguments;
-use super::error::{CommandError, shown};
+use super::error::{CommandError, quoted};
 use super::keyspace::{hashes, keys, lists, scripts, sets, sorted, streams, strings};
 use super::{
     Command, actions, arrays, connection, events, jobs, plans, queues, reconcile, schedules, workers,
@@ -28,7 +28,7 @@ impl Entry {
     /// Looks a name up, in any case.
     pub(crate) fn find(name: &[u8]) -> Result<&'static Self, CommandError> {
         let unknown =
-            || super::hints::hint(name).unwrap_or_else(|| CommandError::UnknownCommand(shown(name)));
+            || super::hints::hint(name).unwrap_or_else(|| CommandError::UnknownCommand(quoted(name)));
         let letter = name.first().map_or(0, u8::to_ascii_lowercase);
         let (start, end) = LETTERS.get(usize::from(letter.wrapping_sub(b'a'))).ok_or_else(unknown)?;
         let same_letter = &TABLE[usize::from(*start)..usize::from(*end)];

@@ -5,7 +5,7 @@ use tenure_hub::keyspace::Page;
 
 use super::Command;
 use super::arguments::{Arguments, parse_text};
-use super::error::{CommandError, shown};
+use super::error::{CommandError, quoted};
 use crate::key::{JobField, RespKey, WorkerField};
 
 /// How many keys one command may ask for.
@@ -90,7 +90,7 @@ pub(super) fn set(arguments: &mut Arguments<'_>) -> Result<Command, CommandError
             ..
         }
         | RespKey::Worker { field: WorkerField::Tools | WorkerField::Tags | WorkerField::Alive, .. } => {}
-        _ => return Err(CommandError::NotWritable(shown(written))),
+        _ => return Err(CommandError::NotWritable(quoted(written))),
     }
     let value = arguments.bytes()?;
     set_options(arguments)?;

@@ -76,7 +76,7 @@ impl ChannelReceivers {
     }
 
     /// A batch that has already arrived.
-    pub(super) fn heard(&mut self) -> Option<ChannelDeliveries> {
+    pub(super) fn try_receive(&mut self) -> Option<ChannelDeliveries> {
         self.way.as_mut().and_then(|(_, way)| way.try_recv().ok())
     }
 

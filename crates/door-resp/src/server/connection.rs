@@ -59,7 +59,7 @@ pub(super) struct Connection {
 pub(super) enum ConnectionEvent {
     WorkerMail,
     Notice(RespNotice),
-    Heard(ChannelDeliveries),
+    Deliveries(ChannelDeliveries),
     /// Changes of stored keys are on disk.
     Stored(Vec<(u64, KeyspaceAnswer)>),
 }
@@ -277,12 +277,12 @@ impl Connection {
         }
     }
 
-    fn listen(&mut self, heard: &ChannelDeliveries) {
-        let ChannelDeliveries { listener, deliveries } = heard;
+    fn listen(&mut self, arrived: &ChannelDeliveries) {
+        let ChannelDeliveries { listener, deliveries } = arrived;
         for delivery in deliveries {
             match delivery {
                 TopicDelivery::Message { message, .. } => {
-                    self.session.heard(listener, &message.topic, &message.payload, &mut self.out);
+                    self.session.channel_message(listener, &message.topic, &message.payload, &mut self.out);
                 }
                 TopicDelivery::Gap(gap) => {
                     let (first, last) = (gap.first_missed.0, gap.last_missed.0);
@@ -397,7 +397,7 @@ impl Protocol for Connection {
             biased;
             () = worker_mail(self.mail.as_ref()) => ConnectionEvent::WorkerMail,
             Some(notices) = self.notices.recv() => ConnectionEvent::Notice(notices),
-            heard = self.receivers.receive(), if has_room => ConnectionEvent::Heard(heard),
+            arrived = self.receivers.receive(), if has_room => ConnectionEvent::Deliveries(arrived),
             answers = self.keys.answered() => ConnectionEvent::Stored(answers),
         }
     }
@@ -409,8 +409,10 @@ impl Protocol for Connection {
         if let Ok(notices) = self.notices.try_recv() {
             return Some(ConnectionEvent::Notice(notices));
         }
-        let heard = if has_room { self.receivers.heard() } else { None };
-        heard.map(ConnectionEvent::Heard).or_else(|| self.keys.take_answered().map(ConnectionEvent::Stored))
+        let arrived = if has_room { self.receivers.try_receive() } else { None };
+        arrived
+            .map(ConnectionEvent::Deliveries)
+            .or_else(|| self.keys.take_answered().map(ConnectionEvent::Stored))
     }
 
     async fn happened(&mut self, now: ClockReading, event: ConnectionEvent, turn: &mut Turn) {
@@ -418,7 +420,7 @@ impl Protocol for Connection {
         match event {
             ConnectionEvent::WorkerMail => self.take_worker_mail(now).await,
             ConnectionEvent::Notice(notices) => self.receive(now, notices),
-            ConnectionEvent::Heard(heard) => self.listen(&heard),
+            ConnectionEvent::Deliveries(arrived) => self.listen(&arrived),
             ConnectionEvent::Stored(answers) => self.keys_answered(now, answers),
         }
         self.end_turn(turn);

@@ -190,7 +190,7 @@ impl Session {
     }
 
     /// A message that a peer published.
-    pub fn heard(
+    pub fn channel_message(
         &mut self,
         listener: &ChannelListener,
         topic: &str,
@@ -222,7 +222,7 @@ impl Session {
         out: &mut SessionOutput,
     ) {
         let message = Bytes::from(format!(r#"{{"event":"gap","from":{first},"to":{last}}}"#));
-        self.heard(listener, topic, &message, out);
+        self.channel_message(listener, topic, &message, out);
     }
 
     /// How many received a published message, or why it failed.

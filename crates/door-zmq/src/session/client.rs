@@ -59,7 +59,7 @@ impl ClientSession {
         if let Err(refusal) = turn.me.check("submit", Verb::Submit, turn.out) {
             return self.refuse(&request, &Refused::from(refusal), turn);
         }
-        self.heard(&request.path, turn);
+        self.mark_active(&request.path, turn);
         let submitted = match request.path.dialect {
             MdpDialect::Pl => self.submit_batch(&request, turn),
             MdpDialect::V1 | MdpDialect::V2 | MdpDialect::V2Delimited | MdpDialect::V2Renumbered => {
@@ -135,7 +135,7 @@ impl ClientSession {
 
     /// A `_PL` client gets notices about its jobs. One with its own identity also gets the replies to what it
     /// submitted on an earlier connection; its first message shows the return path.
-    fn heard(&mut self, path: &ReturnPath, turn: &mut SessionTurn<'_>) {
+    fn mark_active(&mut self, path: &ReturnPath, turn: &mut SessionTurn<'_>) {
         if path.dialect != MdpDialect::Pl || !turn.me.may(Verb::Notices) {
             return;
         }
@@ -299,7 +299,7 @@ impl ClientSession {
     }
 
     fn inquire(&mut self, request: ClientRequest, turn: &mut SessionTurn<'_>) {
-        self.heard(&request.path, turn);
+        self.mark_active(&request.path, turn);
         let question = Mmi::parse(&request.service, &request.body);
         let lists = self.mmi_requests.values().filter(|request| request.is_list()).count();
         if self.mmi_requests.len() >= MMI_REQUESTS_MAX || question == Mmi::Workers && lists >= LISTS_MAX {

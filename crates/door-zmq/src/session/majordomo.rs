@@ -200,7 +200,7 @@ impl PeerSession for Majordomo {
                 match waiting {
                     // A part without a listening client is dropped.
                     ReplyPurpose::Nothing | ReplyPurpose::Part { .. } => {}
-                    ReplyPurpose::Known => worker.known(&reply, &mut turn),
+                    ReplyPurpose::Known => worker.on_hub_reply(&reply, &mut turn),
                     ReplyPurpose::Started(held) => worker.started(held, reply, bytes, &mut turn),
                     ReplyPurpose::Record => worker.recorded(&reply, &mut turn),
                     ReplyPurpose::HeldBefore => worker.held_before(reply, &mut turn),

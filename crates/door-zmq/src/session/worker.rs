@@ -291,7 +291,7 @@ impl WorkerSession {
     }
 
     /// The reply to a registration or heartbeat. A worker that the hub does not know has to start again.
-    pub(super) fn known(&mut self, reply: &Result<Response, HubRefusal>, turn: &mut SessionTurn<'_>) {
+    pub(super) fn on_hub_reply(&mut self, reply: &Result<Response, HubRefusal>, turn: &mut SessionTurn<'_>) {
         let Err(refusal) = reply else { return };
         if let HubRefusal::Engine(Refusal::WorkerTaken { .. } | Refusal::NotAllowed { .. }) = refusal
             && let WorkerSession::Plugin(plugin) = self

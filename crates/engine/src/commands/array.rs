@@ -1,4 +1,4 @@
-//! What happens to an array as a whole: its end, its limit, and the verbs that apply to all of its elements.
+//! Changes of an array as a whole: its end, its limit, and the verbs that apply to all of its elements.
 
 use crate::array::{ArrayEnd, ArrayRecord};
 use crate::arrays::ArrayKey;

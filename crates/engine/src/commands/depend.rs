@@ -273,7 +273,7 @@ pub(super) fn find_awaited(tasks: &Tasks, arrays: &Arrays, id: &TaskId) -> Optio
     }
 }
 
-/// What the end of a task means for one that waits for it.
+/// The progress of a dependency when the task that it names has ended in this state.
 pub(crate) fn progress_of(condition: Condition, state: StateName) -> DependencyProgress {
     match (condition, state) {
         (_, state) if !state.has_ended() => DependencyProgress::Open,

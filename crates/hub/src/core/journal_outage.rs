@@ -160,7 +160,7 @@ impl Core {
         Ok(Response::Answer(answer))
     }
 
-    /// What can only go on with a record waits for the journal.
+    /// Gives the outage of the journal as the reason, unless the task waits for something else.
     fn name_journal_outage(&self, why: &mut Why) {
         let waits_for_itself = matches!(
             why,

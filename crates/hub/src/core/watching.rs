@@ -31,7 +31,7 @@ impl Core {
         std::mem::take(&mut self.to_read)
     }
 
-    /// What a follower needs to read the log for a watch.
+    /// The mailbox and the interest of a watch, for a follower that reads the log for it.
     pub(crate) fn reading(&self, key: WatchKey) -> Option<(Arc<Mailbox>, WatchInterest)> {
         let wanted = self.watches.wanted(key)?;
         Some((Arc::clone(&self.sessions.get(&key.0)?.mailbox), wanted))

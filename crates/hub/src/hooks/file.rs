@@ -26,7 +26,7 @@ struct Entry {
 }
 
 impl HookProgress {
-    /// What is to be written now.
+    /// The bytes to write now.
     pub fn encode(&self) -> Vec<u8> {
         let entry = |one: Undelivered| Entry {
             seq: one.seq,

@@ -2,7 +2,7 @@
 
 use tenure_keyspace::Settings;
 
-/// What can be set for stored keys.
+/// The settings of stored keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyspaceSettings {
     /// The limits of one namespace.

@@ -17,7 +17,7 @@ use crate::namespace_logs::{LogMoveError, Renew, commit};
 /// How much goes into one frame.
 const FRAME_BYTES: usize = 1 << 20;
 
-/// What the topic log holds of a namespace.
+/// How many topics, subscriptions and messages of a namespace the topic log holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TopicContents {
     pub(crate) topics: u64,
@@ -211,7 +211,7 @@ impl General {
         Ok(found)
     }
 
-    /// What holds for a log that gets a namespace of this one.
+    /// The general row of a log that gets a namespace of this one.
     fn join(self, other: &General) -> General {
         // Topics that this log does not know may have had numbers up to its floor.
         let has_floor = self.floor > 0 || !self.is_clean;

@@ -58,7 +58,7 @@ pub(super) struct SubscriptionRow {
     pub(super) shown: u64,
 }
 
-/// What the rows of a namespace need besides the shard's own state.
+/// The context for the rows of a namespace, besides the shard's own state.
 pub(super) struct Saving<'a> {
     pub(super) positions: HashMap<SubscriptionId, u64>,
     /// The place of the last durable message that has been published.

@@ -106,15 +106,15 @@ pub(crate) struct Saver {
     looked_at: Timestamp,
     /// Rows were dropped, because the disk was full for too long: the whole state has to be written again.
     incomplete: bool,
-    /// What was appended in the last round and is not durable yet.
+    /// The appends of the last round that are not durable yet.
     unsettled: Option<Unsettled>,
     /// The replicated journal does not answer, or another broker leads.
     is_away: bool,
-    /// What arrived meanwhile.
+    /// The work that arrived meanwhile.
     later: Round,
 }
 
-/// What happens when everything appended is durable.
+/// The next step when everything appended is durable.
 #[derive(Debug)]
 struct Unsettled {
     numbered: Numbered,
@@ -359,7 +359,7 @@ impl Saver {
         Ok(Settled::Yes)
     }
 
-    /// What is not durable is neither published nor refused: it may be committed all the same.
+    /// Data that is not durable is neither published nor refused: it may be committed all the same.
     fn sync(&mut self) -> Result<Settled, StoreError> {
         let settled = match self.log.sync() {
             Ok(()) => Settled::Yes,

@@ -7,7 +7,7 @@ use tenure_engine::Name;
 use super::Base;
 use super::take::{ByteCursor, Malformed};
 
-/// What the entries of a page refer to: terms as encoded bytes, and names shared with all pages read before.
+/// The tables that the entries of a page refer to: terms as encoded bytes, and names shared with all pages read before.
 #[derive(Debug, Default)]
 pub(crate) struct RecordPage<'a> {
     pub(crate) base: Base,

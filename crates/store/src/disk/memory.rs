@@ -34,9 +34,9 @@ struct State {
 
 #[derive(Clone, Debug, Default)]
 struct Node {
-    /// What a reader sees.
+    /// The contents that a reader sees.
     now: Content,
-    /// What is on the platter, and the writes that are pending.
+    /// The contents on the platter, and the writes that are pending.
     synced: Content,
     pending: Vec<Pending>,
 }

@@ -32,7 +32,7 @@ pub(crate) use inventory::Inventory;
 pub(crate) use lost::{LostBlobs, end_of, is_whole};
 pub(crate) use read::{JournalEnd, missing_segments};
 
-/// What was found when the store was opened.
+/// The findings of the opening of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenReport {
     /// Tasks in the snapshot, if there was one.
@@ -54,7 +54,7 @@ pub struct Cut {
     pub file: String,
     /// Where the incomplete frame begins in it.
     pub offset: u64,
-    /// What was wrong with it.
+    /// Why it counts as incomplete.
     pub why: String,
 }
 

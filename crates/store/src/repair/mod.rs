@@ -26,7 +26,7 @@ use crate::high_water::HighWater;
 use crate::recover::Inventory;
 use crate::segment::Segment;
 
-/// What to do about a damaged frame.
+/// The treatment of a damaged frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repair {
     /// Remove everything from the damage on: the store is as it was at that moment.
@@ -35,7 +35,7 @@ pub enum Repair {
     Skip,
 }
 
-/// What was done, one sentence each. Empty if there was nothing to do.
+/// The repairs, one sentence each. Empty if there was nothing to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repaired {
     /// One sentence for each change.

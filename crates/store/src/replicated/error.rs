@@ -1,4 +1,4 @@
-//! What a replicated journal may answer instead of doing what it was asked.
+//! The errors of a replicated journal.
 
 /// Why a replicated journal did not do what it was asked.
 #[allow(missing_docs, reason = "the message of each variant says what it is")]

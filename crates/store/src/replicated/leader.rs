@@ -1,4 +1,4 @@
-//! What the streams of a leader share: the connection that begins epochs, and what is known of the current one.
+//! The state that the streams of a leader share: the connection that begins epochs, and the current epoch.
 //!
 //! Every connection gets an epoch of its own. So when a connection breaks, whatever it still has under way is
 //! fenced before the leader looks at what was committed. The journal of tasks is written on the connection that

@@ -44,7 +44,7 @@ pub struct Replica {
     epoch: u64,
 }
 
-/// What a standby knows after one round.
+/// The view of a standby after one round.
 #[derive(Clone, Debug)]
 pub struct Followed {
     /// The group, as the database described it.

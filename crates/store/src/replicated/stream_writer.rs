@@ -22,7 +22,7 @@ pub(crate) struct StreamWriter {
     segment: u64,
     /// Of the ends that `end` was compared with.
     generation: u64,
-    /// What was sent last may or may not be committed.
+    /// The last append may or may not be committed.
     is_in_doubt: bool,
 }
 

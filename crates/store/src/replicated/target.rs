@@ -62,7 +62,7 @@ impl ReplicatedTarget {
         self.leader.refilled_bytes()
     }
 
-    /// What is committed is in the local files now, up to this position.
+    /// Records that everything committed up to this position is in the local files now.
     pub(crate) fn written(&mut self, position: u64) {
         if position == self.end.position {
             self.leader.set_written(Stream::Tasks, self.end);

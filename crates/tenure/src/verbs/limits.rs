@@ -1,4 +1,4 @@
-//! `tenure limits`: sets how many tasks of one tag workers may hold at once, and how often one is handed out.
+//! `tenure limits`: sets how many tasks of one tag workers may hold at once, and how often one is assigned.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -41,7 +41,7 @@ enum Act {
         /// Name of the tag
         tag: String,
     },
-    /// Set how often a task with a tag is handed out
+    /// Limit how often a task with a tag is assigned
     Rate {
         /// Name of the tag
         tag: String,

@@ -42,7 +42,7 @@ impl Progress {
     }
 
     /// Prints something beside the bar.
-    pub(crate) fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
+    pub(crate) fn suspend_and_print<T>(&self, print: impl FnOnce() -> T) -> T {
         self.bar.suspend(print)
     }
 

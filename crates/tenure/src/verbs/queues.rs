@@ -58,7 +58,7 @@ enum Act {
         #[command(flatten)]
         thresholds: Given,
     },
-    /// Set how often a task of a queue is handed out
+    /// Limit how often a task of a queue is assigned
     Rate {
         /// Name of the queue
         queue: String,

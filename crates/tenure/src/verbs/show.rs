@@ -68,7 +68,7 @@ impl Show {
             Found::Task(task) => *task,
             Found::Array(array) if self.body || self.result => {
                 let hint = format!("name an element, such as '{}[{}]'", array.id, array.first);
-                return Err(Failure::usage(format!("an array has many: {hint}")));
+                return Err(Failure::usage(format!("an array has many bodies and results: {hint}")));
             }
             Found::Array(array) => {
                 arrays::show(&array, screen)?;

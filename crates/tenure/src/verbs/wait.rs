@@ -104,7 +104,7 @@ pub(crate) async fn all(
             Over::Task(ended) => json::ended(ended),
             Over::Array(array) => json::array(array),
         };
-        bar.aside(|| told.next(text, value))?;
+        bar.suspend_and_print(|| told.next(text, value))?;
         let code = match &over {
             Over::Task(ended) => of_task(ended.exit_code),
             Over::Array(array) => arrays::exit_code(client, array).await?,

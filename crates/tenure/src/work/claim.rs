@@ -198,7 +198,7 @@ fn open(path: &Path) -> Result<File, Failure> {
     let open = File::options().create(true).truncate(false).read(true).write(true).mode(0o600).open(path);
     open.map_err(|error| {
         Failure::system(format!(
-            "cannot open {}: {error}. set TMPDIR to use another directory",
+            "cannot open {}: {error}. Set TMPDIR to use another directory",
             path.display()
         ))
     })

@@ -61,7 +61,7 @@ impl Drop for Script {
 fn python() -> Option<OsString> {
     let python = std::env::var_os("TENURE_THIRD_PARTY_PYTHON");
     if python.is_none() {
-        eprintln!("TENURE_THIRD_PARTY_PYTHON is not set, so no stranger comes");
+        eprintln!("TENURE_THIRD_PARTY_PYTHON is not set, so no third-party client is run");
     }
     python
 }

@@ -1,4 +1,4 @@
-//! Clients and workers that go on through every fault, natively and through the RESP and gRPC doors, and the ledger of
+//! Clients and workers that go on through every fault, natively and through the RESP and gRPC doors, and the record of
 //! what was acknowledged to them: tasks, cancellations, checkpoints, durable messages and stored keys. A watcher hears
 //! every event of it.
 
@@ -24,7 +24,7 @@ use crate::stage::Stage;
 const SETTLES_WITHIN: Duration = Duration::from_secs(90);
 
 #[derive(Default)]
-struct Ledger {
+struct ExpectedState {
     /// Acknowledged submissions.
     accepted: Vec<(TaskId, bool)>,
     /// How often the handler of each task has begun.
@@ -53,7 +53,7 @@ struct Ledger {
 }
 
 pub(crate) struct Load {
-    ledger: Arc<Mutex<Ledger>>,
+    expected: Arc<Mutex<ExpectedState>>,
     is_over: Arc<AtomicBool>,
     runtime: tokio::runtime::Runtime,
     workers: Vec<JoinHandle<()>>,
@@ -63,7 +63,7 @@ pub(crate) struct Load {
     resp_ports: Vec<u16>,
 }
 
-/// What the ledger says at the end.
+/// What was expected and found at the end.
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) accepted: usize,
@@ -83,8 +83,9 @@ impl Load {
         let (addresses, resp_ports) = (&stage.addresses(), stage.resp_ports());
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("threads");
-        let (ledger, is_over) = (Arc::new(Mutex::new(Ledger::default())), Arc::new(AtomicBool::new(false)));
-        let begun = Arc::clone(&ledger);
+        let (expected, is_over) =
+            (Arc::new(Mutex::new(ExpectedState::default())), Arc::new(AtomicBool::new(false)));
+        let begun = Arc::clone(&expected);
         let worker = Worker::builder(addresses).id("w1").queues(["load"]).slots(8).handle(move |context| {
             let mut begun = begun.lock().expect("no panic");
             *begun.begun.entry(context.task()).or_default() += 1;
@@ -96,8 +97,8 @@ impl Load {
             std::future::pending::<()>().await;
             drop(handle);
         });
-        let stepping = runtime.spawn(steps::work(addresses.to_owned(), Arc::clone(&ledger)));
-        let shared = || (addresses.to_owned(), Arc::clone(&ledger), Arc::clone(&is_over));
+        let stepping = runtime.spawn(steps::work(addresses.to_owned(), Arc::clone(&expected)));
+        let shared = || (addresses.to_owned(), Arc::clone(&expected), Arc::clone(&is_over));
         let mut tasks = Vec::new();
         let (to, known, over) = shared();
         tasks.push(runtime.spawn(steps::steer(to, known, over)));
@@ -106,16 +107,16 @@ impl Load {
         let (_, known, over) = shared();
         tasks.push(runtime.spawn(grpc::submit(stage.grpc_ports(), known, over)));
         for client in 0..clients {
-            let (ledger, is_over, addresses) =
-                (Arc::clone(&ledger), Arc::clone(&is_over), addresses.to_owned());
-            tasks.push(runtime.spawn(submit(client, addresses, ledger, is_over)));
+            let (expected, is_over, addresses) =
+                (Arc::clone(&expected), Arc::clone(&is_over), addresses.to_owned());
+            tasks.push(runtime.spawn(submit(client, addresses, expected, is_over)));
         }
-        let of_publisher = (addresses.to_owned(), Arc::clone(&ledger), Arc::clone(&is_over));
+        let of_publisher = (addresses.to_owned(), Arc::clone(&expected), Arc::clone(&is_over));
         tasks.push(runtime.spawn(publish(of_publisher.0, of_publisher.1, of_publisher.2)));
-        let of_thread = (resp_ports.clone(), Arc::clone(&ledger), Arc::clone(&is_over));
+        let of_thread = (resp_ports.clone(), Arc::clone(&expected), Arc::clone(&is_over));
         let thread = std::thread::spawn(move || push_and_count(&of_thread.0, &of_thread.1, &of_thread.2));
         Load {
-            ledger,
+            expected,
             is_over,
             runtime,
             workers: vec![worker, stepping],
@@ -127,7 +128,7 @@ impl Load {
     }
 
     pub(crate) fn accepted(&self) -> usize {
-        self.ledger.lock().expect("no panic").accepted.len()
+        self.expected.lock().expect("no panic").accepted.len()
     }
 
     /// Whether a part of the load has ended: each goes on until the load is settled, unless it panics.
@@ -157,7 +158,7 @@ impl Load {
     #[track_caller]
     pub(crate) fn settle(self) -> Settled {
         assert!(!self.has_failed(), "the load has panicked; see above");
-        let Load { ledger, is_over, runtime, workers, tasks, threads, addresses, resp_ports } = self;
+        let Load { expected, is_over, runtime, workers, tasks, threads, addresses, resp_ports } = self;
         is_over.store(true, Ordering::Release);
         for task in tasks {
             let ended = runtime.block_on(async { tokio::time::timeout(SETTLES_WITHIN, task).await });
@@ -167,14 +168,14 @@ impl Load {
             thread.join().expect("the RESP client has not panicked");
         }
         let (accepted, longest_silence) = {
-            let ledger = ledger.lock().expect("no panic");
-            let others = ledger.accepted_by_grpc.iter().chain(&ledger.stepped).map(|task| (*task, false));
-            let all: Vec<(TaskId, bool)> = ledger.accepted.iter().copied().chain(others).collect();
-            (all, ledger.longest_silence)
+            let expected = expected.lock().expect("no panic");
+            let others = expected.accepted_by_grpc.iter().chain(&expected.stepped).map(|task| (*task, false));
+            let all: Vec<(TaskId, bool)> = expected.accepted.iter().copied().chain(others).collect();
+            (all, expected.longest_silence)
         };
         let (cancelled, events) = {
-            let ledger = ledger.lock().expect("no panic");
-            (ledger.cancelled.clone(), ledger.events.clone())
+            let expected = expected.lock().expect("no panic");
+            (expected.cancelled.clone(), expected.events.clone())
         };
         runtime.block_on(async {
             let client = connect(&addresses).await;
@@ -206,37 +207,37 @@ impl Load {
             }
         });
         runtime.block_on(watching::compare(&addresses, &events, &accepted));
-        runtime.block_on(compare_messages(&addresses, &ledger));
-        compare_keys(&resp_ports, &ledger);
-        await_pushed(&ledger);
+        runtime.block_on(compare_messages(&addresses, &expected));
+        compare_keys(&resp_ports, &expected);
+        await_pushed(&expected);
         for worker in workers {
             assert!(!worker.is_finished(), "the worker has panicked; see above");
             worker.abort();
         }
         runtime.shutdown_background();
-        let ledger = ledger.lock().expect("no panic");
+        let expected = expected.lock().expect("no panic");
         for (task, _) in accepted.iter().filter(|(_, is_careful)| *is_careful) {
-            let begun = ledger.begun.get(task).copied().unwrap_or(0);
+            let begun = expected.begun.get(task).copied().unwrap_or(0);
             assert!(begun <= 1, "the task {task} must not run twice, and has begun {begun} times");
         }
-        assert!(ledger.forgotten.is_empty(), "acknowledged checkpoints are lost: {:?}", ledger.forgotten);
+        assert!(expected.forgotten.is_empty(), "acknowledged checkpoints are lost: {:?}", expected.forgotten);
         Settled {
-            accepted: ledger.accepted.len(),
-            accepted_by_grpc: ledger.accepted_by_grpc.len(),
-            checkpoints: ledger.saved.len(),
+            accepted: expected.accepted.len(),
+            accepted_by_grpc: expected.accepted_by_grpc.len(),
+            checkpoints: expected.saved.len(),
             cancelled: cancelled.len(),
             events: events.len(),
-            pushed: ledger.pushed.len(),
-            published: ledger.published.len(),
-            counted: ledger.counted.len(),
+            pushed: expected.pushed.len(),
+            published: expected.published.len(),
+            counted: expected.counted.len(),
             longest_silence,
         }
     }
 }
 
 /// Every acknowledged message has its number, and no number has two messages.
-async fn compare_messages(addresses: &str, ledger: &Mutex<Ledger>) {
-    let published = ledger.lock().expect("no panic").published.clone();
+async fn compare_messages(addresses: &str, expected: &Mutex<ExpectedState>) {
+    let published = expected.lock().expect("no panic").published.clone();
     let Some(last) = published.keys().next_back().copied() else { return };
     let client = connect(addresses).await;
     let subscribe = Subscribe::to([TOPIC]).recovery(Recovery::Replay).from(1);
@@ -258,8 +259,8 @@ async fn compare_messages(addresses: &str, ledger: &Mutex<Ledger>) {
 }
 
 /// A counter that one client increments never falls back.
-fn compare_keys(resp_ports: &[u16], ledger: &Mutex<Ledger>) {
-    let counted = ledger.lock().expect("no panic").counted.clone();
+fn compare_keys(resp_ports: &[u16], expected: &Mutex<ExpectedState>) {
+    let counted = expected.lock().expect("no panic").counted.clone();
     assert!(counted.is_sorted_by(|before, after| before < after), "an increment was lost: {counted:?}");
     let Some(last) = counted.last() else { return };
     let since = Instant::now();
@@ -275,13 +276,13 @@ fn compare_keys(resp_ports: &[u16], ledger: &Mutex<Ledger>) {
 }
 
 /// Every acknowledged LPUSH reaches the worker.
-fn await_pushed(ledger: &Mutex<Ledger>) {
+fn await_pushed(expected: &Mutex<ExpectedState>) {
     let since = Instant::now();
     loop {
         let missing = {
-            let ledger = ledger.lock().expect("no panic");
-            let is_missing = |body: &&String| !ledger.bodies.contains(body.as_bytes());
-            ledger.pushed.iter().find(is_missing).cloned()
+            let expected = expected.lock().expect("no panic");
+            let is_missing = |body: &&String| !expected.bodies.contains(body.as_bytes());
+            expected.pushed.iter().find(is_missing).cloned()
         };
         let Some(missing) = missing else { return };
         assert!(since.elapsed() < SETTLES_WITHIN, "the acknowledged {missing} has not begun");
@@ -291,15 +292,18 @@ fn await_pushed(ledger: &Mutex<Ledger>) {
 
 const TOPIC: &str = "audit.load";
 
-async fn publish(addresses: String, ledger: Arc<Mutex<Ledger>>, is_over: Arc<AtomicBool>) {
+async fn publish(addresses: String, expected: Arc<Mutex<ExpectedState>>, is_over: Arc<AtomicBool>) {
     let connected = connect(&addresses).await;
     let mut number = 0_u64;
     while !is_over.load(Ordering::Acquire) {
         number += 1;
         match connected.publish(TOPIC, number.to_string()).await {
             Ok(published) => {
-                let known =
-                    ledger.lock().expect("no panic").published.insert(published.sequence, number.to_string());
+                let known = expected
+                    .lock()
+                    .expect("no panic")
+                    .published
+                    .insert(published.sequence, number.to_string());
                 assert_eq!(known, None, "the number {} is used twice", published.sequence);
             }
             Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
@@ -309,7 +313,7 @@ async fn publish(addresses: String, ledger: Arc<Mutex<Ledger>>, is_over: Arc<Ato
 }
 
 /// Pushes a task and increments a counter, in turns, at the door of any member that answers.
-fn push_and_count(resp_ports: &[u16], ledger: &Mutex<Ledger>, is_over: &AtomicBool) {
+fn push_and_count(resp_ports: &[u16], expected: &Mutex<ExpectedState>, is_over: &AtomicBool) {
     let (mut connected, mut port, mut number) = (None, 0, 0_u64);
     while !is_over.load(Ordering::Acquire) {
         number += 1;
@@ -320,11 +324,11 @@ fn push_and_count(resp_ports: &[u16], ledger: &Mutex<Ledger>, is_over: &AtomicBo
                 none => none.insert(Redis::connect(resp_ports[port])?),
             };
             if redis.ask(&format!("LPUSH queue:load {body}"))?.starts_with(':') {
-                ledger.lock().expect("no panic").pushed.push(body);
+                expected.lock().expect("no panic").pushed.push(body);
             }
             let counted = redis.ask("INCR counter")?;
             if let Some(value) = counted.strip_prefix(':').and_then(|value| value.parse().ok()) {
-                ledger.lock().expect("no panic").counted.push(value);
+                expected.lock().expect("no panic").counted.push(value);
             }
             Ok(())
         })();
@@ -347,7 +351,12 @@ async fn connect(addresses: &str) -> Client {
     }
 }
 
-async fn submit(client: usize, addresses: String, ledger: Arc<Mutex<Ledger>>, is_over: Arc<AtomicBool>) {
+async fn submit(
+    client: usize,
+    addresses: String,
+    expected: Arc<Mutex<ExpectedState>>,
+    is_over: Arc<AtomicBool>,
+) {
     let connected = connect(&addresses).await;
     let mut number = 0_u64;
     while !is_over.load(Ordering::Acquire) {
@@ -357,11 +366,11 @@ async fn submit(client: usize, addresses: String, ledger: Arc<Mutex<Ledger>>, is
         let submission = Submission::to("load").body(format!("{client}/{number}")).on_lost(on_lost);
         match connected.submit(submission).await {
             Ok(accepted) => {
-                let mut ledger = ledger.lock().expect("no panic");
-                ledger.accepted.push((accepted.task, is_careful));
+                let mut expected = expected.lock().expect("no panic");
+                expected.accepted.push((accepted.task, is_careful));
                 let now = Instant::now();
-                if let Some(last) = ledger.last_accepted.replace(now) {
-                    ledger.longest_silence = ledger.longest_silence.max(now - last);
+                if let Some(last) = expected.last_accepted.replace(now) {
+                    expected.longest_silence = expected.longest_silence.max(now - last);
                 }
             }
             // It may or may not be done; nothing was promised.

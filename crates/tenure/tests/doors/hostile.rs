@@ -32,7 +32,7 @@ const NOTHING: &str = "cccccccccccccccccccccccccccccccc";
 
 #[test]
 fn a_small_broker_outlives_hostile_peers_and_serves_the_others() {
-    // Thousands of strangers are sockets of this process.
+    // Thousands of untrusted clients are sockets of this process.
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).expect("it can be raised");
     let directory = tempfile::tempdir().unwrap();

@@ -28,7 +28,7 @@ pub struct TopicPage<T> {
     pub next: Option<usize>,
 }
 
-/// What a list shows of a topic.
+/// A topic as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicInfo {
     /// Its name.
@@ -45,7 +45,7 @@ pub struct TopicInfo {
     pub subscribers: usize,
 }
 
-/// What a list shows of a subscription.
+/// A subscription as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscriptionInfo {
     /// Its place in this shard.
@@ -54,11 +54,11 @@ pub struct SubscriptionInfo {
     pub id: SubscriptionId,
     /// The client that made it.
     pub client: Arc<str>,
-    /// What it hears.
+    /// The topics that it selects.
     pub filters: Vec<TopicFilter>,
     /// Its group.
     pub group: Option<Arc<str>>,
-    /// What happens when its queue is full.
+    /// The policy for a full queue.
     pub policy: Policy,
     /// Until when it is kept, if it is paused.
     pub paused_until: Option<Timestamp>,

@@ -13,7 +13,7 @@ use crate::subscription::{Paused, Subscribe, SubscriptionId};
 use crate::subscriptions::{SubscriptionIndex, SubscriptionKey};
 use crate::time::Timestamp;
 
-/// What a resuming subscriber wants first.
+/// The messages that a resuming subscriber wants first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recovery {
     /// Nothing: continue live.
@@ -34,7 +34,7 @@ pub struct Resume {
     pub client: Arc<str>,
     /// Creates an unknown subscription; replaces the filters of a known one.
     pub filters: Vec<TopicFilter>,
-    /// What it gets of the messages that it missed.
+    /// The part of the missed messages that it gets.
     pub recovery: Recovery,
     /// Begin with the retained values, whatever the recovery.
     pub retained: bool,
@@ -46,7 +46,7 @@ pub struct Resume {
     pub queue_limit: Option<u32>,
     /// Used if the subscription is no longer known, as in [`Subscribe`].
     pub group: Option<Arc<str>>,
-    /// What happens when the queue is full, if it should change.
+    /// The policy for a full queue, if it should change.
     pub policy: Option<Policy>,
 }
 
@@ -73,7 +73,7 @@ impl Resume {
 pub struct Resumed {
     /// Its place in this shard.
     pub key: SubscriptionKey,
-    /// What it hears.
+    /// The topics that it selects.
     pub filters: Vec<TopicFilter>,
     /// The subscription was unknown and has been created.
     pub created: bool,

@@ -132,7 +132,7 @@ impl Shard {
             .collect()
     }
 
-    /// What a live subscription would miss if the broker stopped now.
+    /// The numbers that a live subscription would miss if the broker stopped now.
     fn not_taken_yet(&self, subscription: &Subscription) -> (BTreeMap<Arc<str>, Sequence>, bool) {
         let mut paused = Paused::default();
         if subscription.group.is_some() {

@@ -19,7 +19,7 @@ pub(super) fn build(parts: &[Part], bindings: &Bindings) -> Result<String, Notat
 }
 
 /// Compares, and binds new names. A placeholder ends where the text after it begins.
-pub(super) fn hear(parts: &[Part], text: &str, bindings: &mut Bindings) -> bool {
+pub(super) fn match_and_bind(parts: &[Part], text: &str, bindings: &mut Bindings) -> bool {
     let Some((first, later)) = parts.split_first() else { return text.is_empty() };
     let known = match first {
         Part::Exactly(exactly) => Some(exactly.clone()),
@@ -31,7 +31,7 @@ pub(super) fn hear(parts: &[Part], text: &str, bindings: &mut Bindings) -> bool 
         Part::Anything => None,
     };
     if let Some(known) = known {
-        return text.strip_prefix(&known).is_some_and(|rest| hear(later, rest, bindings));
+        return text.strip_prefix(&known).is_some_and(|rest| match_and_bind(later, rest, bindings));
     }
     let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
     for end in ends {
@@ -39,7 +39,7 @@ pub(super) fn hear(parts: &[Part], text: &str, bindings: &mut Bindings) -> bool 
         if let Part::Named(name) = first {
             tried.insert(name.clone(), Value::Text(text[..end].to_owned()));
         }
-        if hear(later, &text[end..], &mut tried) {
+        if match_and_bind(later, &text[end..], &mut tried) {
             *bindings = tried;
             return true;
         }

@@ -1,4 +1,4 @@
-//! What a worker receives: tasks, requests to cancel or pause, ends of attempts, and replies.
+//! Messages to a worker: tasks, requests to cancel or pause, ends of attempts, and replies.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! What a worker sends: starts, reports, progress, heartbeats, and goodbye.
+//! Messages of a worker: starts, reports, progress, heartbeats, and goodbye.
 
 use std::time::{Duration, Instant};
 

@@ -152,7 +152,7 @@ fn set_expiry(arguments: &mut Arguments<'_>) -> Result<SetExpiry, CommandError> 
 fn stored_pairs(arguments: &mut Arguments<'_>) -> Result<Vec<(Bytes, Bytes)>, CommandError> {
     let pairs = pairs(arguments)?;
     match pairs.iter().find(|(key, _)| !is_stored(key)) {
-        Some((view, _)) => Err(CommandError::IsView(super::shown(view))),
+        Some((view, _)) => Err(CommandError::IsView(super::quoted(view))),
         None => Ok(pairs),
     }
 }

@@ -49,7 +49,7 @@ struct Inner {
     leaves_after: Option<(u64, Timestamp)>,
     /// The primary.
     current: JournalState,
-    /// What every standby has, and the states before the last acknowledged appends.
+    /// The state that every standby has, and the states before the last acknowledged appends.
     replicated: JournalState,
     earlier: Vec<JournalState>,
     late: Vec<Statement>,

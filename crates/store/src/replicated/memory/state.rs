@@ -1,4 +1,4 @@
-//! What the simulated database holds, and the statements that change it.
+//! The contents of the simulated database, and the statements that change it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -22,7 +22,7 @@ struct State {
     is_leading: AtomicBool,
     is_over: AtomicBool,
     step_down: Notify,
-    heard: Mutex<Option<HeartbeatReply>>,
+    last_reply: Mutex<Option<HeartbeatReply>>,
 }
 
 impl Membership {
@@ -53,14 +53,14 @@ impl Membership {
         self.shared.is_leading.store(false, Ordering::Release);
     }
 
-    /// The members that were heard lately.
+    /// The members whose heartbeats arrived lately.
     pub(super) fn members(&self) -> Vec<LiveMember> {
-        self.heard().map(|heard| heard.members).unwrap_or_default()
+        self.last_reply().map(|reply| reply.members).unwrap_or_default()
     }
 
     /// The last reply of the group.
-    pub(super) fn heard(&self) -> Option<HeartbeatReply> {
-        self.shared.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(super) fn last_reply(&self) -> Option<HeartbeatReply> {
+        self.shared.last_reply.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) async fn asked_to_step_down(&self) {
@@ -83,11 +83,11 @@ impl State {
             }
             if let Some(joined) = &mut session {
                 match joined.beat(&self.beat(journal)) {
-                    Ok(heard) => {
-                        if heard.is_asked_to_step_down && self.is_leading.load(Ordering::Acquire) {
+                    Ok(reply) => {
+                        if reply.is_asked_to_step_down && self.is_leading.load(Ordering::Acquire) {
                             self.step_down.notify_waiters();
                         }
-                        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(heard);
+                        *self.last_reply.lock().unwrap_or_else(PoisonError::into_inner) = Some(reply);
                     }
                     Err(error) => {
                         tracing::debug!(%error, "cannot send this member's heartbeat to the group");

@@ -147,7 +147,7 @@ impl ThisMember<'_> {
 
     /// The status of this member while it leads. The group may not have heard of it yet.
     fn leader_status(&self, epoch: u64, acknowledged: u64) -> LeaderStatus {
-        let heard = self.membership.heard().filter(|heard| heard.epoch >= epoch);
+        let reply = self.membership.last_reply().filter(|reply| reply.epoch >= epoch);
         let latency = self.journal.append_latency();
         let standby = |member: &LiveMember| StandbyLag {
             name: member.name.clone(),
@@ -157,9 +157,9 @@ impl ThisMember<'_> {
         LeaderStatus {
             group: self.cluster.group.clone(),
             name: self.cluster.name.clone(),
-            epoch: heard.as_ref().map_or(epoch, |heard| heard.epoch),
-            led_for: heard.as_ref().map_or(Duration::ZERO, |heard| heard.led_for),
-            led_why: heard.map(|heard| heard.led_why).unwrap_or_default(),
+            epoch: reply.as_ref().map_or(epoch, |reply| reply.epoch),
+            led_for: reply.as_ref().map_or(Duration::ZERO, |reply| reply.led_for),
+            led_why: reply.map(|reply| reply.led_why).unwrap_or_default(),
             appends: latency.appends,
             append_p50: latency.p50,
             append_p99: latency.p99,
@@ -226,8 +226,8 @@ impl ThisMember<'_> {
         let showing = async {
             loop {
                 // The last view of the group may be older than this leadership.
-                if let Some(heard) = self.membership.heard().filter(|heard| heard.epoch >= epoch) {
-                    let placed = heard.placement.as_ref();
+                if let Some(reply) = self.membership.last_reply().filter(|reply| reply.epoch >= epoch) {
+                    let placed = reply.placement.as_ref();
                     handle
                         .set_placement(placed.map(|placed| placement::of_group(&self.cluster.group, placed)));
                 }

@@ -96,7 +96,7 @@ impl Place {
 
     fn say_there(&self, screen: &Screen, group: &str) -> Outcome {
         let text = || match self.namespace.as_str() {
-            DEFAULT_ROW => format!("the group {group} serves what is not placed"),
+            DEFAULT_ROW => format!("the group {group} serves all namespaces that are not placed"),
             namespace => {
                 format!("the group {group} serves the namespace {namespace} already; nothing was changed")
             }

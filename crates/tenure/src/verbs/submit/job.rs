@@ -79,7 +79,7 @@ fn of_toml(content: &str, known: &[(String, bool)]) -> Result<Job, String> {
             }
             Value::Table(pairs) if flag.0 == "env" => {
                 for (name, value) in &pairs {
-                    let value = word(value).ok_or_else(|| format!("env: {name} is not a text"))?;
+                    let value = word(value).ok_or_else(|| format!("env: {name} must be a string"))?;
                     job.flags.push(format!("--env={name}={value}"));
                 }
             }

@@ -11,13 +11,13 @@ use tenure_door_grpc::proto::tenure::v1 as pb;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 
-use super::Ledger;
+use super::ExpectedState;
 use super::raw_codec::Raw;
 
 /// A client of a frozen leader must come back by itself.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
-pub(super) async fn submit(ports: Vec<u16>, ledger: Arc<Mutex<Ledger>>, is_over: Arc<AtomicBool>) {
+pub(super) async fn submit(ports: Vec<u16>, expected: Arc<Mutex<ExpectedState>>, is_over: Arc<AtomicBool>) {
     let (mut connected, mut next) = (None, 0);
     while !is_over.load(Ordering::Acquire) {
         let asking = async {
@@ -28,7 +28,7 @@ pub(super) async fn submit(ports: Vec<u16>, ledger: Arc<Mutex<Ledger>>, is_over:
             submit_one(connected.clone()?).await
         };
         match tokio::time::timeout(ANSWERED_WITHIN, asking).await {
-            Ok(Some(task)) => ledger.lock().expect("no panic").accepted_by_grpc.push(task),
+            Ok(Some(task)) => expected.lock().expect("no panic").accepted_by_grpc.push(task),
             // It may or may not be done; nothing was promised.
             Ok(None) | Err(_) => {
                 (connected, next) = (None, (next + 1) % ports.len());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tenure_client::{Context, Failure, Outcome, Submission, Worker};
 
-use super::{Ledger, connect};
+use super::{ExpectedState, connect};
 
 const QUEUE: &str = "steps";
 /// The queue that no worker serves.
@@ -16,30 +16,30 @@ const STEPS: u32 = 4;
 const FAILS_AFTER: u32 = 2;
 
 /// A worker for the tasks with checkpoints.
-pub(super) async fn work(addresses: String, ledger: Arc<Mutex<Ledger>>) {
+pub(super) async fn work(addresses: String, expected: Arc<Mutex<ExpectedState>>) {
     let worker = Worker::builder(&addresses).id("w2").queues([QUEUE]).slots(4);
     let worker = worker.handle(move |context| {
-        let ledger = Arc::clone(&ledger);
-        async move { step(&context, &ledger).await }
+        let expected = Arc::clone(&expected);
+        async move { step(&context, &expected).await }
     });
     let handle = worker.start().await.expect("the worker registers");
     std::future::pending::<()>().await;
     drop(handle);
 }
 
-async fn step(context: &Context, ledger: &Mutex<Ledger>) -> Outcome {
+async fn step(context: &Context, expected: &Mutex<ExpectedState>) -> Outcome {
     let has = context.checkpoint().and_then(|bytes| bytes[..].try_into().ok()).map_or(0, u32::from_be_bytes);
     {
-        let mut ledger = ledger.lock().expect("no panic");
-        let saved = ledger.saved.get(&context.task()).copied().unwrap_or(0);
+        let mut expected = expected.lock().expect("no panic");
+        let saved = expected.saved.get(&context.task()).copied().unwrap_or(0);
         if has < saved {
-            ledger.forgotten.push((context.task(), saved, has));
+            expected.forgotten.push((context.task(), saved, has));
         }
     }
     for step in has + 1..=STEPS {
         if context.save_checkpoint(step.to_be_bytes().to_vec()).await.is_ok() {
-            let mut ledger = ledger.lock().expect("no panic");
-            let saved = ledger.saved.entry(context.task()).or_default();
+            let mut expected = expected.lock().expect("no panic");
+            let saved = expected.saved.entry(context.task()).or_default();
             *saved = (*saved).max(step);
         }
         if step == FAILS_AFTER && context.attempt() == 1 {
@@ -50,16 +50,16 @@ async fn step(context: &Context, ledger: &Mutex<Ledger>) -> Outcome {
 }
 
 /// Submits both kinds in turns, and cancels the second.
-pub(super) async fn steer(addresses: String, ledger: Arc<Mutex<Ledger>>, is_over: Arc<AtomicBool>) {
+pub(super) async fn steer(addresses: String, expected: Arc<Mutex<ExpectedState>>, is_over: Arc<AtomicBool>) {
     let client = connect(&addresses).await;
     while !is_over.load(Ordering::Acquire) {
         if let Ok(accepted) = client.submit(Submission::to(QUEUE).body("steps").retries(1_000)).await {
-            ledger.lock().expect("no panic").stepped.push(accepted.task);
+            expected.lock().expect("no panic").stepped.push(accepted.task);
         }
         if let Ok(accepted) = client.submit(Submission::to(HELD).body("cancelled")).await
             && client.cancel(accepted.task, None).await.is_ok()
         {
-            ledger.lock().expect("no panic").cancelled.push(accepted.task);
+            expected.lock().expect("no panic").cancelled.push(accepted.task);
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use tenure_client::{TaskId, Watch, Watched, Watcher};
 
-use super::{Ledger, SETTLES_WITHIN, connect};
+use super::{ExpectedState, SETTLES_WITHIN, connect};
 
 /// What an event has said: its kind, its task and its attempt.
 pub(super) type Said = (String, Option<TaskId>, u32);
 
-pub(super) async fn watch(addresses: String, ledger: Arc<Mutex<Ledger>>, is_over: Arc<AtomicBool>) {
+pub(super) async fn watch(addresses: String, expected: Arc<Mutex<ExpectedState>>, is_over: Arc<AtomicBool>) {
     let mut watcher = begin(&addresses).await;
     while !is_over.load(Ordering::Acquire) {
         let Ok(next) = tokio::time::timeout(Duration::from_millis(100), watcher.next()).await else {
@@ -21,7 +21,7 @@ pub(super) async fn watch(addresses: String, ledger: Arc<Mutex<Ledger>>, is_over
         };
         match next.expect("the watch goes on").expect("it is read") {
             Watched::Event(event) => {
-                let events = &mut ledger.lock().expect("no panic").events;
+                let events = &mut expected.lock().expect("no panic").events;
                 if let Some((last, _)) = events.last_key_value() {
                     assert_eq!(event.seq, last + 1, "the numbers of events have no hole");
                 }

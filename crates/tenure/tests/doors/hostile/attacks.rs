@@ -38,14 +38,14 @@ impl Drop for Running {
 
 pub(crate) fn all() -> Vec<Attack> {
     vec![
-        Attack { name: "idle strangers, more than descriptors", begin: idle_strangers },
+        Attack { name: "idle clients, more than descriptors", begin: idle_clients },
         Attack {
             name: "a key that may nothing, never reading",
             begin: |broker| never_reading(broker, NOTHING, LIST),
         },
         Attack { name: "unread lists", begin: |broker| never_reading(broker, READS, LIST) },
         Attack { name: "unread watches", begin: |broker| never_reading(broker, READS, WATCH) },
-        Attack { name: "xmessage strangers, unfinished frames", begin: unfinished_frames },
+        Attack { name: "xmessage clients, unfinished frames", begin: unfinished_frames },
         Attack { name: "wrong keys at every door", begin: wrong_keys },
         Attack { name: "RESP, huge lengths and unfinished bulks", begin: unfinished_bulks },
         Attack { name: "ZeroMQ, bytes that trickle", begin: trickling },
@@ -77,7 +77,7 @@ fn connect(address: SocketAddr) -> Option<TcpStream> {
     Some(stream)
 }
 
-fn idle_strangers(broker: &Broker) -> Running {
+fn idle_clients(broker: &Broker) -> Running {
     let mut running = Running::default();
     let clients = (0..2_500).filter_map(|number| connect(address(broker, DOORS[number % DOORS.len()])));
     running.sockets.extend(clients);
@@ -179,7 +179,7 @@ fn unfinished_bulks(broker: &Broker) -> Running {
     running
 }
 
-/// A client that waits until the strangers of the attack before have left it a place.
+/// A client that waits until the clients of the attack before have left it a connection.
 fn with_place(broker: &Broker) -> Resp {
     let resp = address(broker, "resp");
     assert!(connect(resp).is_some(), "the broker is there\n{}", broker.log.so_far());
