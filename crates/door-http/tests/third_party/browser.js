@@ -419,7 +419,7 @@ async function fits(page) {
       const { left, right, width } = row.querySelector(part).getBoundingClientRect();
       return width > 0 && left >= 0 && right <= window.innerWidth;
     })));
-  assert.ok(cells.length >= 2, "workers");
+  assert.ok(cells.length > 0, "no workers");
   assert.ok(cells.flat().every(Boolean), `not in view: ${JSON.stringify(cells)}`);
 }
 
