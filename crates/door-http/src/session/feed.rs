@@ -222,7 +222,7 @@ impl EventFeed {
                         },
                     },
                 }
-                if open.is_large() {
+                if open.bytes >= self.bytes_at_once() {
                     break;
                 }
             }
@@ -236,9 +236,20 @@ impl EventFeed {
     /// How long the events after the last ones are gathered: so that wake-ups stay rare, and until the listeners can have
     /// taken the last bytes.
     fn delay(&self, bytes: usize) -> Duration {
-        let listeners = u32::try_from(self.version.receiver_count()).unwrap_or(u32::MAX);
+        let listeners = self.listeners();
         let taken = Duration::from_secs_f64(bytes as f64 * f64::from(listeners) / BYTES_PER_SECOND);
         DELAY_PER_LISTENER.saturating_mul(listeners).min(DELAY_MAX).max(taken)
+    }
+
+    /// From how many bytes on nothing more is gathered. The listeners take them within the longest delay, so that a crowd
+    /// gets little often, and waits no longer when the burst is over. And they push out nothing that was not seen yet.
+    fn bytes_at_once(&self) -> usize {
+        let in_time = BYTES_PER_SECOND * DELAY_MAX.as_secs_f64() / f64::from(self.listeners().max(1));
+        (in_time as usize).min(KEPT_BYTES / 4)
+    }
+
+    fn listeners(&self) -> u32 {
+        u32::try_from(self.version.receiver_count()).unwrap_or(u32::MAX)
     }
 
     fn publish(&self, pieces: Vec<Piece>) {
@@ -311,11 +322,6 @@ impl OpenPieces {
         }
     }
 
-    /// More would push out what the listeners have not seen yet.
-    fn is_large(&self) -> bool {
-        self.bytes >= KEPT_BYTES / 4
-    }
-
     fn take(&mut self) -> Vec<Piece> {
         self.cut();
         self.bytes = 0;
@@ -371,6 +377,18 @@ mod tests {
         assert_eq!(feed.delay(0), Duration::from_millis(250));
         assert_eq!(feed.delay(1_000), Duration::from_millis(250), "few bytes are no reason to wait");
         assert_eq!(feed.delay(1_000_000), Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_burst_reaches_a_crowd_in_pieces_that_it_takes_in_time() {
+        let feed = EventFeed::default();
+        let mut crowd = Vec::new();
+        for size in [1, SHARED_FROM, 100, 1_000, 8_000] {
+            crowd.resize_with(size, || feed.subscribe());
+            let piece = feed.bytes_at_once();
+            assert!(feed.delay(piece) <= DELAY_MAX, "{size} listeners wait {:?}", feed.delay(piece));
+            assert!((1..=KEPT_BYTES / 4).contains(&piece), "{size} listeners get {piece} bytes at once");
+        }
     }
 
     #[test]
