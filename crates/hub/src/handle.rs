@@ -265,20 +265,19 @@ impl HubHandle {
 
     /// Reads several blobs, in order. One blocking task reads all that need the disk, because waking a thread
     /// for each would cost more than the reads.
-    pub async fn read_many(&self, blobs: Vec<Blob>) -> Vec<Result<Bytes, HubRefusal>> {
-        let cached: Vec<Option<Bytes>> = blobs.iter().map(|blob| self.cached(*blob)).collect();
-        if cached.iter().all(Option::is_some) {
-            return cached.into_iter().flatten().map(Ok).collect();
+    pub async fn read_many(&self, mut blobs: Vec<Blob>) -> Vec<Result<Bytes, HubRefusal>> {
+        let mut read = Vec::with_capacity(blobs.len());
+        read.extend(blobs.iter().map_while(|blob| self.cached(*blob)).map(Ok));
+        let rest = blobs.split_off(read.len());
+        if rest.is_empty() {
+            return read;
         }
         let reader = self.shared.reader.clone();
-        let count = blobs.len();
-        let reading = move || {
-            let fetch =
-                |(cached, blob): (Option<Bytes>, Blob)| cached.map_or_else(|| read_blob(&reader, blob), Ok);
-            cached.into_iter().zip(blobs).map(fetch).collect()
-        };
-        let read = tokio::task::spawn_blocking(reading).await;
-        read.unwrap_or_else(|_| vec![Err(HubRefusal::Unreadable { what: "body" }); count])
+        let count = rest.len();
+        let reading = move || rest.into_iter().map(|blob| read_blob(&reader, blob)).collect();
+        let reading = tokio::task::spawn_blocking(reading).await;
+        read.extend(reading.unwrap_or_else(|_| vec![Err(HubRefusal::Unreadable { what: "body" }); count]));
+        read
     }
 
     /// The same, if the bytes are in memory.

@@ -2,6 +2,7 @@
 //! a queue needs.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::fast::FixedState;
@@ -22,7 +23,12 @@ const FLOWS_MAX: usize = 200_000;
 /// The flows of all queues.
 #[derive(Debug, Default)]
 pub(crate) struct QueueFlows {
-    flows: HashMap<(Name, Name), QueueFlow, FixedState>,
+    /// By namespace and queue: positions in `flows`.
+    places: HashMap<(Name, Name), usize, FixedState>,
+    flows: Vec<QueueFlow>,
+    /// The queue that was counted last. Most events follow another one of the same queue, and the names of
+    /// both are the same allocation.
+    latest: Option<(Name, Name, usize)>,
 }
 
 /// The flow through one queue since the broker started.
@@ -101,7 +107,8 @@ impl QueueFlows {
     }
 
     pub(crate) fn of(&self, namespace: &Name, queue: &Name) -> QueueFlow {
-        self.flows.get(&(namespace.clone(), queue.clone())).cloned().unwrap_or_default()
+        let place = self.places.get(&(namespace.clone(), queue.clone()));
+        place.and_then(|place| self.flows.get(*place)).cloned().unwrap_or_default()
     }
 
     /// The counters of all queues together.
@@ -116,7 +123,8 @@ impl QueueFlows {
 
     fn total_where(&self, is_meant: impl Fn(&Name) -> bool) -> QueueFlow {
         let mut total = QueueFlow::default();
-        for (_, flow) in self.flows.iter().filter(|((namespace, _), _)| is_meant(namespace)) {
+        for (_, place) in self.places.iter().filter(|((namespace, _), _)| is_meant(namespace)) {
+            let flow = &self.flows[*place];
             total.submitted_total += flow.submitted_total;
             total.started_total += flow.started_total;
             total.completed_total += flow.completed_total;
@@ -130,10 +138,28 @@ impl QueueFlows {
     }
 
     fn flow(&mut self, namespace: &Name, queue: &Name) -> &mut QueueFlow {
+        let place = match &self.latest {
+            Some((latest_namespace, latest_queue, place))
+                if Arc::ptr_eq(latest_namespace, namespace) && Arc::ptr_eq(latest_queue, queue) =>
+            {
+                *place
+            }
+            _ => self.find_or_add(namespace, queue),
+        };
+        &mut self.flows[place]
+    }
+
+    fn find_or_add(&mut self, namespace: &Name, queue: &Name) -> usize {
         if self.flows.len() >= FLOWS_MAX {
-            self.flows.clear();
+            *self = QueueFlows::default();
         }
-        self.flows.entry((namespace.clone(), queue.clone())).or_default()
+        let next = self.flows.len();
+        let place = *self.places.entry((namespace.clone(), queue.clone())).or_insert(next);
+        if place == next {
+            self.flows.push(QueueFlow::default());
+        }
+        self.latest = Some((namespace.clone(), queue.clone(), place));
+        place
     }
 }
 

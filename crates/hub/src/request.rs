@@ -349,9 +349,10 @@ pub enum Response {
 
 impl Submission {
     /// Gives the task an id if it has none, and the digest that identifies a named submission.
-    pub fn new(task: NewTask, body: Bytes) -> Submission {
-        let body_digest = if task.name.is_some() { digest(&body) } else { 0 };
-        Submission { task: NewTask { body_digest, ..task }, body }
+    #[inline]
+    pub fn new(mut task: NewTask, body: Bytes) -> Submission {
+        task.body_digest = if task.name.is_some() { digest(&body) } else { 0 };
+        Submission { task, body }
     }
 
     /// A door may refuse some tasks of a request itself. Then the indexes by which the others wait for earlier

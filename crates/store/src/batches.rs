@@ -84,8 +84,8 @@ impl Batches {
         );
         let at = self.position + self.bytes.len() as u64;
         self.bytes.reserve(bytes.len() + BLOB_CRC_BYTES);
-        self.bytes.put_slice(bytes);
-        self.bytes.put_u32_le(blob_crc(at, bytes));
+        self.bytes.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(&blob_crc(at, bytes).to_le_bytes());
         let blob = Blob::new(at, bytes.len() as u32);
         self.segment_usage.alive(blob);
         self.blobs += 1;
@@ -197,9 +197,12 @@ impl Batches {
         put_varint(&mut page, self.base.time.0);
         self.book.write(&mut page);
         self.bytes.reserve(page.len() + self.entries.len());
-        self.bytes.put_slice(&page);
-        self.bytes.put_slice(&self.entries);
-        let spare = self.shared.take_buffer();
+        self.bytes.extend_from_slice(&page);
+        self.bytes.extend_from_slice(&self.entries);
+        // Under load a batch is about as large as the one before, and a buffer that grows copies what it holds.
+        let mut spare = self.shared.take_buffer();
+        spare.clear();
+        spare.reserve(self.bytes.len());
         let frame = JournalFrame {
             bytes: std::mem::replace(&mut self.bytes, spare),
             blob_bytes,

@@ -12,6 +12,8 @@ use crate::translate;
 
 /// A frame of tasks is closed when its bodies reach this size.
 const ASSIGN_BYTES: usize = 256 << 10;
+/// The size of most assignments without their body.
+const ASSIGNMENT_BYTES: usize = 64;
 /// How many events go into one frame.
 const EVENTS_MAX: usize = 1_000;
 
@@ -56,6 +58,7 @@ impl Bulk {
         if self.work.tasks.is_empty() {
             return;
         }
+        out.reserve(self.bytes + self.work.tasks.len() * ASSIGNMENT_BYTES);
         // The lists are put back to reuse their capacity.
         let mut notice = tenure_wire::Notice::Assign(std::mem::take(&mut self.work));
         encode_notice(out, &notice);

@@ -329,13 +329,17 @@ impl Session {
         let mut submissions = Vec::with_capacity(submit.tasks.len());
         let mut refused = Vec::new();
         for (index, task) in submit.tasks.into_iter().enumerate() {
-            let submission = Template::submission(&templates, task).and_then(|mut submission| {
-                submission.skip_refused(&refused)?;
-                Ok(submission)
-            });
-            match submission {
+            match Template::submission(&templates, task) {
                 Ok(submission) => submissions.push(submission),
-                Err(no) => refused.push((index, no)),
+                Err(no) => {
+                    refused.push((index, no));
+                    continue;
+                }
+            }
+            // It is checked in its place, because a move of a submission is a large copy.
+            if let Some(Err(no)) = submissions.last_mut().map(|last| last.skip_refused(&refused)) {
+                submissions.pop();
+                refused.push((index, no));
             }
         }
         let refused = refused.into_boxed_slice();

@@ -18,7 +18,13 @@ use crate::timers::Timer;
 impl Engine {
     /// The suspended attempt to continue before this task, if any. Its worker need not be ready for new tasks:
     /// one that drains, or that does not ask, still finishes what it holds.
+    #[inline]
     pub(crate) fn next_continuing(&mut self, worker: WorkerKey, urgent: Option<Slot>) -> Option<Slot> {
+        // Most brokers have no suspended attempt that could continue, and this is asked before every assignment.
+        if self.continuing.is_empty() { None } else { self.find_continuing(worker, urgent) }
+    }
+
+    fn find_continuing(&mut self, worker: WorkerKey, urgent: Option<Slot>) -> Option<Slot> {
         loop {
             let holder = self.workers.at(worker);
             let (rank, slot) = holder.continuing.first().copied()?;
@@ -34,8 +40,10 @@ impl Engine {
     }
 
     /// Whether a worker keeps its room for a suspended attempt that is at least as urgent as this task.
+    #[inline]
     pub(crate) fn keeps_room_to_continue(&self, worker: WorkerKey, other: Slot) -> bool {
-        self.continuing_without_room(worker).is_some_and(|(rank, _)| rank < self.rank_of(other))
+        !self.continuing.is_empty()
+            && self.continuing_without_room(worker).is_some_and(|(rank, _)| rank < self.rank_of(other))
     }
 
     /// The first attempt that only lacks room to continue.

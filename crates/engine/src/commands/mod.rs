@@ -65,7 +65,7 @@ impl Engine {
         match command {
             Command::SubmitArray(new) => self.submit_array(now, peer, *new, out),
             Command::LimitArray { array, limit } => self.limit_array(now, peer, array, limit, out),
-            Command::Submit(tasks) => Ok(self.submit(now, peer, tasks, out)),
+            Command::Submit(tasks) => Ok(self.submit(now, peer, &tasks, out)),
             Command::Release { task } => self.release(now, peer, task, out),
             Command::Cancel { task, reason } => self.cancel(now, peer, task, reason.as_deref(), out),
             Command::Pause { task, reason, terminate } => self.pause(now, peer, task, reason, terminate, out),

@@ -30,7 +30,7 @@ impl Engine {
         let known = self.schedules.find(&peer.namespace, &new.name);
         self.check_schedule(&new, known)?;
         self.check_new(now, &new.task)?;
-        let terms = terms_of(peer, new.task.clone());
+        let terms = terms_of(peer, &new.task);
         terms.check()?;
         self.check_queue_room(&terms.namespace, std::slice::from_ref(&terms.queue))?;
         let before = known.map(|key| self.schedules.at(key));

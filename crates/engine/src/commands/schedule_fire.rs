@@ -130,7 +130,7 @@ impl Engine {
             .collect();
         let body = new.body;
         let peer = peer_of(&schedule);
-        let Reply::Submitted(mut each) = self.submit(now, &peer, vec![new], out) else {
+        let Reply::Submitted(mut each) = self.submit(now, &peer, &[new], out) else {
             unreachable!("a submission is answered for each task")
         };
         let answer = each.remove(0);
@@ -161,7 +161,7 @@ impl Engine {
         let schedule = std::sync::Arc::clone(&self.schedules.at(key).schedule);
         let new = self.new_task_of(&schedule, now, now, out);
         let body = new.body;
-        let reply = self.submit(now, &peer_of(&schedule), vec![new], out);
+        let reply = self.submit(now, &peer_of(&schedule), &[new], out);
         let Reply::Submitted(each) = &reply else { return Ok(reply) };
         match &each[0] {
             Ok(accepted) if !accepted.known => self.note_fired(now, key, now, accepted.task, out),

@@ -28,13 +28,13 @@ impl Engine {
         &mut self,
         now: Timestamp,
         peer: &Peer,
-        tasks: Vec<NewTask>,
+        tasks: &[NewTask],
         out: &mut dyn Output,
     ) -> Reply {
         let found = self.tasks.find_all(tasks.iter().map(|new| &new.id));
         let mut unserved = None;
         let mut each = Vec::with_capacity(tasks.len());
-        for (new, found) in tasks.into_iter().zip(found) {
+        for (new, found) in tasks.iter().zip(found) {
             let answer = self.submit_one(now, peer, new, found, &each, &mut unserved, out);
             each.push(answer);
         }
@@ -48,33 +48,39 @@ impl Engine {
         &mut self,
         now: Timestamp,
         peer: &Peer,
-        new: NewTask,
+        new: &NewTask,
         found: Option<Slot>,
         earlier: &[Result<Accepted, Refusal>],
         last: &mut Option<(ReadyQueueKey, Option<Why>)>,
         out: &mut dyn Output,
     ) -> Result<Accepted, Refusal> {
-        if let Some(known) = self.known_by_name(peer, &new)? {
+        if let Some(known) = self.known_by_name(peer, new)? {
             return Ok(known);
         }
         // An earlier task of the same submission may have the same id.
         if found.is_some() || self.tasks.find(&new.id).is_some() || self.arrays.owner(&new.id).is_some() {
             return Err(Refusal::IdTaken { task: new.id });
         }
-        let parent = self.parent_of(peer, &new)?;
-        self.check_new(now, &new)?;
-        let after = self.dependencies_of(peer, &new, earlier)?;
+        let parent = self.parent_of(peer, new)?;
+        self.check_new(now, new)?;
+        let after = self.dependencies_of(peer, new, earlier)?;
         let id = new.id;
-        let fingerprint = if new.name.is_some() { fingerprint(&new) } else { 0 };
-        let priority = self.priority_of(&new, parent);
-        let state = Engine::first_state(now, &new, &after);
-        let extras = extras_of(&new, fingerprint);
+        let fingerprint = if new.name.is_some() { fingerprint(new) } else { 0 };
+        let priority = self.priority_of(new, parent);
+        let state = Engine::first_state(now, new, &after);
+        let extras = extras_of(new, fingerprint);
         let body = new.body;
         let expires_at = new.expires_at;
         let terms = self.terms_for(peer, new)?;
+        let first = state.name();
         let task = self.new_task(now, id, terms, priority, body, state, extras);
         let unserved = self.add_task(now, task, parent, &after, expires_at, last, out);
-        let state = self.tasks.find(&id).map_or(StateName::Cancelled, |slot| self.state_name(slot));
+        // A broken dependency changes the state at once.
+        let state = if after.is_empty() {
+            first
+        } else {
+            self.tasks.find(&id).map_or(StateName::Cancelled, |slot| self.state_name(slot))
+        };
         Ok(Accepted { task: id, known: false, state, unserved })
     }
 
@@ -156,9 +162,9 @@ impl Engine {
 
     /// The terms of a new task. A client that submits many tasks mostly uses the same terms, so the last used
     /// ones are tried first, before anything is built or looked up.
-    fn terms_for(&mut self, peer: &Peer, new: NewTask) -> Result<TermsKey, Refusal> {
+    fn terms_for(&mut self, peer: &Peer, new: &NewTask) -> Result<TermsKey, Refusal> {
         if let Some(recent) = self.terms.recent(peer.session, &new.demand)
-            && asks_for(self.terms.get(recent), peer, &new)
+            && asks_for(self.terms.get(recent), peer, new)
         {
             return Ok(recent);
         }
@@ -312,12 +318,12 @@ pub(super) fn extras_of(new: &NewTask, fingerprint: u64) -> Option<Box<Extras>> 
     }))
 }
 
-pub(super) fn terms_of(peer: &Peer, new: NewTask) -> Terms {
+pub(super) fn terms_of(peer: &Peer, new: &NewTask) -> Terms {
     let mut terms = Terms {
         namespace: peer.namespace.clone(),
-        queue: new.queue,
-        needs: new.needs,
-        tags: new.tags,
+        queue: new.queue.clone(),
+        needs: new.needs.clone(),
+        tags: new.tags.clone(),
         submitter: peer.identity.clone(),
         on_lost: new.on_lost,
         crash_budget: new.crash_budget,
@@ -330,9 +336,9 @@ pub(super) fn terms_of(peer: &Peer, new: NewTask) -> Terms {
         cancel_timeout: new.cancel_timeout,
         abandon_after: new.abandon_after,
         on_broken: new.on_broken,
-        demand: new.demand,
+        demand: new.demand.clone(),
         array: None,
-        share: new.share,
+        share: new.share.clone(),
     };
     terms.normalize();
     terms

@@ -36,7 +36,7 @@ impl Engine {
         let fingerprint = name.as_ref().map_or(0, |_| array_fingerprint(&task, size, first, step));
         // The name is the array's, not that of each element.
         let extras = extras_of(&NewTask { name: None, ..task.clone() }, 0);
-        let mut terms = terms_of(peer, task);
+        let mut terms = terms_of(peer, &task);
         terms.array = Some(array);
         terms.check()?;
         self.check_queue_room(&terms.namespace, std::slice::from_ref(&terms.queue))?;

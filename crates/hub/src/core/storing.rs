@@ -11,15 +11,15 @@ impl Core {
         &mut self,
         now: Timestamp,
         peer: &Peer,
-        submissions: Vec<Submission>,
+        mut submissions: Vec<Submission>,
     ) -> Result<Response, HubRefusal> {
         self.accepts_tasks()?;
-        let mut tasks = Vec::with_capacity(submissions.len());
-        for Submission { mut task, body } in submissions {
-            task.body = self.batches.blob(&body);
-            tasks.push(task);
+        let mut blobs = Vec::with_capacity(submissions.len());
+        for Submission { task, body } in &mut submissions {
+            task.body = self.batches.blob(body);
+            blobs.push(task.body);
         }
-        let blobs: Vec<Blob> = tasks.iter().map(|task| task.body).collect();
+        let tasks = submissions.into_iter().map(|submission| submission.task).collect();
         let reply = self.command(now, peer, Command::Submit(tasks))?;
         if let Response::Command(Reply::Submitted(each)) = &reply {
             let unused = each
