@@ -364,6 +364,11 @@ impl<P: Protocol> Connection<P> {
         let mut count = 0;
         for delivery in self.deliveries.iter().take(DELIVERIES_AT_ONCE) {
             if let Some(blob) = self.protocol.needs(delivery) {
+                if blobs.is_empty() {
+                    let left = self.deliveries.len().min(DELIVERIES_AT_ONCE) - count;
+                    blobs.reserve(left);
+                    places.reserve(left);
+                }
                 bytes += blob.bytes() as usize;
                 if count > 0 && bytes > FETCH_BYTES {
                     break;
