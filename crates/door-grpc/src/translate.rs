@@ -13,8 +13,8 @@ mod topic_refusal;
 mod word;
 
 pub(crate) use answer::{
-    accepted, array_accepted, array_has_ended, array_info, counts, has_ended, limits, logs, queues, refused,
-    shares, stats, task_info, tasks, why, workers,
+    accepted, array_accepted, array_has_ended, array_info, counts, explanation, has_ended, limits, logs,
+    queues, refused, shares, stats, task_info, tasks, workers,
 };
 pub(crate) use ask::{
     SubmitTemplate, about_end, array_query, array_submission, arrays_query, confirmed, failure, filter,

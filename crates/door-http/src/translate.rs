@@ -23,7 +23,7 @@ pub(crate) use schedule::{ScheduleInput, schedule};
 pub(crate) use submission::{AfterInput, MoveInput, TaskInput, TimeInput};
 pub(crate) use task::{accepted, task};
 pub(crate) use topic::{delivery, published, subscription, topic, topic_end, topic_problem};
-pub(crate) use why::why;
+pub(crate) use why::explanation;
 pub(crate) use word::time as moment;
 pub(crate) use word::{from_wanted, state, task_id, wanted};
 pub(crate) use work::{

@@ -585,3 +585,16 @@ async fn a_hook_that_has_given_up_needs_attention_and_can_send_again() {
     let answer = client.act("POST", "/v1/hooks/pager/redeliver").await;
     assert_eq!((answer.status, &answer.json()["events"]), (200, &json!(1)));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_a_task_says_that_a_reconciliation_submitted_it() {
+    let broker = Broker::start().await;
+    let mut client = broker.client().await;
+    let declared = json!([{ "name": "job/1", "task": { "queue": "q" } }]);
+    let page = json!({ "prefix": "job/", "apply": true, "declared": declared });
+    let answer = client.post("/v1/reconcile", &page).await.json();
+    let path = format!("/tasks/{}", answer["tasks"][0]["task"].as_str().expect("it is submitted"));
+    let html = check(&path, &open(&mut client, &path).await);
+    assert!(html.contains("by anyone, in the reconciliation of job/*"), "{html}");
+    assert!(html.contains("by the reconciliation of job/*; no worker has ever served queue q"), "{html}");
+}

@@ -9,7 +9,10 @@ use support::cbor::Item;
 use support::native::Native;
 use support::plugin::{PluginClient, PluginWorker, says};
 use support::wire::Wire;
-use tenure_hub::{Grant, Keys, Right, Rights};
+use tenure_hub::words::{NewTask, TaskId};
+use tenure_hub::{
+    Declared, DeclaredState, Grant, Keys, Reconciliation, Request, Response, Right, Rights, Submission,
+};
 
 const PATH: &str = "Tools/Count";
 
@@ -224,4 +227,21 @@ fn a_key_says_what_a_peer_may_do() {
     assert_eq!(peer.texts(), ["", "MDPW01", "\x05"], "this key is not for workers");
     peer.send(&["", "MDPC01", "mmi.cancel", "someone"]);
     assert_eq!(peer.texts()[3], "403", "nor for what others queued");
+}
+
+#[test]
+fn a_job_that_a_reconciliation_submitted_says_so() {
+    let broker = Broker::start();
+    let mut other = Native::open(broker.hub(), "store");
+    let task = NewTask { name: Some("run/1".into()), ..NewTask::new(TaskId::from_u128(7), PATH) };
+    let submission = Some(Submission::new(task, "x".into()));
+    let declared = vec![Declared { name: "run/1".into(), there: DeclaredState::Exists, submission }];
+    let page = Reconciliation { prefix: "run/".into(), apply: true, declared, ..Reconciliation::default() };
+    let Response::Reconciled(answer) = other.ask(Request::Reconcile(Box::new(page))) else {
+        panic!("a reconciliation is answered")
+    };
+    let task = answer.tasks[0].task.expect("it is submitted").to_string();
+    let mut client = PluginClient::start(broker.mdp, "lab");
+    let lines = client.lines("mmi.job", &[&task]);
+    assert_eq!((lines.len(), lines[10].as_str()), (11, "reconciliation:run/"), "{lines:?}");
 }

@@ -415,7 +415,11 @@ pub struct ListQuery {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     Task(Box<TaskInfo>),
-    Why(Why),
+    Why {
+        why: Why,
+        /// The key prefix of the reconciliation that submitted it.
+        reconciliation: Option<Name>,
+    },
     /// A page with a cursor may be short or even empty: the search continues with the next page.
     Tasks {
         tasks: Vec<TaskInfo>,
@@ -467,6 +471,8 @@ pub struct TaskInfo {
     pub body: Blob,
     pub checkpoint: Option<Checkpoint>,
     pub trace: Option<Box<TraceContext>>,
+    /// The key prefix of the reconciliation that submitted it.
+    pub reconciliation: Option<Name>,
     pub state: TaskState,
 }
 

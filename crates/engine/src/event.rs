@@ -99,6 +99,8 @@ pub enum EventData {
     Submitted {
         /// Why no live worker can take it, if none can.
         unserved: Option<Why>,
+        /// The key prefix of the reconciliation that submitted it.
+        reconciliation: Option<Name>,
     },
     /// A client released a task that was held back.
     Released,

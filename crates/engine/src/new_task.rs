@@ -66,6 +66,9 @@ pub struct NewTask {
     pub body: Blob,
     /// The trace that the task belongs to. It does not distinguish two submissions of one name.
     pub trace: Option<Box<TraceContext>>,
+    /// A reconciliation submits it: this many bytes of its name are the key prefix. It does not distinguish two
+    /// submissions of one name either.
+    pub reconciled_prefix: Option<u8>,
     /// A stable hash of the body's bytes, needed only if the task has a name.
     pub body_digest: u64,
 }
@@ -94,6 +97,7 @@ impl NewTask {
             backoff: Backoff::default(),
             crash_backoff: None,
             trace: None,
+            reconciled_prefix: None,
             accept_timeout: None,
             run_limit: None,
             overrun_fails: false,

@@ -24,7 +24,7 @@ impl Answer {
     pub fn size(&self) -> usize {
         match self {
             Answer::Task(task) => task.size(),
-            Answer::Why(why) => why.size(),
+            Answer::Why { why, reconciliation } => why.size() + optional(reconciliation.as_deref()),
             Answer::Tasks { tasks, .. } | Answer::ScannedTasks { tasks, .. } => {
                 tasks.iter().map(TaskInfo::size).sum()
             }
@@ -102,6 +102,7 @@ impl TaskInfo {
             + self.terms.size()
             + names(&self.crashed_on)
             + optional(self.name.as_deref())
+            + optional(self.reconciliation.as_deref())
             + dependencies(&self.after)
             + self.devices.as_deref().map_or(0, devices)
             + state
@@ -179,7 +180,9 @@ impl Event {
             EventSubject::Share { namespace, share: name } => text(namespace) + text(name),
         };
         let kind = match &self.kind {
-            EventData::Submitted { unserved } => unserved.as_ref().map_or(0, Why::size),
+            EventData::Submitted { unserved, reconciliation } => {
+                unserved.as_ref().map_or(0, Why::size) + optional(reconciliation.as_deref())
+            }
             EventData::Progress { note: told, .. }
             | EventData::GivenBack { reason: told, .. }
             | EventData::CancelRequested { reason: told }

@@ -71,6 +71,8 @@ pub struct Extras {
     /// How long the current attempt has been suspended so far. That time does not count as run time.
     pub suspended_for: Duration,
     pub trace: Option<Box<TraceContext>>,
+    /// A reconciliation submitted it: this many bytes of its name are the key prefix.
+    pub reconciled_prefix: Option<u8>,
     /// By age. Rebuilt from `parent` at recovery, never stored.
     pub(crate) children: BTreeSet<(u64, Slot)>,
 }
@@ -140,6 +142,11 @@ impl Task {
         self.extras.as_ref()?.trace.as_deref()
     }
 
+    /// The key prefix of the reconciliation that submitted it.
+    pub fn reconciliation(&self) -> Option<&str> {
+        self.name()?.get(..usize::from(self.extras.as_ref()?.reconciled_prefix?))
+    }
+
     pub(crate) fn extras_mut(&mut self) -> &mut Extras {
         self.extras.get_or_insert_default()
     }
@@ -152,5 +159,10 @@ mod tests {
     #[test]
     fn a_waiting_task_stays_small() {
         assert!(size_of::<Task>() <= 88, "{}", size_of::<Task>());
+    }
+
+    #[test]
+    fn a_named_task_stays_small() {
+        assert!(size_of::<Extras>() <= 208, "{}", size_of::<Extras>());
     }
 }

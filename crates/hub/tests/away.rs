@@ -27,7 +27,7 @@ fn heard(mailbox: &Mailbox) -> Vec<(u64, String)> {
     let mut deliveries = Vec::new();
     mailbox.take(&mut deliveries);
     let told = |delivery: Delivery| match delivery {
-        Delivery::Reply { token, reply: Ok(Response::Answer(Answer::Why(why))) } => {
+        Delivery::Reply { token, reply: Ok(Response::Answer(Answer::Why { why, .. })) } => {
             (token, why.code().to_owned())
         }
         Delivery::Reply { token, reply: Ok(_) } => (token, "yes".to_owned()),

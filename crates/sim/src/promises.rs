@@ -277,12 +277,12 @@ impl PromiseChecker {
                     && has_room(worker, &task.terms.demand)
             });
             let why = || engine.ask(&observer(), &Query::Explain { task: task.id });
-            let is_reserved = || matches!(why(), Ok(Answer::Why(Why::Reserved { .. })));
+            let is_reserved = || matches!(why(), Ok(Answer::Why { why: Why::Reserved { .. }, .. }));
             !paused && !blocked && able && !is_reserved()
         };
         let waits_for_token = |task: &&TaskInfo| {
             let why = engine.ask(&observer(), &Query::Explain { task: task.id });
-            matches!(why, Ok(Answer::Why(Why::TagRate { .. } | Why::QueueRate { .. })))
+            matches!(why, Ok(Answer::Why { why: Why::TagRate { .. } | Why::QueueRate { .. }, .. }))
         };
         let forgotten =
             tasks.iter().filter(could_run).find(|task| !waits_for_token(task)).map(|task| task.id);

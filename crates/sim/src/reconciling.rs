@@ -1,10 +1,10 @@
 //! Reconciliation through crashes, power failures and restarts: a client declares what another store knows, page by
 //! page, while that store and other clients go on. It has a world of its own with the same seed.
 //!
-//! The promises: what an answer says was mended stays mended; a name has one task, however often its page is sent; a
+//! The promises: what an answer says was mended stays mended, and carries the mark of the reconciliation; a name has one task, however often its page is sent; a
 //! page that only asks changes nothing; and in the end the two stores agree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,6 +49,9 @@ struct ReconcileWorld {
     promised: BTreeMap<Name, TaskId>,
     /// The tasks that the broker has said to have cancelled.
     cancelled: Vec<TaskId>,
+    /// The tasks that the reconciliation has tried to submit, and those of them that the broker has said to have submitted.
+    declared: BTreeSet<TaskId>,
+    mended: BTreeSet<TaskId>,
     broken: Vec<String>,
 }
 
@@ -73,6 +76,8 @@ pub(crate) fn live(seed: u64, mutation: Mutation) -> Vec<String> {
         submitted: BTreeMap::new(),
         promised: BTreeMap::new(),
         cancelled: Vec::new(),
+        declared: BTreeSet::new(),
+        mended: BTreeSet::new(),
         broken: Vec::new(),
     };
     world.connect();
@@ -176,6 +181,7 @@ impl ReconcileWorld {
         let mut page = Reconciliation { prefix: PREFIX.into(), apply, ..Reconciliation::default() };
         for (name, there) in declared.clone() {
             let submission = (there == DeclaredState::Exists).then(|| self.submission(&name));
+            self.declared.extend(submission.iter().map(|submission| submission.task.id));
             page.declared.push(Declared { name, there, submission });
         }
         page.list = self.random.percent(30).then(NameListing::default);
@@ -206,6 +212,9 @@ impl ReconcileWorld {
                 }
             }
             let was_cancelled = matches!(one.difference, Difference::EndedThere | Difference::UnknownThere);
+            if one.difference == Difference::Missing && one.applied {
+                self.mended.insert(task);
+            }
             if was_cancelled && one.applied {
                 self.cancelled.push(task);
             }
@@ -222,6 +231,14 @@ impl ReconcileWorld {
         for task in &self.cancelled {
             if tasks.get(task) != Some(&true) {
                 self.broken.push(format!("task {task} was cancelled and is not"));
+            }
+        }
+        for task in tasks.keys() {
+            let found = self.broker.core().engine().find_task(task).expect("it was just found");
+            match found.reconciliation() {
+                Some(PREFIX) if self.declared.contains(task) => {}
+                None if !self.mended.contains(task) && !self.declared.contains(task) => {}
+                mark => self.broken.push(format!("{task} has the mark {mark:?} of a reconciliation")),
             }
         }
         let mut of_name: BTreeMap<&Name, TaskId> = BTreeMap::new();
@@ -274,10 +291,14 @@ impl ReconcileWorld {
     }
 
     fn heard(&mut self, event: &Event) {
-        if let (EventSubject::Task { id: task, .. }, EventData::Submitted { .. }) =
+        if let (EventSubject::Task { id: task, .. }, EventData::Submitted { reconciliation, .. }) =
             (&event.about, &event.kind)
             && let Some(name) = self.tried.get(task)
         {
+            let expected = self.declared.contains(task).then_some(PREFIX);
+            if reconciliation.as_deref() != expected {
+                self.broken.push(format!("the event of {task} has the mark {reconciliation:?}"));
+            }
             *self.submitted.entry(name.clone()).or_default() += 1;
         }
     }

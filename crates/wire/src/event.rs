@@ -175,5 +175,7 @@ message! {
         share: Option<Name>,
         /// The new weight of a share key; absent if it has the default now.
         weight: Option<u32>,
+        /// Submitted: the key prefix of the reconciliation that submitted the task.
+        reconciliation: Option<Name>,
     }
 }

@@ -226,6 +226,8 @@ message! {
         /// The trace that it belongs to.
         traceparent: Option<Box<str>>,
         tracestate: Option<Box<str>>,
+        /// The key prefix of the reconciliation that submitted it.
+        reconciliation: Option<Name>,
         /// Delayed until then.
         until: Option<Timestamp>,
         /// Assigned, running or suspended.

@@ -73,6 +73,8 @@ message! {
         some: Vec<WaitedFor>,
         /// The array that is at its limit.
         array: Option<TaskId>,
+        /// The key prefix of the reconciliation that submitted the task.
+        reconciliation: Option<Name>,
     }
 }
 
@@ -113,6 +115,7 @@ impl Why {
             open: None,
             some: Vec::new(),
             array: None,
+            reconciliation: None,
         }
     }
 }

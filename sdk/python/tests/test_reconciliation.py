@@ -46,6 +46,9 @@ def test_the_difference_is_reported_and_mended(client: tenure.SyncClient) -> Non
     assert not nowhere.applied
     assert client.find("order/unknown").state == client.find("order/done there").state == "cancelled"
     assert client.find("order/missing").terms.tags == ["late"] and client.find("order/kept").state == "ready"
+    submitted = client.find("order/missing")
+    assert submitted.reconciliation == client.explain(submitted.id).reconciliation == "order/"
+    assert client.find("order/kept").reconciliation is None
 
 
 def test_many_pages_of_a_store_that_is_awaited(shared_broker: Broker) -> None:

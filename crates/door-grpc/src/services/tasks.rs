@@ -107,7 +107,9 @@ impl pb::tasks_server::Tasks for GrpcService {
     async fn explain(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::Why> {
         let call = self.query_call(&mut request)?;
         match call.query(Query::Explain { task: id(&request.get_ref().task)? }).await? {
-            Answer::Why(why) => Ok(Response::new(translate::why(&why))),
+            Answer::Why { why, reconciliation } => {
+                Ok(Response::new(translate::explanation(&why, reconciliation.as_deref())))
+            }
             _ => Err(translate::unexpected()),
         }
     }

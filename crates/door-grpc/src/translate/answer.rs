@@ -119,6 +119,13 @@ pub(crate) fn why(reason: &Why) -> pb::Why {
     pb::Why { code: reason.code().to_owned(), message: reason.to_string(), facts: map(facts) }
 }
 
+/// Why a task is not running, with the reconciliation that submitted it, if one did.
+pub(crate) fn explanation(reason: &Why, reconciliation: Option<&str>) -> pb::Why {
+    let mut told = why(reason);
+    told.facts.extend(reconciliation.map(|prefix| ("reconciliation".to_owned(), prefix.to_owned())));
+    told
+}
+
 pub(crate) fn tasks(tasks: &[TaskInfo], next: Option<String>) -> pb::ListResponse {
     pb::ListResponse { tasks: tasks.iter().map(task_info).collect(), next: next.unwrap_or_default() }
 }
@@ -158,6 +165,7 @@ pub(crate) fn task_info(info: &TaskInfo) -> pb::Task {
         id: info.id.to_string(),
         array: element.map(|element| element.array.to_string()).unwrap_or_default(),
         index: element.map(|element| element.index),
+        reconciliation: info.reconciliation.as_deref().map(str::to_owned),
         state: info.state.name().to_string(),
         name: text(info.name.as_deref()),
         terms: Some(terms(&info.terms)),

@@ -63,9 +63,12 @@ pub(crate) fn gap(from: u64, oldest: u64) -> News {
 fn detail(kind: &EventData) -> Option<pb::EventDetail> {
     let blank = pb::EventDetail::default;
     Some(match kind {
-        EventData::Submitted { unserved } => {
-            pb::EventDetail { unserved: Some(why(unserved.as_ref()?)), ..blank() }
-        }
+        EventData::Submitted { unserved: None, reconciliation: None } => return None,
+        EventData::Submitted { unserved, reconciliation } => pb::EventDetail {
+            unserved: unserved.as_ref().map(why),
+            reconciliation: reconciliation.as_deref().map(str::to_owned),
+            ..blank()
+        },
         EventData::Progress { percent, note } => {
             pb::EventDetail { percent: percent.map(u32::from), note: text(note.as_deref()), ..blank() }
         }

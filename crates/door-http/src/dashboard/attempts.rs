@@ -122,7 +122,7 @@ mod tests {
     fn an_attempt_crashes_and_the_next_one_completes() {
         let (worker, reason) = (|name: &str| Name::from(name), LostReason::HeartbeatMissed);
         let events = [
-            event(1, 0, EventData::Submitted { unserved: None }),
+            event(1, 0, EventData::Submitted { unserved: None, reconciliation: None }),
             event(2, 1, EventData::Assigned { worker: worker("w1") }),
             event(3, 1, EventData::Started { worker: worker("w1") }),
             event(4, 1, EventData::Checkpoint { bytes: 3 }),

@@ -120,7 +120,11 @@ pub(super) fn level(kind: &EventData) -> &'static str {
 fn sentence(event: &Event) -> String {
     let because = |reason: &Option<Box<str>>| reason.as_deref().map(str::to_owned).unwrap_or_default();
     match &event.kind {
-        EventData::Submitted { unserved } => unserved.as_ref().map(ToString::to_string).unwrap_or_default(),
+        EventData::Submitted { unserved, reconciliation } => {
+            let by = reconciliation.as_deref().map(|prefix| format!("by the reconciliation of {prefix}*"));
+            let why = unserved.as_ref().map(ToString::to_string);
+            [by, why].into_iter().flatten().collect::<Vec<_>>().join("; ")
+        }
         EventData::Assigned { worker } | EventData::Started { worker } => format!("on {worker}"),
         EventData::Progress { percent, note } => {
             let percent = percent.map(|percent| format!("{percent} %"));

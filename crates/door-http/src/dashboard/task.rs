@@ -78,7 +78,7 @@ async fn explain(hub: &mut HubAccess, task: &TaskInfo) -> Result<Option<Why>, Pr
         return Ok(None);
     }
     match hub.query(Query::Explain { task: task.id }).await? {
-        Answer::Why(why) => Ok(Some(why)),
+        Answer::Why { why, .. } => Ok(Some(why)),
         _ => Err(ProblemDetails::unexpected()),
     }
 }
@@ -163,7 +163,11 @@ fn facts(task: &TaskInfo, now: Timestamp) -> Markup {
         h2 #facts-title { "Facts" }
         dl.facts {
             dt { "Queue" } dd { a href={ "/queues/" (escaped(&terms.queue)) } { (terms.queue) } }
-            dt { "Submitted" } dd { (ago(task.submitted_at, now)) " by " (terms.submitter) }
+            dt { "Submitted" }
+            dd {
+                (ago(task.submitted_at, now)) " by " (terms.submitter)
+                @if let Some(prefix) = &task.reconciliation { ", in the reconciliation of " (prefix) "*" }
+            }
             dt { "Priority" } dd { (task.priority) }
             @if !terms.needs.is_empty() { dt { "Needs" } dd { (names(&terms.needs)) } }
             @if let Some(share) = &terms.share {

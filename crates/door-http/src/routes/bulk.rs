@@ -1,9 +1,14 @@
 //! `/v1/bulk/{verb}`: one act on many tasks, by their ids or by what they have in common. A dry run only says which
 //! tasks it would act on.
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tenure_hub::words::{Answer, Command, ListQuery, Query, Refusal, StateName, TaskId, TaskState};
+use tenure_hub::keyspace::glob;
+use tenure_hub::words::{
+    Answer, ArrayInfo, Command, ListQuery, Query, Refusal, StateName, TaskId, TaskInfo, TaskState,
+};
 use tenure_hub::{HubRefusal, Request};
 
 use crate::call::HttpCall;
@@ -39,6 +44,8 @@ struct BulkInput {
 #[serde(default, deny_unknown_fields)]
 struct WhereInput {
     state: Vec<String>,
+    /// A pattern: `*` stands for any characters. The name of an array is that of its elements.
+    name: Option<String>,
     queue: Option<String>,
     tag: Option<String>,
     worker: Option<String>,
@@ -172,18 +179,58 @@ async fn select(hub: &mut HubAccess, act: Act, input: &BulkInput) -> Result<Vec<
             return Err(ProblemDetails::bad_value("name the tasks with either `tasks` or `where`"));
         }
     };
+    let name = match input.r#where.as_ref().and_then(|wanted| wanted.name.as_deref()) {
+        Some(pattern) => Some(WantedName { pattern, arrays: arrays_named(hub, pattern).await? }),
+        None => None,
+    };
+    let is_meant =
+        |task: &TaskInfo| act.fits(&task.state) && name.as_ref().is_none_or(|name| name.is_name_of(task));
     let mut selected = Vec::new();
     loop {
         let Answer::Tasks { tasks, next } = hub.query(Query::List(Box::new(query.clone()))).await? else {
             return Err(ProblemDetails::unexpected());
         };
-        selected.extend(tasks.iter().filter(|task| act.fits(&task.state)).map(|task| task.id));
+        selected.extend(tasks.iter().filter(|task| is_meant(task)).map(|task| task.id));
         if selected.len() > SELECTED_MAX {
             return Err(too_many());
         }
         query.cursor = next;
         if query.cursor.is_none() {
             return Ok(selected);
+        }
+    }
+}
+
+/// What tasks are called that are meant.
+struct WantedName<'a> {
+    pattern: &'a str,
+    /// The arrays that are called so: their elements have no names.
+    arrays: HashSet<TaskId>,
+}
+
+impl WantedName<'_> {
+    fn is_name_of(&self, task: &TaskInfo) -> bool {
+        let element = task.terms.element(task.id);
+        task.name.as_deref().is_some_and(|name| matches(self.pattern, name))
+            || element.is_some_and(|element| self.arrays.contains(&element.array))
+    }
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    glob(pattern.as_bytes(), name.as_bytes())
+}
+
+async fn arrays_named(hub: &mut HubAccess, pattern: &str) -> Result<HashSet<TaskId>, ProblemDetails> {
+    let (mut named, mut cursor) = (HashSet::new(), None);
+    loop {
+        let Answer::Arrays { arrays, next } = hub.query(Query::Arrays { cursor, limit: PAGE }).await? else {
+            return Err(ProblemDetails::unexpected());
+        };
+        let is_meant = |array: &&ArrayInfo| array.name.as_deref().is_some_and(|name| matches(pattern, name));
+        named.extend(arrays.iter().filter(is_meant).map(|array| array.id));
+        cursor = next;
+        if cursor.is_none() {
+            return Ok(named);
         }
     }
 }

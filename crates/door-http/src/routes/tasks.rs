@@ -193,7 +193,9 @@ pub(crate) async fn explain(call: HttpCall) -> HttpResult {
     let mut hub = call.hub()?;
     let task = call.task(&mut hub).await?;
     match hub.query(Query::Explain { task }).await? {
-        Answer::Why(why) => Ok(reply::json(&translate::why(&why))),
+        Answer::Why { why, reconciliation } => {
+            Ok(reply::json(&translate::explanation(&why, reconciliation.as_deref())))
+        }
         _ => Err(ProblemDetails::unexpected()),
     }
 }

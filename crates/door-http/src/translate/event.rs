@@ -1,7 +1,7 @@
 //! An event as JSON.
 
 use serde_json::{Map, Value, json};
-use tenure_hub::words::{Event, EventData, EventSubject, LostReason, Next};
+use tenure_hub::words::{Event, EventData, EventSubject, LostReason, Name, Next, Why};
 
 use super::broker::rate;
 use super::why::why;
@@ -60,10 +60,18 @@ pub(crate) fn gap(from: u64, oldest: u64) -> Value {
     json!({ "from": from, "to": oldest.saturating_sub(1), "oldest": oldest })
 }
 
+fn submitted(unserved: Option<&Why>, reconciliation: &Option<Name>) -> Value {
+    let mut more = json!({ "unserved": unserved.map(why) });
+    if let Some(prefix) = reconciliation {
+        more["reconciliation"] = (**prefix).into();
+    }
+    more
+}
+
 /// What an event says beside its subject.
 fn more(kind: &EventData) -> Value {
     match kind {
-        EventData::Submitted { unserved } => json!({ "unserved": unserved.as_ref().map(why) }),
+        EventData::Submitted { unserved, reconciliation } => submitted(unserved.as_ref(), reconciliation),
         EventData::Progress { percent, note } => json!({ "percent": percent, "note": note }),
         EventData::Checkpoint { bytes } => json!({ "bytes": bytes }),
         EventData::GivenBack { worker: _, reason }

@@ -40,6 +40,7 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
         "index": element.map(|element| element.index),
         "after": task.after.iter().map(dependency).collect::<Vec<_>>(),
         "submitted_at": time(task.submitted_at),
+        "reconciliation": task.reconciliation.as_deref(),
         "not_before": some_time(task.not_before),
         "expires_at": some_time(task.expires_at),
         "body_bytes": task.body.bytes(),

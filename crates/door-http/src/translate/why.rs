@@ -11,6 +11,15 @@ pub(crate) fn why(why: &Why) -> Value {
     json!({ "code": why.code(), "message": why.to_string(), "facts": facts(why) })
 }
 
+/// The same, with the reconciliation that submitted the task, if one did.
+pub(crate) fn explanation(why: &Why, reconciliation: Option<&str>) -> Value {
+    let mut told = self::why(why);
+    if let Some(prefix) = reconciliation {
+        told["facts"]["reconciliation"] = prefix.into();
+    }
+    told
+}
+
 fn facts(why: &Why) -> Value {
     match why {
         Why::NotWaiting { state } => json!({ "state": state.as_str() }),

@@ -258,7 +258,9 @@ fn array_info(info: ArrayInfo) -> array::ArrayInfo {
 fn answered(answer: Answer) -> tenure_wire::Reply {
     match answer {
         Answer::Task(info) => tenure_wire::Reply::Task(Box::new(task_info(&info))),
-        Answer::Why(why) => tenure_wire::Reply::Why(Box::new(reason(&why))),
+        Answer::Why { why, reconciliation } => {
+            tenure_wire::Reply::Why(Box::new(why::Why { reconciliation, ..reason(&why) }))
+        }
         Answer::Tasks { tasks, next } => tenure_wire::Reply::Tasks(TaskList {
             tasks: tasks.iter().map(task_info).collect(),
             next: next.map(|cursor| cursor.to_string().into()),
@@ -325,6 +327,7 @@ fn task_info(info: &TaskInfo) -> wire_task::TaskInfo {
         body_bytes: u64::from(info.body.bytes()),
         traceparent: info.trace.as_ref().map(|trace| trace.to_string().into()),
         tracestate: info.trace.as_ref().and_then(|trace| trace.state.clone()),
+        reconciliation: info.reconciliation.clone(),
         checkpoint: info.checkpoint.map(|checkpoint| wire_task::Checkpoint {
             attempt: checkpoint.attempt,
             at: time(checkpoint.at),

@@ -77,9 +77,10 @@ pub(crate) fn ended_by(event: &Event) -> Option<(Ended, Blob)> {
 fn kind(kind: &EventData) -> (EventKind, Option<Detail>) {
     let blank = Detail::default;
     match kind {
-        EventData::Submitted { unserved } => {
-            let unserved = unserved.as_ref().map(reason);
-            (EventKind::Submitted, unserved.map(|why| Detail { unserved: Some(why), ..blank() }))
+        EventData::Submitted { unserved: None, reconciliation: None } => (EventKind::Submitted, None),
+        EventData::Submitted { unserved, reconciliation } => {
+            let (unserved, reconciliation) = (unserved.as_ref().map(reason), reconciliation.clone());
+            (EventKind::Submitted, Some(Detail { unserved, reconciliation, ..blank() }))
         }
         EventData::Released => (EventKind::Released, None),
         EventData::DependenciesMet => (EventKind::DependenciesMet, None),

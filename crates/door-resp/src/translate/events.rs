@@ -225,7 +225,8 @@ fn add_details(kind: &EventData, fields: &mut Map<String, Value>) {
     let text = |text: &Option<Box<str>>| text.as_deref().map_or(Value::Null, Value::from);
     let lost = |reason: &LostReason| Value::from(reason.as_str());
     match kind {
-        EventData::Submitted { unserved } => {
+        EventData::Submitted { unserved, reconciliation } => {
+            add("reconciliation", reconciliation.as_deref().map_or(Value::Null, Value::from));
             add("unserved", unserved.as_ref().map_or(Value::Null, |why| super::render::why(why).into()));
         }
         EventData::Progress { percent, note } => {

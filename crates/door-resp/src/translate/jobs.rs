@@ -266,7 +266,7 @@ pub(super) fn reported(
 
 pub(super) fn status_reply(task: &TaskInfo, result: &Bytes, why: &FlowOutcome) -> Reply {
     let mut shown = render::state(task, result);
-    if let Ok(Response::Answer(Answer::Why(why))) = why
+    if let Ok(Response::Answer(Answer::Why { why, .. })) = why
         && task.state.holding().is_none()
         && !task.state.name().has_ended()
     {

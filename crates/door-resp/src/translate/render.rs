@@ -20,7 +20,7 @@ use super::results;
 use crate::json::{bytes_field, encode_base64};
 
 /// Fields that the broker sets. Where a body has them, they are the submitter's text and not the current value.
-const OWN_FIELDS: [&str; 40] = [
+const OWN_FIELDS: [&str; 41] = [
     "attempt",
     "body_fields",
     "cancelled_at",
@@ -46,6 +46,7 @@ const OWN_FIELDS: [&str; 40] = [
     "priority",
     "progress_percent",
     "queue",
+    "reconciliation",
     "result",
     "retry_delay_secs",
     "run_at",
@@ -256,6 +257,9 @@ pub(super) fn state(task: &TaskInfo, result: &Bytes) -> Map<String, Value> {
     job.insert("queue".into(), (*task.terms.queue).into());
     job.insert("attempt".into(), task.attempt.into());
     job.insert("created_at".into(), time(task.submitted_at));
+    if let Some(prefix) = &task.reconciliation {
+        job.insert("reconciliation".into(), (**prefix).into());
+    }
     if task.crashes > 0 {
         job.insert("crashes".into(), task.crashes.into());
     }

@@ -176,7 +176,7 @@ impl MmiRequest {
                 }
                 _ => code("404"),
             },
-            Answer::Why(_)
+            Answer::Why { .. }
             | Answer::ScannedTasks { .. }
             | Answer::ScannedWorkers { .. }
             | Answer::Limits(_)

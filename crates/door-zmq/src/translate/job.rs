@@ -8,7 +8,7 @@ use tenure_hub::words::{TaskInfo, TaskState, Timestamp};
 use crate::mdp::iso8601;
 
 /// `200`, the task, its service, its state, its attempts, who runs it or ran it last, and when it was submitted, is due, was
-/// started and has ended. What does not apply is an empty frame.
+/// started and has ended. What does not apply is an empty frame. One more says that a reconciliation submitted it.
 pub(crate) fn job_frames(info: &TaskInfo) -> Vec<Bytes> {
     let (mut worker, mut due, mut started, mut ended) = (None, None, None, None);
     match &info.state {
@@ -39,5 +39,6 @@ pub(crate) fn job_frames(info: &TaskInfo) -> Vec<Bytes> {
         time(started),
         time(ended),
     ];
-    texts.into_iter().map(Bytes::from).collect()
+    let reconciliation = info.reconciliation.as_deref().map(|prefix| format!("reconciliation:{prefix}"));
+    texts.into_iter().chain(reconciliation).map(Bytes::from).collect()
 }

@@ -35,7 +35,7 @@ pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) 
         notice(NoticeKind::JobFailed, message, worker, reason, Next::Failed.as_str())
     };
     match &event.kind {
-        EventData::Submitted { unserved: Some(why) } if settings.notify_no_workers => {
+        EventData::Submitted { unserved: Some(why), .. } if settings.notify_no_workers => {
             let message = format!("The job waits: {why}.");
             vec![notice(NoticeKind::NoWorkers, message, None, why.code(), "waiting")]
         }

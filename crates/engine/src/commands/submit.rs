@@ -154,7 +154,9 @@ impl Engine {
             self.timers.arm(at, Timer::Expires(slot));
         }
         let unserved = self.unserved(slot, last);
-        self.emit_task_record(now, slot, EventData::Submitted { unserved: unserved.clone() }, out);
+        let reconciliation = self.tasks.at(slot).reconciliation().map(Name::from);
+        let submitted = EventData::Submitted { unserved: unserved.clone(), reconciliation };
+        self.emit_task_record(now, slot, submitted, out);
         self.enter_state(slot);
         self.break_new(now, slot, after, out);
         unserved
@@ -314,6 +316,7 @@ pub(super) fn extras_of(new: &NewTask, fingerprint: u64) -> Option<Box<Extras>> 
         checkpoint: None,
         suspended_for: std::time::Duration::ZERO,
         trace: new.trace.clone(),
+        reconciled_prefix: new.name.as_ref().and(new.reconciled_prefix),
         children: BTreeSet::new(),
     }))
 }

@@ -20,10 +20,11 @@ use crate::workers::Worker;
 impl Engine {
     pub(crate) fn explain(&self, peer: &Peer, task: TaskId) -> Result<Answer, Refusal> {
         if let Some(array) = self.array_of(peer, task) {
-            return Ok(Answer::Why(self.why_array(array)));
+            return Ok(Answer::Why { why: self.why_array(array), reconciliation: None });
         }
         let slot = self.task_of(peer, task)?;
-        Ok(Answer::Why(self.why_not_running(slot)))
+        let reconciliation = self.tasks.at(slot).reconciliation().map(Name::from);
+        Ok(Answer::Why { why: self.why_not_running(slot), reconciliation })
     }
 
     pub(super) fn why_not_running(&self, slot: Slot) -> Why {

@@ -74,6 +74,7 @@ impl Engine {
             body: self.body_of(task),
             checkpoint: task.checkpoint().copied(),
             trace: extras.and_then(|extras| extras.trace.clone()),
+            reconciliation: task.reconciliation().map(Name::from),
             state: task.state.clone(),
         }
     }

@@ -25,6 +25,7 @@ mod pages;
 mod pulling;
 mod queueing;
 mod rates;
+mod reconciling;
 mod recovery;
 mod resources;
 mod retention;

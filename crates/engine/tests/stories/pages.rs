@@ -180,7 +180,7 @@ fn kinds() -> Vec<EventData> {
     let (worker, at) = (|| "w".into(), Timestamp(1));
     let lost = LostReason::Forgotten;
     vec![
-        EventData::Submitted { unserved: None },
+        EventData::Submitted { unserved: None, reconciliation: None },
         EventData::Released,
         EventData::DependenciesMet,
         EventData::Due,
@@ -245,7 +245,7 @@ fn kinds() -> Vec<EventData> {
 /// The names of a kind's fields. Every field is named, so a new one does not compile until it is on the page.
 fn fields(kind: &EventData) -> &'static [&'static str] {
     match kind {
-        EventData::Submitted { unserved: _ } => &["unserved"],
+        EventData::Submitted { unserved: _, reconciliation: _ } => &["unserved", "reconciliation"],
         EventData::Assigned { worker: _ } | EventData::Started { worker: _ } => &["worker"],
         EventData::TakenBack { worker: _ } | EventData::HolderReturned { worker: _ } => &["worker"],
         EventData::Progress { percent: _, note: _ } => &["percent", "note"],

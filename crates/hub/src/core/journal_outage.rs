@@ -138,7 +138,7 @@ impl Core {
         token: u64,
         reply: Result<Response, HubRefusal>,
     ) -> Option<Result<Response, HubRefusal>> {
-        let says_so = matches!(&reply, Ok(Response::Answer(Answer::Why(Why::AwaitingJournal))));
+        let says_so = matches!(&reply, Ok(Response::Answer(Answer::Why { why: Why::AwaitingJournal, .. })));
         if !says_so || self.outbox.owes(session) {
             return Some(reply);
         }
@@ -149,12 +149,12 @@ impl Core {
     pub(super) fn query(&mut self, peer: &Peer, query: &Query) -> Result<Response, HubRefusal> {
         let mut answer = self.engine.ask(peer, query)?;
         // The assignment may exist in memory while its record is still on its way to the disk.
-        if let Answer::Why(why @ Why::AwaitingAcceptance { .. }) = &mut answer
+        if let Answer::Why { why: why @ Why::AwaitingAcceptance { .. }, .. } = &mut answer
             && !self.batches.is_empty()
         {
             *why = Why::AwaitingDisk;
         }
-        if let Answer::Why(why) = &mut answer {
+        if let Answer::Why { why, .. } = &mut answer {
             self.name_journal_outage(why);
         }
         Ok(Response::Answer(answer))

@@ -30,7 +30,7 @@ impl Core {
         for one in declared {
             let mut answer = self.compare(peer, &one, as_of);
             if apply {
-                self.apply_difference(now, peer, one, &mut answer);
+                self.apply_difference(now, peer, &prefix, one, &mut answer);
             }
             tasks.push(answer);
         }
@@ -78,11 +78,15 @@ impl Core {
         &mut self,
         now: Timestamp,
         peer: &Peer,
+        prefix: &str,
         declared: Declared,
         answer: &mut ReconciledTask,
     ) {
         let applied = match (answer.difference, declared.submission, answer.task) {
-            (Difference::Missing, Some(submission), _) => self.submit_missing(now, peer, submission),
+            (Difference::Missing, Some(mut submission), _) => {
+                submission.task.reconciled_prefix = prefix_bytes(prefix);
+                self.submit_missing(now, peer, submission)
+            }
             (difference, _, Some(task)) if let Some(reason) = difference.reason() => {
                 let cancel = Command::Cancel { task, reason: Some(reason.into()) };
                 self.command(now, peer, cancel).map(|_| task)
@@ -176,6 +180,12 @@ impl Core {
             _ => unreachable!("a list is answered with tasks"),
         }
     }
+}
+
+/// The mark of a task that a reconciliation submits. The name begins with the prefix, so the prefix is not too long,
+/// or the engine refuses the name.
+fn prefix_bytes(prefix: &str) -> Option<u8> {
+    u8::try_from(prefix.len()).ok()
 }
 
 fn check(page: &Reconciliation) -> Result<(), Refusal> {

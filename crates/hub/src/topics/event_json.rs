@@ -113,7 +113,8 @@ impl Fields {
     #[expect(clippy::too_many_lines, reason = "a table")]
     fn details(&mut self, kind: &EventData) {
         match kind {
-            EventData::Submitted { unserved } => {
+            EventData::Submitted { unserved, reconciliation } => {
+                self.maybe("reconciliation", reconciliation.as_deref());
                 self.maybe("unserved", unserved.as_ref().map(ToString::to_string));
             }
             EventData::Progress { percent, note } => {

@@ -21,6 +21,7 @@ mod task;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod why;
 
 pub(crate) use dictionary::Dictionary;
 pub(crate) use event::event;

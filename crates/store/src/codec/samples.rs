@@ -172,8 +172,8 @@ fn extras() -> BoxedStrategy<Box<Extras>> {
     let plain =
         (of(name()), any::<u64>(), of(id()), of(time()), of(time()), vec(name(), 0..3), of(checkpoint));
 
-    (plain, of(span()), of(trace()))
-        .prop_map(|(plain, suspended_for, trace)| {
+    (plain, of(span()), of(trace()), of(any::<u8>()))
+        .prop_map(|(plain, suspended_for, trace, reconciled_prefix)| {
             let (name, fingerprint, parent, not_before, expires_at, crashed_on, checkpoint) = plain;
             let mut extras = Box::new(Extras::default());
             extras.suspended_for = suspended_for.unwrap_or_default();
@@ -185,6 +185,7 @@ fn extras() -> BoxedStrategy<Box<Extras>> {
             extras.crashed_on = crashed_on;
             extras.checkpoint = checkpoint;
             extras.trace = trace;
+            extras.reconciled_prefix = reconciled_prefix;
             extras
         })
         .boxed()
@@ -311,7 +312,8 @@ pub(crate) fn kind() -> BoxedStrategy<EventData> {
         (name(), blob()).prop_map(|(worker, result)| EventData::Completed { worker, result }),
     ];
     let others = prop_oneof![
-        of(why()).prop_map(|unserved| EventData::Submitted { unserved }),
+        (of(why()), of(name()))
+            .prop_map(|(unserved, reconciliation)| EventData::Submitted { unserved, reconciliation }),
         (of(any::<u8>()), text()).prop_map(|(percent, note)| EventData::Progress { percent, note }),
         any::<u32>().prop_map(|bytes| EventData::Checkpoint { bytes }),
         text().prop_map(|reason| EventData::CancelRequested { reason }),

@@ -404,6 +404,9 @@ fn encode_optional_extras(out: &mut Vec<u8>, extras: &Extras, devices: Option<&D
     if let Some(trace) = &extras.trace {
         encode_field(out, TRACE, |out| encode_trace(out, trace));
     }
+    if let Some(bytes) = extras.reconciled_prefix {
+        encode_field(out, RECONCILED_PREFIX, |out| out.push(bytes));
+    }
 }
 
 fn take_optional_extra(
@@ -419,6 +422,7 @@ fn take_optional_extra(
             *devices = Some(Box::new(Devices { cpus, gpus }));
         }
         TRACE => extras.trace = Some(Box::new(take_trace(take)?)),
+        RECONCILED_PREFIX => extras.reconciled_prefix = Some(take.byte()?),
         _ => return Err(Malformed("an unknown field of a task")),
     }
     Ok(())
@@ -430,6 +434,7 @@ fn take_numbers(take: &mut ByteCursor<'_>) -> Result<Vec<u16>, Malformed> {
 }
 
 const TRACE: u8 = 8;
+const RECONCILED_PREFIX: u8 = 9;
 
 fn encode_trace(out: &mut Vec<u8>, trace: &TraceContext) {
     out.extend_from_slice(&trace.trace_id);

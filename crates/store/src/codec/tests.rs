@@ -162,7 +162,7 @@ fn a_submitted_task_is_small() {
         extras: None,
     };
     let about = EventSubject::Task { id: task.id, attempt: 0, terms: terms.clone() };
-    let kind = tenure_engine::event::EventData::Submitted { unserved: None };
+    let kind = tenure_engine::event::EventData::Submitted { unserved: None, reconciliation: None };
     let event = Event { seq: base.event + 5, at: time, about, kind };
     let (mut book, mut out) = (Dictionary::default(), Vec::new());
     encode_record(
@@ -242,4 +242,24 @@ fn dependencies_have_their_place_in_a_page() {
     assert_eq!(after[..], expected);
     let facts = [(None, Fact::Task(Box::new(task.clone()), Arc::new(terms.clone()), after.clone()))];
     assert_eq!(encode(&facts, &Base::default()), WAITING_PAGE);
+}
+
+/// A page with one ready task that is named `job/1` and was submitted at 7 as event 5 by a reconciliation of `job/`.
+const RECONCILED_PAGE: &[u8] =
+    b"\x01\x1a\x07default\x01q\x03ann\x00\x00\x00\x03\x00\x01\x00\xac\x02\x00\x00\x00\x00\
+\x10\x22\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x07\x00\x00\x82\x0a\x0e\x81\x05job/1\x00\x00\x03\x09\x01\x04";
+
+#[test]
+fn the_mark_of_a_reconciliation_is_three_bytes_behind_the_extras() {
+    let found = decode(RECONCILED_PAGE, Base::default()).expect("a page of this version");
+    let [(None, ChangeView::Task(TaskRecord { task, after }), Some(terms))] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!((task.name().map(|name| &**name), task.reconciliation()), (Some("job/1"), Some("job/")));
+    let fact = |task: &Task| Fact::Task(Box::new(task.clone()), Arc::new(terms.clone()), after.clone());
+    assert_eq!(encode(&[(None, fact(task))], &Base::default()), RECONCILED_PAGE);
+    let mut plain = task.clone();
+    plain.extras.as_mut().expect("it has a name").reconciled_prefix = None;
+    let without = encode(&[(None, fact(&plain))], &Base::default());
+    assert_eq!(without.len() + 4, RECONCILED_PAGE.len(), "nothing is written for a task without the mark");
 }

@@ -16,6 +16,11 @@ use crate::units::{counted, show_duration};
 /// A sentence is never cut shorter.
 const SENTENCE_WIDTH_MIN: usize = 20;
 
+/// The reconciliation of the names that begin so.
+pub(crate) fn reconciliation(prefix: &str) -> String {
+    format!("the reconciliation of {}*", escape_line(prefix))
+}
+
 /// One line.
 pub(crate) fn line(event: &Event, now: u64, paint: Paint) -> String {
     let time = paint.apply(Color::Dim, clock(event.at.0));
@@ -45,9 +50,11 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
     match &event.kind {
         EventKind::Submitted => {
             let queue = event.queue.as_deref().map(escape_line).unwrap_or_default();
+            let by = more.reconciliation.as_deref().map(reconciliation);
+            let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
             match &more.unserved {
-                Some(why) => format!("submitted to queue {queue}, but {}", escape_line(&why.message)),
-                None => format!("submitted to queue {queue}"),
+                Some(why) => format!("submitted{by} to queue {queue}, but {}", escape_line(&why.message)),
+                None => format!("submitted{by} to queue {queue}"),
             }
         }
         EventKind::DependenciesMet => "what it waited for has ended".to_owned(),
@@ -220,7 +227,8 @@ fn worker_or_queue_sentence(event: &Event, more: &Detail, now: u64) -> Option<St
 }
 
 /// Why a worker or an attempt counts as lost.
-fn lost(more: &Detail) -> &str {
+/// Why the broker considers a worker or an attempt lost.
+pub(crate) fn lost(more: &Detail) -> &str {
     match &more.lost {
         Some(LostReason::ConnectionClosed) => "connection closed",
         Some(LostReason::HeartbeatMissed) => "heartbeats missed",

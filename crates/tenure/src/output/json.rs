@@ -118,6 +118,7 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
         "index": task.index,
         "after": task.after.iter().map(dependency).collect::<Vec<_>>(),
         "submitted_at": time(task.submitted_at),
+        "reconciliation": task.reconciliation.as_deref(),
         "not_before": maybe_time(task.not_before),
         "expires_at": maybe_time(task.expires_at),
         "body_bytes": task.body_bytes,

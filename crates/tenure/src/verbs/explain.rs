@@ -8,7 +8,7 @@ use super::which::resolve;
 use crate::exit::{OK, Outcome};
 use crate::output::label::{short, with_short_ids};
 use crate::output::paint::escape_line;
-use crate::output::{Screen, json};
+use crate::output::{Screen, events, json};
 
 /// Explain why a task is not running and what to do
 #[derive(Args, Debug)]
@@ -32,6 +32,9 @@ impl Explain {
             let mut text = escape_line(&with_short_ids(&why.message)).into_owned();
             if let Some(message) = ended.as_deref().filter(|message| !why.message.contains(message)) {
                 text += &format!(": {}", escape_line(&with_short_ids(message)));
+            }
+            if let Some(prefix) = &why.reconciliation {
+                text += &format!("\nsubmitted by {}", events::reconciliation(prefix));
             }
             if let Some(advice) = advice(&why, task) {
                 text += &format!("\n{advice}");

@@ -85,8 +85,7 @@ impl List {
 
     /// Whether an array is one row. Who selects by what tasks differ in means the tasks.
     fn joins_arrays(&self, selection: &Selection) -> bool {
-        let is_of_all = self.wanted.is_empty() && self.tag.is_none() && self.worker.is_none();
-        !self.elements && (is_of_all || selection.takes_arrays())
+        !self.elements && selection.is_of_wholes()
     }
 
     /// The arrays with elements in one of the states that are meant.

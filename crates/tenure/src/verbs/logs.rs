@@ -1,5 +1,6 @@
 //! `tenure logs`: prints what a task has printed, while it runs and afterwards.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Duration;
 
@@ -8,7 +9,9 @@ use serde_json::{Value, json};
 use tenure_client::{Client, LogChunk, LogStream, TaskId, TaskInfo};
 
 use super::follow;
+use super::lost_output::remark_crashed;
 use super::which::show_task;
+use crate::args::Global;
 use crate::exit::{Failure, OK, Outcome, STILL_GOING, of_task};
 use crate::output::label::short;
 use crate::output::{Screen, remark, text};
@@ -23,7 +26,7 @@ const LOOK_AFTER_MAX: Duration = Duration::from_secs(1);
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The command's stdout goes to stdout, its stderr to stderr. On a terminal, control characters are escaped; a file or a
-pipe gets the bytes unchanged. A worker sends output after one second, then at most every half second. If a command
+pipe gets the bytes unchanged. A worker sends output after a tenth of a second, then at most every half second. If a command
 prints more than the limits allow, the broker keeps the beginning and the end, and `logs` says how much is missing. For
 an ended task, `logs` prints the last attempt; --attempt selects an earlier one, even one that crashed.
 
@@ -45,24 +48,29 @@ pub(crate) struct Logs {
 }
 
 impl Logs {
-    pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
+    pub(crate) async fn run(&self, client: &Client, global: &Global, screen: &Screen) -> Outcome {
         let task = show_task(client, &self.task).await?;
         if self.follow {
-            return follow::unless_interrupted(&[task.id], follow_output(client, &task, screen)).await;
+            return follow::unless_interrupted(&[task.id], follow_output(client, global, &task, screen))
+                .await;
         }
         let printed = Printed::read(client, task.id).await?;
         if !screen.is_table() {
             return self.json(client, &task, &printed, screen).await;
         }
         if let Some(attempt) = self.attempt {
-            return one_attempt(attempt, &task, &printed);
+            return one_attempt(global, attempt, &task, &printed).await;
         }
         if task.end.is_none() {
             printed.print(None)?;
+            remark_crashed(global, &task, |attempt| !printed.has(attempt)).await;
             remark(format!("task {} is {}: {}", short(task.id), task.state.as_str(), what_follows(&printed)));
             return Ok(STILL_GOING);
         }
         printed.print_last(client, &task).await?;
+        let in_result = task.end.as_ref().is_some_and(|end| end.result_bytes > 0).then_some(task.attempt);
+        let is_printed = |attempt| printed.has(attempt) || in_result == Some(attempt);
+        remark_crashed(global, &task, |attempt| !is_printed(attempt)).await;
         let earlier = printed.attempts().filter(|attempt| *attempt < task.attempt);
         let earlier: Vec<String> = earlier.map(|attempt| attempt.to_string()).collect();
         if !earlier.is_empty() {
@@ -96,8 +104,9 @@ fn what_follows(printed: &Printed) -> &'static str {
     }
 }
 
-fn one_attempt(attempt: u32, task: &TaskInfo, printed: &Printed) -> Outcome {
-    if !printed.attempts().any(|known| known == attempt) {
+async fn one_attempt(global: &Global, attempt: u32, task: &TaskInfo, printed: &Printed) -> Outcome {
+    if !printed.has(attempt) {
+        remark_crashed(global, task, |crashed| crashed == attempt).await;
         let known: Vec<String> = printed.attempts().map(|attempt| attempt.to_string()).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         remark(format!(
@@ -137,6 +146,11 @@ impl Printed {
         attempts.sort_unstable();
         attempts.dedup();
         attempts.into_iter()
+    }
+
+    /// Whether this attempt printed something.
+    fn has(&self, attempt: u32) -> bool {
+        self.chunks.iter().any(|chunk| chunk.attempt == attempt)
     }
 
     /// Prints what the last attempt of an ended task printed: its result has everything. An attempt that crashed, or
@@ -208,8 +222,9 @@ impl Printer {
 }
 
 /// Prints what comes until the task has ended.
-async fn follow_output(client: &Client, task: &TaskInfo, screen: &Screen) -> Outcome {
+async fn follow_output(client: &Client, global: &Global, task: &TaskInfo, screen: &Screen) -> Outcome {
     let (mut after, mut pause) = (0, LOOK_AFTER);
+    let mut heard = BTreeSet::new();
     let mut printer = Printer::default();
     loop {
         // Asked first: what is printed before the end is there when the end is known.
@@ -217,6 +232,7 @@ async fn follow_output(client: &Client, task: &TaskInfo, screen: &Screen) -> Out
         let page = client.logs(task.id, after).await?;
         after = page.next;
         for chunk in &page.chunks {
+            heard.insert(chunk.attempt);
             if screen.is_table() {
                 printer.print(chunk)?;
             } else {
@@ -230,6 +246,10 @@ async fn follow_output(client: &Client, task: &TaskInfo, screen: &Screen) -> Out
             // A short attempt has sent nothing: its result has everything.
             if printer.attempt != Some(now.attempt) && screen.is_table() && end.result_bytes > 0 {
                 print(&client.result(task.id).await?)?;
+                heard.insert(now.attempt);
+            }
+            if screen.is_table() {
+                remark_crashed(global, &now, |attempt| !heard.contains(&attempt)).await;
             }
             return Ok(of_task(end.exit_code));
         }

@@ -18,6 +18,7 @@ mod labels;
 mod limits;
 mod list;
 mod logs;
+mod lost_output;
 mod man;
 mod move_task;
 pub(crate) mod open;
@@ -136,7 +137,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Verb::Explain(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Watch(verb) => with_broker(&global, async |client| verb.run(&client, &global, screen).await),
         Verb::Wait(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
-        Verb::Logs(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Logs(verb) => with_broker(&global, async |client| verb.run(&client, &global, screen).await),
         Verb::Cancel(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Pause(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Resume(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),

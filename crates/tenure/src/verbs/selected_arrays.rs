@@ -51,7 +51,12 @@ impl Selection {
     /// Whether an array counts as one: it is found by its name, and its elements do not differ in anything else that is
     /// asked for.
     pub(crate) fn takes_arrays(&self) -> bool {
-        self.is_by_name() && !self.of_array.is_of_elements
+        self.is_by_name() && self.is_of_wholes()
+    }
+
+    /// Whether the elements of an array do not differ in anything that is asked for, except in their states.
+    pub(crate) fn is_of_wholes(&self) -> bool {
+        !self.of_array.is_of_elements
     }
 
     /// Whether an array is meant, as far as it says by itself.

@@ -223,6 +223,9 @@ fn text(task: &TaskInfo, work: &Work, timeline: &Timeline, screen: &Screen) -> S
     let by =
         task.terms.submitter.as_deref().map(|name| format!(" by {}", escape_line(name))).unwrap_or_default();
     lines.push(("submitted", format!("{}{by}", when(task.submitted_at.0, now))));
+    lines.extend(
+        task.reconciliation.as_deref().map(|prefix| ("", format!("by {}", events::reconciliation(prefix)))),
+    );
     lines.extend(task.not_before.map(|at| ("not before", when(at.0, now))));
     lines.extend(task.expires_at.map(|at| ("expires", when(at.0, now))));
     lines.extend(demand(task));

@@ -1,6 +1,6 @@
 //! The output of a command, on its way to the broker while it runs.
 //!
-//! A short command sends nothing: its output is in the result. A chatty one sends its beginning at once and then, ever
+//! A short command sends nothing: its output is in the result. A longer one sends its beginning at once, and a chatty one, ever
 //! more rarely, what it printed last. Pieces carry their place in the stream, so a reader sees what is missing.
 
 use std::collections::VecDeque;
@@ -10,8 +10,9 @@ use bytes::Bytes;
 use tenure_client::LogStream;
 use tokio::time::Instant;
 
-/// A command that ends before this sends nothing.
-const FIRST_AFTER: Duration = Duration::from_secs(1);
+/// A command that ends before this sends nothing: its result has everything, and it would cost the broker a piece. It is
+/// short, so that a command that takes its worker down leaves what it printed before.
+const FIRST_AFTER: Duration = Duration::from_millis(100);
 /// How often the beginning is sent.
 const EVERY: Duration = Duration::from_millis(500);
 /// How much is sent at that pace.
@@ -143,7 +144,7 @@ mod tests {
         let mut live = Live::new(now);
         assert_eq!(live.due(), None);
         live.add(LogStream::Stdout, b"hello");
-        assert_eq!(live.due(), Some(now + FIRST_AFTER));
+        assert_eq!(live.due(), Some(now + Duration::from_millis(100)));
         assert!(live.finish(true).is_empty());
         let rest = live.finish(false);
         assert_eq!((rest[0].offset, &rest[0].bytes[..]), (0, &b"hello"[..]));

@@ -208,6 +208,27 @@ fn an_array_is_found_by_its_name() {
 }
 
 #[test]
+fn an_array_is_one_row_unless_its_tasks_differ_in_what_is_asked_for() {
+    let broker = Broker::start();
+    let submitted = ["submit", "-q", "q", "--tag", "t", "--array", "1-3", "-o", "json", "x"];
+    let array = broker.tenure(&submitted).json()["array"].as_str().expect("an id").to_owned();
+    let ids = |wanted: &str| -> Vec<String> {
+        let rows = broker.tenure(&["list", "-o", "json", "--where", wanted]).json();
+        rows.as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let submitter = broker.tenure(&["arrays", "-o", "json"]).json()[0]["submitter"].clone();
+    let submitter = format!("submitter={}", submitter.as_str().expect("a name"));
+    for wanted in ["queue=q", "state=ready", "since=1h", &submitter] {
+        assert_eq!(ids(wanted), [array.as_str()], "{wanted}");
+    }
+    for wanted in ["queue=other", "state=failed", "before=1h", "submitter=bob"] {
+        assert_eq!(ids(wanted).len(), 0, "{wanted}");
+    }
+    assert_eq!(ids("tag=t").len(), 3, "an array has no tags of its own");
+    assert_eq!(ids(&format!("array={array}")).len(), 3);
+}
+
+#[test]
 fn an_array_that_is_found_by_its_name_is_acted_on_as_one() {
     let broker = Broker::start();
     broker.tenure(&["submit", "-q", "q", "--array", "1-3", "--name", "sweep", "x"]).ok();

@@ -45,6 +45,16 @@ fn the_difference_is_shown_first_and_mended_with_apply() {
     let explained = broker.tenure(&["explain", &extra]).ok();
     assert!(explained.contains("reconciliation: the other store does not know it"), "{explained}");
     assert_eq!(broker.state("name:job/new"), "ready");
+    let shown = broker.tenure(&["show", "name:job/new"]).ok();
+    assert!(shown.contains("by the reconciliation of job/*"), "{shown}");
+    let explained = broker.tenure(&["explain", "name:job/new"]).ok();
+    assert!(explained.contains("submitted by the reconciliation of job/*"), "{explained}");
+    let explained = broker.tenure(&["explain", "name:job/new", "-o", "json"]).json();
+    assert_eq!(explained["facts"]["reconciliation"], "job/");
+    let events = broker.tenure(&["watch", "name:job/new", "--from", "1", "--count", "1"]).ok();
+    assert!(events.contains("submitted by the reconciliation of job/* to queue q"), "{events}");
+    let known = broker.tenure(&["show", &known, "-o", "json"]).json();
+    assert_eq!(known["reconciliation"], serde_json::Value::Null, "a client has submitted it");
     let again = broker.tenure(&applied).json();
     assert_eq!(again.as_array().unwrap().len(), 1, "only what has ended here is left: {again}");
 }

@@ -305,3 +305,34 @@ fn a_line_of_sh_runs_when_the_waiting_is_over() {
     broker.tenure(&["submit", "-q", "q", "--notify", "exit 7", "a"]).ok();
     broker.tenure(&["submit", "-q", "q", "--timeout", "1s", "a"]).fails(64, "add --wait");
 }
+
+#[test]
+fn a_task_that_is_cancelled_as_it_comes_says_so() {
+    let broker = Broker::start();
+    let failed = broker.submit(&["-q", "q", "--name", "failed", "x"]);
+    broker.tenure(&["cancel", &failed]).ok();
+    let said = broker.tenure(&["submit", "-q", "q", "--after", "failed", "y"]);
+    assert_eq!((said.code, said.out.trim().len()), (0, 36), "{said:?}");
+    let expected = format!(
+        "it is cancelled already, because of how a task of --after has ended: tenure explain {}\n",
+        end(said.out.trim())
+    );
+    assert_eq!(said.err, expected);
+    assert!(broker.tenure(&["explain", end(said.out.trim())]).ok().contains("(failed) ended as cancelled"));
+    let held = broker.tenure(&["submit", "-q", "q", "--after", "failed", "--after-broken", "hold", "y"]);
+    assert!(held.err.starts_with("it is paused already, because of how"), "{held:?}");
+    let array = broker.tenure(&["submit", "-q", "q", "--after", "failed", "--array", "1-3", "y"]);
+    assert!(array.err.starts_with("it is cancelled already, because of how"), "{array:?}");
+    let file = broker.dir.join("lines");
+    std::fs::write(&file, "{\"body\": \"z\", \"queue\": \"q\", \"after\": \"failed\"}\n").unwrap();
+    let lines = broker.tenure(&["submit", "--jsonl", file.to_str().unwrap()]);
+    assert_eq!(
+        lines.err, "1 task is cancelled already, because of how a task of `after` has ended\n",
+        "{lines:?}"
+    );
+}
+
+/// The digits of an id that the command line shows.
+fn end(id: &str) -> &str {
+    &id[id.len() - 8..]
+}

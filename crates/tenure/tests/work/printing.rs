@@ -68,6 +68,49 @@ fn what_a_crashed_attempt_printed_is_there_afterwards() {
 }
 
 #[test]
+fn a_command_that_kills_its_own_worker_soon_leaves_what_it_printed() {
+    let stage = Stage::new();
+    let mut worker = stage.worker("w", &[]);
+    // Far less than a second passes between the two.
+    let task = stage.submit(shell("echo last words; sleep 0.4; kill -9 $PPID").on_lost(OnLost::Fail));
+    assert_eq!(stage.wait(task).state.as_str(), "failed");
+    worker.ended();
+    let said = stage.broker.tenure(&["logs", &task.to_string()]);
+    assert_eq!((said.out.as_str(), said.err.as_str()), ("last words\n", ""), "{said:?}");
+}
+
+#[test]
+fn logs_says_which_attempt_crashed_before_it_left_any_output() {
+    let stage = Stage::new();
+    let mut worker = stage.worker("w1", &["--slots", "1"]);
+    let until_go = format!("while [ ! -e {} ]; do sleep 0.02; done", stage.path("go").display());
+    let silent = format!("if [ $TENURE_ATTEMPT = 1 ]; then {until_go}; kill -9 $PPID; fi; echo made it");
+    let (failing, retried) =
+        (stage.submit(shell("kill -9 $PPID").on_lost(OnLost::Fail)), stage.script(&silent));
+    assert_eq!(stage.wait(failing).state.as_str(), "failed");
+    worker.ended();
+    let says_so = |err: &str| {
+        err.starts_with("no output is kept of attempt 1: it crashed on worker w1 (")
+            && err.contains("), and what the worker had not sent yet is lost\n")
+    };
+    let failing = failing.to_string();
+    for verb in [&["logs", &failing][..], &["logs", &failing, "-f"]] {
+        let said = stage.broker.tenure(verb);
+        assert!(said.out.is_empty() && says_so(&said.err), "{said:?}");
+    }
+    let said = stage.broker.tenure(&["logs", &failing, "--attempt", "1"]);
+    assert!(says_so(&said.err), "{said:?}");
+    let mut next = stage.worker("w1", &["--slots", "1"]);
+    stage.until_running(retried);
+    touch(&stage.path("go"));
+    next.ended();
+    let _last = stage.worker("w2", &[]);
+    assert_eq!(stage.wait(retried).state.as_str(), "completed");
+    let said = stage.broker.tenure(&["logs", &retried.to_string()]);
+    assert!(said.out == "made it\n" && says_so(&said.err), "{said:?}");
+}
+
+#[test]
 fn a_task_that_ended_without_a_result_shows_what_it_printed() {
     let stage = Stage::new();
     let mut worker = stage.worker("w", &["--slots", "2"]);

@@ -81,6 +81,8 @@ class Why:
     limit: Optional[int] = None
     in_use: Optional[int] = None
     array: Optional[str] = None
+    #: The key prefix of the reconciliation that submitted the task.
+    reconciliation: Optional[str] = None
 
     def __str__(self) -> str:
         return self.message
@@ -222,6 +224,8 @@ class TaskInfo:
     body_bytes: int = 0
     traceparent: Optional[str] = None
     tracestate: Optional[str] = None
+    #: The key prefix of the reconciliation that submitted it.
+    reconciliation: Optional[str] = None
     checkpoint: Optional[dict[str, Any]] = None
     until: Optional[datetime] = _time()
     holding: Optional[Holding] = _record(Holding)

@@ -75,7 +75,7 @@ impl World {
                     && self.mirror.has_capacity(&its.namespace, spec, &its.demand)
                     && info.stopping.is_empty();
                 let why = || self.broker.ask_in(&its.namespace, &Query::Explain { task: other.id });
-                let is_reserved = || matches!(why(), Ok(Answer::Why(Why::Reserved { .. })));
+                let is_reserved = || matches!(why(), Ok(Answer::Why { why: Why::Reserved { .. }, .. }));
                 assert!(!could || is_reserved(), "{} is more urgent than {id}", other.id);
             }
         }
@@ -153,10 +153,11 @@ impl World {
                     continue;
                 }
                 match self.broker.ask_in(&terms.namespace, &Query::Explain { task: task.id }) {
-                    Ok(Answer::Why(Why::Reserved { .. })) => {}
-                    Ok(Answer::Why(Why::TagRate { next_at, .. } | Why::QueueRate { next_at, .. }))
-                        if self.mirror.is_rated(terms) =>
-                    {
+                    Ok(Answer::Why { why: Why::Reserved { .. }, .. }) => {}
+                    Ok(Answer::Why {
+                        why: Why::TagRate { next_at, .. } | Why::QueueRate { next_at, .. },
+                        ..
+                    }) if self.mirror.is_rated(terms) => {
                         assert!(next_at > self.broker.now, "{} could go since {next_at}", task.id);
                     }
                     other => panic!("{} waits while {} is free: {other:?}", task.id, info.worker),

@@ -311,7 +311,7 @@ impl Broker {
 
     pub(crate) fn explain(&self, task: TaskId) -> Why {
         match self.ask(&Query::Explain { task }) {
-            Ok(Answer::Why(why)) => why,
+            Ok(Answer::Why { why, .. }) => why,
             other => panic!("{other:?}"),
         }
     }

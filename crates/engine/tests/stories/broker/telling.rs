@@ -44,8 +44,8 @@ fn tell_event(event: &Event) -> String {
 
 fn tell_kind(kind: &EventData) -> String {
     match kind {
-        EventData::Submitted { unserved: None } => "submitted".into(),
-        EventData::Submitted { unserved: Some(why) } => format!("submitted, {}", why.code()),
+        EventData::Submitted { unserved: None, .. } => "submitted".into(),
+        EventData::Submitted { unserved: Some(why), .. } => format!("submitted, {}", why.code()),
         EventData::Released => "released".into(),
         EventData::DependenciesMet => "dependencies met".into(),
         EventData::Due => "due".into(),

@@ -365,6 +365,8 @@ fn report(accepted: &ArrayAccepted, screen: &Screen) {
     }
     if accepted.known {
         remark(format!("known already by its name, and {}", accepted.state.as_str()));
+    } else if let Some(broken) = super::broken_at_once(accepted.array, &accepted.state) {
+        remark(broken);
     }
     if let Some(why) = &accepted.unserved {
         remark(format!("it waits: {}", escape_line(&why.message)));

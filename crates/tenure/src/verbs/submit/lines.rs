@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
-use tenure_client::{Client, OnLost, Quantity, Refusal, TaskId, Timestamp};
+use tenure_client::{Client, OnLost, Quantity, Refusal, StateName, TaskId, Timestamp};
 
 use super::options::{Broken, Options, after, task_id};
 use super::references::References;
@@ -94,7 +94,7 @@ pub(crate) async fn submit(
     let mut references = References::new(client);
     let progress = progress();
     let mut all = Submitted { tasks: Vec::new(), code: OK };
-    let mut refused = 0;
+    let (mut refused, mut cancelled) = (0, 0);
     let mut number = 0;
     loop {
         let mut chunk = Vec::new();
@@ -111,6 +111,7 @@ pub(crate) async fn submit(
             match result {
                 Ok(accepted) => {
                     all.tasks.push(accepted.task);
+                    cancelled += usize::from(!accepted.known && accepted.state == StateName::Cancelled);
                     told.next(|| accepted.task.to_string(), || json::accepted(&accepted))?;
                 }
                 Err(refusal) => {
@@ -126,6 +127,11 @@ pub(crate) async fn submit(
         }
     }
     progress.finish_and_clear();
+    if cancelled > 0 && screen.is_table() {
+        let are = if cancelled == 1 { "is" } else { "are" };
+        let why = "because of how a task of `after` has ended";
+        remark(format!("{} {are} cancelled already, {why}", counted(cancelled)));
+    }
     if refused > 0 {
         remark(format!("{} submitted, {refused} refused", counted(all.tasks.len())));
     }

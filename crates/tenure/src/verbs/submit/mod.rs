@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::Args;
-use tenure_client::{Accepted, Client, Submission, TaskId};
+use tenure_client::{Accepted, Client, StateName, Submission, TaskId};
 
 use super::input::{read_file, read_stdin};
 use super::{follow, schedules, wait};
@@ -245,11 +245,21 @@ impl Submit {
     }
 }
 
+/// A new task that is cancelled or paused has a dependency that had ended otherwise than it should.
+fn broken_at_once(task: TaskId, state: &StateName) -> Option<String> {
+    [StateName::Cancelled, StateName::Paused].contains(state).then(|| {
+        let (state, task) = (state.as_str(), short(task));
+        format!("it is {state} already, because of how a task of --after has ended: tenure explain {task}")
+    })
+}
+
 /// Information for people besides the id. It goes to stderr, so that `id=$(tenure submit …)` is the id.
 fn remarks(accepted: &Accepted) -> Vec<String> {
     let mut remarks = Vec::new();
     if accepted.known {
         remarks.push(format!("known already by its name, and {}", accepted.state.as_str()));
+    } else {
+        remarks.extend(broken_at_once(accepted.task, &accepted.state));
     }
     if let Some(why) = &accepted.unserved {
         remarks.push(format!("it waits: {}", escape_line(&why.message)));
