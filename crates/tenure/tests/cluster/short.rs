@@ -56,10 +56,16 @@ fn another_member_leads_when_the_leader_is_killed_stopped_or_asked_to_leave() {
     let settled = load.settle();
     println!("{settled:?}");
     let Settled { accepted, accepted_by_grpc, checkpoints, cancelled, events, .. } = settled;
-    let Settled { pushed, published, counted, longest_silence, .. } = settled;
-    for count in [accepted, accepted_by_grpc, checkpoints, cancelled, events, pushed, published, counted] {
+    let Settled { pushed, published, counted, longest_silence, reported_late, refused_late, .. } = settled;
+    let counts = [accepted, accepted_by_grpc, checkpoints, cancelled, events, pushed, published, counted];
+    for count in counts.into_iter().chain([reported_late]) {
         assert!(count > 0, "each part of the load has done something");
     }
+    assert_eq!(
+        refused_late.into_keys().collect::<Vec<_>>(),
+        ["grpc", "native", "resp"],
+        "reports came too late"
+    );
     assert!(longest_silence < WITHIN);
     let leader = stage.leader();
     assert_eq!(stage.stop(leader), 0, "a leader drains");

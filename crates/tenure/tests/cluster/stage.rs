@@ -119,6 +119,10 @@ impl Stage {
         asked.unwrap_or_else(|error| panic!("{command}: {error}; {}", self.logs()))
     }
 
+    pub(crate) fn native_ports(&self) -> Vec<u16> {
+        self.members.iter().map(|member| member.port).collect()
+    }
+
     pub(crate) fn resp_ports(&self) -> Vec<u16> {
         self.members.iter().map(|member| member.resp_port).collect()
     }
