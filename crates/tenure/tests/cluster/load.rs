@@ -4,7 +4,7 @@
 
 mod grpc;
 #[path = "../doors/rights/raw_codec.rs"]
-mod raw_codec;
+pub(crate) mod raw_codec;
 mod stale;
 mod steps;
 mod watching;

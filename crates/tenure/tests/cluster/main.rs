@@ -6,6 +6,7 @@
 mod backup;
 mod figures;
 mod groups;
+mod letting_go;
 mod load;
 mod long;
 mod moving_logs;
