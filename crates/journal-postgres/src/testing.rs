@@ -4,6 +4,7 @@
 mod answer_proxy;
 mod certificate;
 mod faulty_host;
+mod patroni;
 mod ports;
 
 use std::fs;
@@ -19,6 +20,7 @@ use tempfile::TempDir;
 pub use answer_proxy::AnswerProxy;
 use certificate::TestCertificate;
 pub use faulty_host::{FaultyAnswer, FaultyHost};
+pub use patroni::{PATRONI_VARIABLE, PatroniCluster, patroni_programs};
 pub use ports::free_port;
 
 /// The variable that names the directory of PostgreSQL's programs. Without it these tests do nothing.
@@ -73,6 +75,13 @@ impl PostgresCluster {
     /// The same, and clients must use TLS and [`PASSWORD`].
     pub fn start_secured(programs: PathBuf, standbys: usize) -> PostgresCluster {
         PostgresCluster::begin(programs, standbys, Some(TestCertificate::new()))
+    }
+
+    /// No servers: those of the test are elsewhere.
+    pub fn elsewhere() -> PostgresCluster {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (programs, servers) = (PathBuf::new(), Vec::new());
+        PostgresCluster { programs, dir, user: None, servers, primary: 0, certificate: None }
     }
 
     fn begin(programs: PathBuf, standbys: usize, certificate: Option<TestCertificate>) -> PostgresCluster {

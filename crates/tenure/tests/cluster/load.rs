@@ -147,6 +147,20 @@ impl Load {
         }
     }
 
+    /// The longest time between two acknowledgements since it was forgotten.
+    pub(crate) fn longest_silence(&self) -> Duration {
+        self.expected.lock().expect("no panic").longest_silence
+    }
+
+    pub(crate) fn forget_silence(&self) {
+        self.expected.lock().expect("no panic").longest_silence = Duration::ZERO;
+    }
+
+    /// The tasks that were acknowledged so far.
+    pub(crate) fn accepted_tasks(&self) -> Vec<TaskId> {
+        self.expected.lock().expect("no panic").accepted.iter().map(|(task, _)| *task).collect()
+    }
+
     pub(crate) fn accepted(&self) -> usize {
         self.expected.lock().expect("no panic").accepted.len()
     }

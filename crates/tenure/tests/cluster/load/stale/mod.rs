@@ -22,9 +22,9 @@ pub(super) use resp::RespWorker;
 /// A worker of a frozen leader must come back by itself.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
-/// How many attempts that are over each worker reports again to every leader that it meets.
+/// how many stale attempts each worker reports again to every leader that it meets.
 const REMEMBERED: usize = 4;
-/// The result of an attempt that is over, and that of the current one.
+/// The result of a stale attempt, and that of the current one.
 const STALE: &str = "stale";
 const CURRENT: &str = "current";
 
@@ -120,7 +120,7 @@ pub(super) async fn submit(addresses: String, expected: Arc<Mutex<ExpectedState>
     }
 }
 
-/// No task that has ended has the result of an attempt that was over.
+/// No task has ended with the result of a stale attempt.
 pub(super) async fn compare(client: &Client, expected: &Mutex<ExpectedState>) {
     let tasks = expected.lock().expect("no panic").reported_late.clone();
     for task in tasks {
