@@ -291,6 +291,13 @@ impl PostgresCluster {
         }
     }
 
+    /// The end of what a server has logged.
+    pub fn log(&self, index: usize) -> String {
+        let log = fs::read_to_string(self.servers[index].dir.with_extension("log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
+    }
+
     /// Waits until a statement answers this.
     pub fn wait(&self, index: usize, statement: &str, expected: &str) {
         let since = Instant::now();

@@ -20,3 +20,4 @@ mod stage;
 #[path = "../cli/support.rs"]
 #[allow(dead_code, reason = "shared with the stories of the command line")]
 mod support;
+mod upgrade;
