@@ -234,6 +234,12 @@ impl PostgresCluster {
         self.kill(self.primary);
         let standbys: Vec<usize> =
             (0..self.servers.len()).filter(|index| self.servers[*index].process.is_some()).collect();
+        // What the primary has sent may still be on its way. A server that gets more than the one that is promoted could
+        // not follow it.
+        for index in &standbys {
+            let receiving = "select count(*) from pg_stat_wal_receiver where status = 'streaming'";
+            self.wait(*index, receiving, "0");
+        }
         let received = |index: &usize| {
             let lsn = self.sql(*index, "select pg_last_wal_receive_lsn() - '0/0'");
             lsn.trim().parse::<u64>().unwrap_or(0)

@@ -184,6 +184,13 @@ fn what_a_member_must_not_do_is_refused_with_what_to_do() {
     let (code, log) = stage.ended(1);
     assert!(code == 71 && log.contains("holds the journal of a broker without a group"), "{code} {log}");
 
+    // A member that forgets the journal would lead itself, beside its group.
+    for given in [["--group", "g1"], ["--name", "b1"], ["--advertise", "b1.example"]] {
+        let mut command = crate::support::program(&["serve", "--native", "127.0.0.1:0", "--data-dir"]);
+        command.arg(stage.members[0].dir.with_extension("stray")).args(given);
+        crate::support::run(command).fails(64, "Name the group's database with --journal");
+    }
+
     // A password on the command line.
     let mut command =
         crate::support::program(&["serve", "--journal", "postgres://tenure:hunter2@127.0.0.1/work"]);
