@@ -55,6 +55,14 @@ impl ClientBuilder {
         self
     }
 
+    /// Stays at the member of a group of brokers that it has connected to, instead of going to the leader. While that
+    /// member stands by, it answers only [`Client::backup`].
+    #[must_use]
+    pub fn stay_at_member(mut self) -> ClientBuilder {
+        self.peer.stays_at_member = true;
+        self
+    }
+
     /// Connects. Fails at once if the broker refuses, and with [`Error::Unreachable`] if no broker answers in time.
     /// Call it inside a tokio runtime: a task on that runtime drives the connection.
     pub async fn connect(self) -> Result<Client, Error> {

@@ -59,7 +59,7 @@ impl Connection {
 
     async fn open_until_ready(address: &Address, mut hello: Hello) -> Result<Connection, Error> {
         hello.version = tenure_wire::VERSION;
-        let socket = Socket::connect(address).await.map_err(not_connected)?;
+        let socket = Socket::connect(address, hello.member).await.map_err(not_connected)?;
         let welcome = Arc::new(placeholder_welcome());
         let mut connection = Connection {
             _listed: ListedSocket::new(&socket),

@@ -78,7 +78,7 @@ pub use tenure_wire::hook::{HookInfo, HookKind, UndeliveredEvent};
 pub use tenure_wire::queue::{Counts, LimitInfo, QueueInfo, ShareInfo, StateCounts, Thresholds};
 pub use tenure_wire::rate::Rate;
 pub use tenure_wire::reconcile::{Difference, ReconciledTask};
-pub use tenure_wire::reply::Figure;
+pub use tenure_wire::reply::{BackedUp, Figure};
 pub use tenure_wire::schedule::{CatchUp, Overlap, ScheduleInfo, ScheduleState, SkipReason};
 pub use tenure_wire::task::{Accepted, DependencyInfo, Ended, TaskInfo, Terms, WaitEnd};
 pub use tenure_wire::topic::{

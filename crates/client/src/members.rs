@@ -66,8 +66,13 @@ pub(crate) async fn go_to_leader(
     connection: Connection,
     through: &Address,
 ) -> (Connection, usize) {
+    let place_of =
+        |peer: &PeerOptions| peer.addresses.iter().position(|address| address == through).unwrap_or(0);
+    if peer.stays_at_member {
+        return (connection, place_of(peer));
+    }
     let leader = peer.learn(through, connection.welcome());
-    let place = peer.addresses.iter().position(|address| address == through).unwrap_or(0);
+    let place = place_of(peer);
     let Some(leader) = leader.filter(|leader| *leader != place) else { return (connection, place) };
     let address = &peer.addresses[leader];
     match timeout(LEADER_WITHIN, Connection::open(address, peer.hello())).await {

@@ -17,6 +17,8 @@ pub(crate) struct PeerOptions {
     pub(crate) key: Option<Key>,
     pub(crate) software: Option<Box<str>>,
     pub(crate) roles: Vec<Role>,
+    /// It wants the member of a group that it has addressed, also if that stands by.
+    pub(crate) stays_at_member: bool,
     /// The first address that could not be parsed. Connecting reports it, so that builder methods need not return a
     /// `Result`.
     pub(crate) bad_address: Option<Error>,
@@ -55,6 +57,7 @@ impl PeerOptions {
             key: self.key.clone(),
             software: Some(software),
             features: vec![FEATURE_ACKNOWLEDGE.into()],
+            member: self.stays_at_member,
         }
     }
 

@@ -35,11 +35,11 @@ impl AsFd for Socket {
 }
 
 impl Socket {
-    pub(crate) async fn connect(address: &Address) -> io::Result<Socket> {
+    pub(crate) async fn connect(address: &Address, wants_member: bool) -> io::Result<Socket> {
         match address {
             Address::Tcp(address) => tcp(address).await.map(Socket::Tcp),
             Address::Tls(tls) => {
-                let (connector, host) = tls::connector(tls)?;
+                let (connector, host) = tls::connector(tls, wants_member)?;
                 let stream = connector.connect(host, tcp(&tls.address).await?).await?;
                 Ok(Socket::Tls(Box::new(stream)))
             }

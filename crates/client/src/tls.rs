@@ -8,12 +8,16 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use tenure_wire::hello::MEMBER_PROTOCOL;
 use tokio_rustls::TlsConnector;
 
 use crate::address::TlsAddress;
 
 /// Reads the certificate files of an address. Every connection reads them, so renewed certificates need no restart.
-pub(crate) fn connector(tls: &TlsAddress) -> io::Result<(TlsConnector, ServerName<'static>)> {
+pub(crate) fn connector(
+    tls: &TlsAddress,
+    wants_member: bool,
+) -> io::Result<(TlsConnector, ServerName<'static>)> {
     let mut roots = RootCertStore::empty();
     for root in certificates(&tls.ca)? {
         roots.add(root).map_err(|error| bad(&tls.ca, error))?;
@@ -22,7 +26,7 @@ pub(crate) fn connector(tls: &TlsAddress) -> io::Result<(TlsConnector, ServerNam
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
         .with_root_certificates(roots);
-    let config = match &tls.identity {
+    let mut config = match &tls.identity {
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
             let private = PrivateKeyDer::from_pem_file(key).map_err(|error| bad(key, error))?;
@@ -31,6 +35,10 @@ pub(crate) fn connector(tls: &TlsAddress) -> io::Result<(TlsConnector, ServerNam
                 .map_err(|error| bad(certificate, error))?
         }
     };
+    if wants_member {
+        // A standby must see it before it decides who ends the connection's TLS.
+        config.alpn_protocols = vec![MEMBER_PROTOCOL.to_vec()];
+    }
     let host = tls.address.rsplit_once(':').map_or(&*tls.address, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     let host = ServerName::try_from(host).map_err(io::Error::other)?;

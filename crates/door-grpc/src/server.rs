@@ -12,6 +12,7 @@ use std::time::Duration;
 use tenure_door_kit::{Door, DoorSettings};
 use tenure_hub::{Counters, HubHandle};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tonic::body::Body;
 use tonic::service::Routes;
 use tonic::service::interceptor::{InterceptedService, Interceptor};
@@ -63,7 +64,9 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
         &door,
         &settings,
     )?);
-    let places = connection::incoming(listener, door);
+    // Dropped when this future ends or is aborted.
+    let (_open, is_open) = watch::channel(());
+    let places = connection::incoming(listener, door, is_open);
     let stopping = hub.clone();
     let serving = router.serve_with_incoming_shutdown(places, async move { stopping.stopped().await });
     let overdue = async {
@@ -73,7 +76,7 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
     };
     tokio::select! {
         served = serving => served.map_err(io::Error::other),
-        // A client still watches the health, or does not read: the process ends anyway.
+        // A client still watches the health, or does not read.
         () = overdue => Ok(()),
     }
 }

@@ -37,6 +37,8 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 /// What a browser does after this many seconds.
 const REFRESH: (HeaderName, HeaderValue) =
     (HeaderName::from_static("refresh"), HeaderValue::from_static("2"));
+/// The first line of a request that a standby answers itself is not longer.
+const FIRST_BYTES_MAX: usize = 64;
 /// The requests that a standby answers itself.
 const STATUS_METHODS: [&str; 2] = ["GET ", "HEAD "];
 const STATUS_PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
@@ -183,6 +185,10 @@ impl StatusDoor {
 
 /// A standby asks for each connection, by its first bytes, whether this door answers it.
 impl StandbyDoor for StatusDoor {
+    fn first_bytes_max(&self) -> usize {
+        FIRST_BYTES_MAX
+    }
+
     fn answers(&self, first: &[u8]) -> Option<bool> {
         // The standby does not end TLS, so it cannot see what a request is about.
         if self.shared.tls.is_some() {

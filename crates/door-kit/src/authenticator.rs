@@ -7,19 +7,31 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tenure_hub::words::Timestamp;
-use tenure_hub::{ClockReading, Counters, HubHandle, NotAdmitted, Principal};
+use tenure_hub::{Audit, ClockReading, Counters, Grant, HubHandle, Keys, NotAdmitted, Principal};
+use tokio::sync::watch;
 
 use crate::throttle::Throttle;
 
 /// The authenticator of one door.
 #[derive(Debug)]
 pub struct Authenticator {
-    hub: HubHandle,
+    keys: KeySource,
     door: &'static str,
     counters: Arc<Counters>,
     throttle: Mutex<Throttle>,
     /// Makes the hashes of wrong keys useless to an attacker who reads memory or logs.
     hasher: std::hash::RandomState,
+}
+
+/// Who knows the keys.
+#[derive(Debug)]
+enum KeySource {
+    Hub(HubHandle),
+    /// A standby has no hub.
+    Standby {
+        keys: watch::Receiver<Keys>,
+        audit: Option<Audit>,
+    },
 }
 
 /// Why a login is refused.
@@ -42,8 +54,22 @@ pub enum LoginError {
 impl Authenticator {
     /// The authenticator of one door.
     pub fn new(hub: HubHandle, door: &'static str, counters: Arc<Counters>) -> Authenticator {
+        Authenticator::with(KeySource::Hub(hub), door, counters)
+    }
+
+    /// The authenticator of a door at which a standby answers by itself.
+    pub fn of_standby(
+        keys: watch::Receiver<Keys>,
+        audit: Option<Audit>,
+        door: &'static str,
+        counters: Arc<Counters>,
+    ) -> Authenticator {
+        Authenticator::with(KeySource::Standby { keys, audit }, door, counters)
+    }
+
+    fn with(keys: KeySource, door: &'static str, counters: Arc<Counters>) -> Authenticator {
         Authenticator {
-            hub,
+            keys,
             door,
             counters,
             throttle: Mutex::default(),
@@ -53,7 +79,10 @@ impl Authenticator {
 
     /// Whether peers need a key.
     pub fn wants_keys(&self) -> bool {
-        self.hub.wants_keys()
+        match &self.keys {
+            KeySource::Hub(hub) => hub.wants_keys(),
+            KeySource::Standby { keys, .. } => !keys.borrow().is_empty(),
+        }
     }
 
     /// Checks the key first: a valid key is never delayed, whatever other peers of its address have sent.
@@ -63,7 +92,7 @@ impl Authenticator {
         address: Option<IpAddr>,
         key: Option<&[u8]>,
     ) -> Result<Principal, LoginError> {
-        if let Some(grant) = self.hub.admit(key) {
+        if let Some(grant) = self.admit(key) {
             return Ok(Principal { grant, door: self.door, address, is_broker: false });
         }
         let Some(key) = key else {
@@ -84,8 +113,23 @@ impl Authenticator {
         Err(LoginError::WrongKey { wait: verdict.wait, ends: verdict.ends })
     }
 
+    fn admit(&self, key: Option<&[u8]>) -> Option<Arc<Grant>> {
+        match &self.keys {
+            KeySource::Hub(hub) => hub.admit(key),
+            KeySource::Standby { keys, .. } => keys.borrow().admit(key),
+        }
+    }
+
+    /// The audit log, if there is one.
+    pub fn audit(&self) -> Option<&Audit> {
+        match &self.keys {
+            KeySource::Hub(hub) => hub.audit(),
+            KeySource::Standby { audit, .. } => audit.as_ref(),
+        }
+    }
+
     fn note(&self, now: Timestamp, address: Option<IpAddr>, no: NotAdmitted) {
-        if let Some(audit) = self.hub.audit() {
+        if let Some(audit) = self.audit() {
             audit.not_admitted(now, self.door, address, no);
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{Acceptor, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
@@ -68,6 +68,26 @@ impl Tls {
         let mut config = (*self.config).clone();
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         Tls { config: Arc::new(config) }
+    }
+
+    /// Whether the handshake that begins with these bytes offers this protocol. `None` if more of them are needed.
+    pub fn is_offered(first: &[u8], protocol: &[u8]) -> Option<bool> {
+        let mut acceptor = Acceptor::default();
+        let mut rest = first;
+        while !rest.is_empty() {
+            if acceptor.read_tls(&mut rest).is_err() {
+                return Some(false);
+            }
+            match acceptor.accept() {
+                Ok(None) => {}
+                Ok(Some(accepted)) => {
+                    let mut offered = accepted.client_hello().alpn().into_iter().flatten();
+                    return Some(offered.any(|name| name == protocol));
+                }
+                Err(_) => return Some(false),
+            }
+        }
+        None
     }
 
     /// Accepts the handshake of a peer.

@@ -15,7 +15,7 @@ mod settings;
 mod translate;
 pub mod xmessage;
 
-pub use server::serve;
 #[cfg(unix)]
 pub use server::serve_unix;
+pub use server::{NativeStandby, serve};
 pub use settings::Settings;

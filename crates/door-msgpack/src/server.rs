@@ -1,5 +1,7 @@
 //! The sockets: each connection runs the kit's loop around a session of its dialect.
 
+mod standby;
+
 use std::io;
 use std::sync::Arc;
 
@@ -9,6 +11,8 @@ use tokio::net::TcpListener;
 
 use crate::session::Session;
 use crate::settings::Settings;
+
+pub use standby::NativeStandby;
 
 /// Serves the native protocol over TCP until the hub stops, then waits for the connections to end.
 pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {

@@ -8,9 +8,9 @@
 
 mod bulk;
 mod expect;
-mod group;
+pub(crate) mod group;
 mod hello;
-mod machine;
+pub(crate) mod machine;
 mod permission;
 mod topics;
 mod verbs;
@@ -337,7 +337,12 @@ impl Session {
                 ReplyPlan::Plain | ReplyPlan::Body | ReplyPlan::Result | ReplyPlan::Checkpoint,
                 Ok(response),
             ) => {
-                answer(number, &translate::response(response), turn);
+                let mut reply = translate::response(response);
+                if let Reply::BackedUp(written) = &mut reply {
+                    written.member =
+                        self.settings.door.group.as_ref().map(|group| group.name.as_str().into());
+                }
+                answer(number, &reply, turn);
             }
         }
     }

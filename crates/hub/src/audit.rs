@@ -120,6 +120,29 @@ impl Audit {
         self.add(AuditLine::new(wall_clock(), Some(who), act, AuditOutcome::of(no)));
     }
 
+    /// A standby has written a backup, or refused it.
+    pub fn backed_up(
+        &self,
+        principal: &Principal,
+        identity: Name,
+        directory: &str,
+        outcome: Result<u64, (&'static str, String)>,
+    ) {
+        let who = Who {
+            namespace: principal.grant.namespace.clone(),
+            identity: Some(identity),
+            ..Who::of(principal)
+        };
+        let (written, bytes) = match outcome {
+            Ok(bytes) => (AuditOutcome::Done, i64::try_from(bytes).ok()),
+            Err((code, why)) => (AuditOutcome::Refused { code, why }, None),
+        };
+        let mut line = AuditLine::new(wall_clock(), Some(who), "backup", written);
+        line.fields.push(("directory", AuditField::Text(directory.into())));
+        line.fields.extend(bytes.map(|bytes| ("bytes", AuditField::Number(bytes))));
+        self.add(line);
+    }
+
     /// A peer was not admitted.
     pub fn not_admitted(&self, now: Timestamp, door: &'static str, address: Option<IpAddr>, no: NotAdmitted) {
         let (code, why) = match no {

@@ -3,12 +3,71 @@
 use std::path::{Component, Path, PathBuf};
 
 use tenure_engine::{Refusal, SessionId};
-use tenure_store::{RealDisk, StoreError};
+use tenure_store::{Manifest, RealDisk, StoreError};
+use tokio::sync::oneshot;
 
 use crate::audit::AuditAct;
 use crate::handle::{HubHandle, Inbound};
 use crate::refusal::HubRefusal;
 use crate::request::Response;
+
+/// A backup of a broker that has no hub: a standby copies its own files.
+#[derive(Debug)]
+pub struct StandbyBackup {
+    /// Its name below `backup_dir`.
+    pub name: PathBuf,
+    /// Where the answer goes.
+    pub reply: oneshot::Sender<Result<BackupWritten, BackupFailure>>,
+}
+
+/// A backup that is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackupWritten {
+    /// Its size.
+    pub bytes: u64,
+    /// It holds everything that was acknowledged before this position of the journal.
+    pub position: u64,
+}
+
+/// Why there is no backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackupFailure {
+    /// The name cannot be used; the text continues "the backup name …".
+    Name(&'static str),
+    /// The standby cannot find out what the group has acknowledged.
+    JournalAway,
+}
+
+impl StandbyBackup {
+    /// The directory for the backup.
+    pub fn directory(&self, backup_dir: &Path) -> Result<PathBuf, BackupFailure> {
+        place(backup_dir, &self.name).map_err(BackupFailure::Name)
+    }
+}
+
+/// Writes a backup into a directory, and logs how that went.
+pub fn write_backup(
+    directory: &Path,
+    write: impl FnOnce(&RealDisk) -> Result<Manifest, StoreError>,
+) -> Result<BackupWritten, BackupFailure> {
+    let doing = |source| StoreError::Io { doing: "creating", file: directory.display().to_string(), source };
+    match RealDisk::new(directory).map_err(doing).and_then(|disk| write(&disk)) {
+        Ok(manifest) => {
+            let bytes = manifest.files.iter().map(|file| file.bytes).sum();
+            tracing::info!(directory = %directory.display(), bytes, position = manifest.position, "backup written");
+            Ok(BackupWritten { bytes, position: manifest.position })
+        }
+        Err(error) => {
+            tracing::warn!(directory = %directory.display(), %error, "the backup failed");
+            Err(BackupFailure::Name(match error {
+                StoreError::NotEmpty { .. } => {
+                    "is taken: a directory of that name below backup_dir is not empty, and a backup needs a new one"
+                }
+                _ => "cannot be used: the broker failed to write there, and its log says why",
+            }))
+        }
+    }
+}
 
 /// Takes a backup on its own thread and replies.
 pub(crate) fn back_up(
@@ -25,23 +84,15 @@ pub(crate) fn back_up(
 }
 
 fn copy(handle: &HubHandle, name: &Path) -> Result<Response, HubRefusal> {
-    let refused = |why| HubRefusal::from(Refusal::BadValue { what: "backup name", why });
-    let base = handle.backup_dir().ok_or_else(|| refused("cannot be used: this broker has no backup_dir"))?;
-    let directory = place(&base, name).map_err(refused)?;
-    match copy_to(handle, &directory) {
-        Ok(bytes) => {
-            tracing::info!(directory = %directory.display(), bytes, "backup written");
-            Ok(Response::BackedUp { bytes })
-        }
-        Err(error) => {
-            tracing::warn!(directory = %directory.display(), %error, "the backup failed");
-            Err(refused(match error {
-                StoreError::NotEmpty { .. } => {
-                    "is taken: a directory of that name below backup_dir is not empty, and a backup needs a new one"
-                }
-                _ => "cannot be used: the broker failed to write there, and its log says why",
-            }))
-        }
+    let base = handle.backup_dir().ok_or("cannot be used: this broker has no backup_dir");
+    let written = base
+        .and_then(|base| place(&base, name))
+        .map_err(BackupFailure::Name)
+        .and_then(|directory| write_backup(&directory, |disk| handle.reader().backup(disk)));
+    match written {
+        Ok(BackupWritten { bytes, position }) => Ok(Response::BackedUp { bytes, position }),
+        Err(BackupFailure::Name(why)) => Err(Refusal::BadValue { what: "backup name", why }.into()),
+        Err(BackupFailure::JournalAway) => Err(HubRefusal::JournalAway),
     }
 }
 
@@ -59,13 +110,6 @@ fn place(base: &Path, name: &Path) -> Result<PathBuf, &'static str> {
         return Err("is empty: give the backup a name of its own below the broker's backup_dir");
     }
     Ok(base.join(below))
-}
-
-fn copy_to(handle: &HubHandle, directory: &Path) -> Result<u64, StoreError> {
-    let doing = |source| StoreError::Io { doing: "creating", file: directory.display().to_string(), source };
-    let disk = RealDisk::new(directory).map_err(doing)?;
-    let manifest = handle.reader().backup(&disk)?;
-    Ok(manifest.files.iter().map(|file| file.bytes).sum())
 }
 
 #[cfg(test)]

@@ -392,6 +392,11 @@ impl HubHandle {
         let _ = stopped.wait_for(|stopped| *stopped).await;
     }
 
+    /// Whether the hub has begun to stop.
+    pub fn is_stopping(&self) -> bool {
+        *self.shared.stopped.borrow()
+    }
+
     /// A handle that does not keep the hub alive.
     pub(crate) fn downgrade(&self) -> WeakHub {
         WeakHub(Arc::downgrade(&self.shared))

@@ -54,6 +54,7 @@ mod watches;
 mod writing;
 
 pub use audit::{Audit, AuditFile, AuditLevel, AuditSettings, LogFile, NotAdmitted};
+pub use backup::{BackupFailure, BackupWritten, StandbyBackup, write_backup};
 pub use clock::{ClockReading, monotonic_clock, wall_clock};
 pub use counters::{Counters, DoorConnections, DoorCount};
 pub use handle::{HubHandle, Session, Stopped};

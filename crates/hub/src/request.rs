@@ -334,6 +334,8 @@ pub enum Response {
     BackedUp {
         /// Its size.
         bytes: u64,
+        /// It holds everything that was acknowledged before this position of the journal.
+        position: u64,
     },
     /// A page of what a task printed.
     Logs(PrintedPage),

@@ -147,6 +147,7 @@ impl Hub {
             lease: writer.lease(),
             deposed: None,
             journal_away: false,
+            lease_was_lost: false,
             handle: handle.clone(),
             inbound,
             permits,
@@ -231,6 +232,8 @@ struct EventLoop {
     deposed: Option<HubEnd>,
     /// The replicated journal does not answer.
     journal_away: bool,
+    /// That is why it counts as away.
+    lease_was_lost: bool,
     handle: HubHandle,
     inbound: mpsc::UnboundedReceiver<Inbound>,
     permits: Arc<Semaphore>,

@@ -76,7 +76,7 @@ impl FromStr for JournalAddress {
             JournalAddressError(format!("{why}: write postgres://USER@HOST:PORT,HOST:PORT/DATABASE"))
         };
         if !(text.starts_with("postgres://") || text.starts_with("postgresql://")) {
-            return Err(wrong("the journal's address does not begin with postgres://"));
+            return Err(wrong("the address does not begin with postgres://"));
         }
         let (plain, own) = split_options(text);
         // The parser's message may quote the text, and with it a password.

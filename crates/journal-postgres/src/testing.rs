@@ -4,6 +4,7 @@
 mod answer_proxy;
 mod certificate;
 mod faulty_host;
+mod patroni;
 mod ports;
 
 use std::fs;
@@ -19,6 +20,7 @@ use tempfile::TempDir;
 pub use answer_proxy::AnswerProxy;
 use certificate::TestCertificate;
 pub use faulty_host::{FaultyAnswer, FaultyHost};
+pub use patroni::{PATRONI_VARIABLE, PatroniCluster, patroni_programs};
 pub use ports::free_port;
 
 /// The variable that names the directory of PostgreSQL's programs. Without it these tests do nothing.
@@ -73,6 +75,13 @@ impl PostgresCluster {
     /// The same, and clients must use TLS and [`PASSWORD`].
     pub fn start_secured(programs: PathBuf, standbys: usize) -> PostgresCluster {
         PostgresCluster::begin(programs, standbys, Some(TestCertificate::new()))
+    }
+
+    /// No servers: those of the test are elsewhere.
+    pub fn elsewhere() -> PostgresCluster {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (programs, servers) = (PathBuf::new(), Vec::new());
+        PostgresCluster { programs, dir, user: None, servers, primary: 0, certificate: None }
     }
 
     fn begin(programs: PathBuf, standbys: usize, certificate: Option<TestCertificate>) -> PostgresCluster {
@@ -225,6 +234,12 @@ impl PostgresCluster {
         self.kill(self.primary);
         let standbys: Vec<usize> =
             (0..self.servers.len()).filter(|index| self.servers[*index].process.is_some()).collect();
+        // What the primary has sent may still be on its way. A server that gets more than the one that is promoted could
+        // not follow it.
+        for index in &standbys {
+            let receiving = "select count(*) from pg_stat_wal_receiver where status = 'streaming'";
+            self.wait(*index, receiving, "0");
+        }
         let received = |index: &usize| {
             let lsn = self.sql(*index, "select pg_last_wal_receive_lsn() - '0/0'");
             lsn.trim().parse::<u64>().unwrap_or(0)
@@ -280,6 +295,13 @@ impl PostgresCluster {
             true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
             false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
         }
+    }
+
+    /// The end of what a server has logged.
+    pub fn log(&self, index: usize) -> String {
+        let log = fs::read_to_string(self.servers[index].dir.with_extension("log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
     }
 
     /// Waits until a statement answers this.

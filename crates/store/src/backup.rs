@@ -185,6 +185,7 @@ impl Drop for Pin<'_> {
 const PIECE_BYTES: usize = 1 << 20;
 
 /// A file, or the part of it that belongs to a backup.
+#[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) file: Arc<dyn DiskFile>,

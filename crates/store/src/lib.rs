@@ -65,9 +65,9 @@ pub use reader::{Reader, Usage};
 pub use recover::{Cut, OpenReport};
 pub use repair::{Repair, Repaired, repair};
 pub use replicated::{
-    FileEntry, Followed, FrameGroup, GroupState, JournalFaults, LeaderClaim, LeaderLease, Leadership, Member,
-    MemoryJournal, PerStream, Place, Replica, ReplicaSettings, ReplicatedJournal, ReplicatedSession,
-    ReplicationError, ReplicationMutation, StoredGroup, Stream, StreamState, Tail,
+    CopyBackup, FileEntry, Followed, FrameGroup, GroupState, JournalFaults, LeaderClaim, LeaderLease,
+    Leadership, Member, MemoryJournal, PerStream, Place, Replica, ReplicaSettings, ReplicatedJournal,
+    ReplicatedSession, ReplicationError, ReplicationMutation, StoredGroup, Stream, StreamState, Tail,
 };
 pub use settings::{StoreSettings, Sync};
 pub use store::{Opened, Parts, Store};

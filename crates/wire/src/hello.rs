@@ -35,11 +35,16 @@ message! {
         features: Vec<Name>,
         /// The peer's software and version, for people to read.
         software: Option<Box<str>>,
+        /// The peer wants this member of a group, also while it stands by: the member answers by itself and does not
+        /// forward the connection to the leader.
+        member: bool,
     }
 }
 
 /// The broker supports `acknowledge`.
 pub const FEATURE_ACKNOWLEDGE: &str = "acknowledge";
+/// The protocol that a peer offers inside TLS (ALPN) if its hello will have `member`.
+pub const MEMBER_PROTOCOL: &[u8] = b"tenure-member";
 /// How many bytes of the hash are in the name of a machine.
 const MACHINE_BYTES: usize = 16;
 

@@ -235,5 +235,9 @@ message! {
     /// A backup is complete.
     pub struct BackedUp {
         bytes: u64,
+        /// The backup holds everything that was acknowledged before this position of the journal.
+        position: u64,
+        /// The member of a group that has written it.
+        member: Option<Name>,
     }
 }

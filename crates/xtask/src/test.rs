@@ -28,6 +28,7 @@ use crate::{check, features, members};
 ///     cargo xtask test torn_tail    only the tests with this in their name, and nothing else
 ///     cargo xtask test aiida        the Python SDK with a real AiiDA: every fault, many workchains
 ///     cargo xtask test cluster      groups of brokers on a real PostgreSQL: every fault, many times
+///     cargo xtask test patroni      a group of brokers on a database that Patroni fails over
 ///
 /// A failed step does not stop the others. The last line is `N passed, N failed`; a failed
 /// step that is not a test counts as one failure.
@@ -49,6 +50,9 @@ impl Test {
         }
         if self.filters == ["cluster"] {
             return test_cluster(place);
+        }
+        if self.filters == ["patroni"] {
+            return test_patroni(place);
         }
         let mut steps = Steps::default();
         let everything = self.filters.is_empty();
@@ -127,6 +131,19 @@ fn test_cluster(place: &Workspace) -> Result<ExitCode> {
     command.args(["--", "--include-ignored", "--nocapture", "--test-threads", "1"]);
     command.envs(third_party.variables());
     steps.run("groups of brokers", line_with_variables(&command), || stream(&mut command, &mut tally));
+    let failed = failures(steps.failed(), tally.failed);
+    Ok(summarize(&steps, tally.passed, failed))
+}
+
+/// A group on a database with Patroni, of which the servers are installed first.
+fn test_patroni(place: &Workspace) -> Result<ExitCode> {
+    let (mut steps, mut tally) = (Steps::default(), Tally::default());
+    let third_party = third_party::prepare_patroni(&mut steps, place);
+    let mut command = cargo(&place.root);
+    command.args(["test", "--release", "-p", "tenure", "--test", "cluster", "--"]);
+    command.args(["patroni::", "--include-ignored", "--nocapture"]);
+    command.envs(third_party.variables());
+    steps.run("a group on Patroni", line_with_variables(&command), || stream(&mut command, &mut tally));
     let failed = failures(steps.failed(), tally.failed);
     Ok(summarize(&steps, tally.passed, failed))
 }

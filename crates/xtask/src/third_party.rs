@@ -7,6 +7,7 @@
 mod apt;
 mod browser;
 mod node;
+mod patroni;
 mod postgres;
 mod promtool;
 mod python;
@@ -51,6 +52,7 @@ pub(crate) struct ThirdParty {
     node_path: Option<PathBuf>,
     browser: Option<PathBuf>,
     postgres: Option<PathBuf>,
+    patroni: Option<PathBuf>,
     promtool: Option<PathBuf>,
 }
 
@@ -70,6 +72,9 @@ impl ThirdParty {
         if let Some(postgres) = &self.postgres {
             variables.push(("TENURE_TEST_POSTGRES", postgres.clone().into_os_string()));
         }
+        if let Some(patroni) = &self.patroni {
+            variables.push(("TENURE_TEST_PATRONI", patroni.clone().into_os_string()));
+        }
         if let Some(promtool) = &self.promtool {
             variables.push(("TENURE_THIRD_PARTY_PROMTOOL", promtool.clone().into_os_string()));
         }
@@ -82,6 +87,16 @@ pub(crate) fn prepare_postgres(steps: &mut Steps) -> ThirdParty {
     let mut third_party = ThirdParty::default();
     steps.run("third-party servers: postgresql", "cargo xtask third-party", || {
         third_party.postgres = Some(postgres::prepare()?);
+        Ok(())
+    });
+    third_party
+}
+
+/// PostgreSQL and Patroni, for the test of a group on a database that fails over by itself.
+pub(crate) fn prepare_patroni(steps: &mut Steps, place: &Workspace) -> ThirdParty {
+    let mut third_party = prepare_postgres(steps);
+    steps.run("third-party servers: patroni, etcd", "cargo xtask test patroni", || {
+        third_party.patroni = Some(patroni::prepare(&place.third_party().join("patroni"))?);
         Ok(())
     });
     third_party

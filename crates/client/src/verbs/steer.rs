@@ -3,6 +3,7 @@
 use tenure_wire::hook::Redeliver;
 use tenure_wire::queue::Thresholds;
 use tenure_wire::rate::Rate;
+use tenure_wire::reply::BackedUp;
 use tenure_wire::request::{
     Backup, Move as MoveRequest, OneQueue, OneTask, OneTaskWhy, OneWorker, PauseTask, SetLimit, SetRate,
     SetShare, SetThresholds,
@@ -149,11 +150,11 @@ impl Client {
         }
     }
 
-    /// Copies the store of the running broker to a new directory below its `backup_dir`. Returns the size in bytes.
-    pub async fn backup(&self, name: &str) -> Result<u64, Error> {
+    /// Copies the store of the running broker to a new directory below its `backup_dir`.
+    pub async fn backup(&self, name: &str) -> Result<BackedUp, Error> {
         let backup = Backup { directory: name.into() };
         match self.ask("backup", Request::Backup(backup), Repeat::Unsafe).await? {
-            Reply::BackedUp(backed_up) => Ok(backed_up.bytes),
+            Reply::BackedUp(backed_up) => Ok(backed_up),
             other => Err(unexpected("backup", &other)),
         }
     }

@@ -127,7 +127,7 @@ async fn queues_workers_limits_and_figures_can_be_looked_at() {
     worker.ended().await.unwrap();
     assert!(!client.stats().await.unwrap().is_empty());
     assert!(client.ping().await.unwrap() > Timestamp(0));
-    assert!(client.backup("copy").await.unwrap() > 0);
+    assert!(client.backup("copy").await.unwrap().bytes > 0);
     assert!(broker.directory().join("backups/copy/manifest").is_file());
     let refused = client.backup("/tmp/elsewhere").await.unwrap_err().to_string();
     assert!(refused.contains("backup_dir"), "{refused}");

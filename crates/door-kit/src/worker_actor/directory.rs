@@ -367,14 +367,18 @@ async fn run<D: Dialect>(directory: Arc<Directory<D>>, key: (Name, Name), actor:
             turn.sleeps_until
         };
         let is_alone = actor.mail_receivers.load(Ordering::Relaxed) == 0;
+        let is_stopping = actor.hub.is_stopping();
         tokio::select! {
             () = actor.mail_arrived(), if is_alone => {}
             () = actor.wake.notified() => {}
+            () = actor.hub.stopped(), if !is_stopping => {}
             () = sleep_until(due(deadline)) => {}
         }
         actor.take_mail(ClockReading::now(), None, &mut Vec::new()).await;
         let mut turn = actor.turn.lock().await;
-        let hub_is_gone = actor.session().is_some_and(|session| session.mailbox().is_closed());
+        // An actor without a connection would keep a hub that stops, and its store, for its worker.
+        let is_left = actor.hub.is_stopping() && locked(&actor.routes).is_empty();
+        let hub_is_gone = is_left || actor.session().is_some_and(|session| session.mailbox().is_closed());
         if turn.worker.is_over(monotonic_clock()) || hub_is_gone {
             turn.is_over = true;
             locked(&directory.actors).remove(&key);

@@ -1,6 +1,6 @@
 //! What a session tells its peer about the group of brokers.
 
-use tenure_door_kit::forward::GroupMember;
+use tenure_door_kit::forward::{DoorGroup, GroupMember};
 use tenure_hub::HubRefusal;
 use tenure_hub::words::Name;
 
@@ -13,8 +13,7 @@ const DOOR: &str = "native";
 impl Session {
     /// Where the leader's native door is reached.
     pub(super) fn leader_address(&self) -> Option<Name> {
-        let group = self.settings.door.group.as_ref()?;
-        address_of(group.view.borrow().leader.as_ref()?)
+        leader_address(self.settings.door.group.as_ref()?)
     }
 
     /// The name of the group.
@@ -24,8 +23,7 @@ impl Session {
 
     /// Where the native doors of all members are reached.
     pub(super) fn member_addresses(&self) -> Vec<Name> {
-        let Some(group) = &self.settings.door.group else { return Vec::new() };
-        group.view.borrow().members.iter().filter_map(address_of).collect()
+        self.settings.door.group.as_ref().map(member_addresses).unwrap_or_default()
     }
 
     /// The reason for the end of a session. A session that ends because another broker leads learns its address.
@@ -38,6 +36,14 @@ impl Session {
         }
         refusal
     }
+}
+
+pub(crate) fn leader_address(group: &DoorGroup) -> Option<Name> {
+    address_of(group.view.borrow().leader.as_ref()?)
+}
+
+pub(crate) fn member_addresses(group: &DoorGroup) -> Vec<Name> {
+    group.view.borrow().members.iter().filter_map(address_of).collect()
 }
 
 fn address_of(member: &GroupMember) -> Option<Name> {

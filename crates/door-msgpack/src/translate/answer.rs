@@ -44,7 +44,9 @@ pub(crate) fn response(response: Response) -> tenure_wire::Reply {
         Response::Answer(answer) => answered(answer),
         Response::Stats(stats) => tenure_wire::Reply::Stats(StatsReply { figures: figures(&stats) }),
         Response::Heard(receivers) => tenure_wire::Reply::Sent(BroadcastSent { receivers: receivers as u64 }),
-        Response::BackedUp { bytes } => tenure_wire::Reply::BackedUp(BackedUp { bytes }),
+        Response::BackedUp { bytes, position } => {
+            tenure_wire::Reply::BackedUp(BackedUp { bytes, position, member: None })
+        }
         Response::Reconciled(answer) => tenure_wire::Reply::Reconciled(Box::new(reconciled(&answer))),
         Response::Logs(page) => tenure_wire::Reply::Logs(logs(page)),
         Response::Hooks(hooks) => tenure_wire::Reply::Hooks(hook::hooks(hooks)),

@@ -210,7 +210,7 @@ impl AuditAct {
                     _ => None,
                 }))
             }
-            Ok(Response::BackedUp { bytes }) => {
+            Ok(Response::BackedUp { bytes, .. }) => {
                 self = self.with("bytes", AuditField::Number(i64::try_from(*bytes).unwrap_or(i64::MAX)));
                 AuditOutcome::Done
             }

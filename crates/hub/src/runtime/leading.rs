@@ -50,6 +50,20 @@ impl EventLoop {
         if hangs && self.lease.is_some() && !self.journal_away {
             self.journal_is_away(now, "an append has no answer");
         }
+        // Without an append, nothing but the renewals shows it.
+        if !self.has_lease() {
+            if !self.journal_away {
+                self.lease_was_lost = true;
+                self.journal_is_away(now, "the lease cannot be renewed");
+            }
+        } else if !hangs && std::mem::take(&mut self.lease_was_lost) {
+            self.journal_is_back(now);
+        }
+    }
+
+    /// Whether no other broker can lead, as far as this one knows. A broker alone needs no lease.
+    fn has_lease(&self) -> bool {
+        self.lease.as_ref().is_none_or(|lease| lease.holds(monotonic_clock()))
     }
 
     /// When to look for it at the latest.
@@ -69,8 +83,8 @@ impl EventLoop {
 
     /// Replies that need no record leave only while no other broker can lead.
     pub(super) fn check_lease(&mut self) {
-        if let Some(lease) = &self.lease {
-            self.core.set_lease(lease.holds(monotonic_clock()));
+        if self.lease.is_some() {
+            self.core.set_lease(self.has_lease());
         }
     }
 }

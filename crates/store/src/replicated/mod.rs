@@ -27,6 +27,7 @@ mod uploads;
 use std::fmt;
 use std::time::Duration;
 
+pub use backup::CopyBackup;
 pub use error::ReplicationError;
 pub use lease::LeaderLease;
 pub use memory::{JournalFaults, MemoryJournal};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tenure_journal_postgres::JournalAddress;
 use zeroize::Zeroizing;
 
-use super::load::Loaded;
+use super::load::{Loaded, Origin};
 use super::value;
 use crate::exit::Failure;
 
@@ -42,6 +42,16 @@ impl ClusterSettings {
 pub(super) fn cluster(loaded: &Loaded) -> Option<ClusterSettings> {
     let address = value::journal(loaded.text("journal")).expect("checked when loaded")?;
     Some(cluster_at(loaded, address))
+}
+
+/// A setting of a member that was given without `journal`: the broker would serve a journal of its own beside its group.
+pub(super) fn groupless(loaded: &Loaded) -> Option<(&'static str, String)> {
+    if !loaded.text("journal").is_empty() {
+        return None;
+    }
+    let is_given = |key: &&'static str| *loaded.origin(key) != Origin::Default;
+    let key = ["group", "name", "advertise"].into_iter().find(is_given)?;
+    Some((key, loaded.origin(key).to_string()))
 }
 
 /// The same with its servers named elsewhere.

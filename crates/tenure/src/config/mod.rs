@@ -51,6 +51,8 @@ pub(crate) struct Config {
     pub(crate) audit: Option<AuditSettings>,
     /// `None`: the journal is on the local disk.
     pub(crate) cluster: Option<ClusterSettings>,
+    /// A setting that names a group, without a journal to share, and where it was set.
+    pub(crate) groupless: Option<(&'static str, String)>,
     pub(crate) doors: Doors,
     pub(crate) xmessage: XmessageSettings,
     #[cfg(feature = "resp")]
@@ -143,6 +145,7 @@ impl Config {
                 files_max: count("audit_log_files"),
             }),
             cluster: cluster::cluster(loaded),
+            groupless: cluster::groupless(loaded),
             doors,
             xmessage: xmessage::xmessage(loaded),
             #[cfg(feature = "resp")]

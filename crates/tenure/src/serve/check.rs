@@ -42,6 +42,12 @@ pub(crate) fn faults(config: &Config) -> Vec<Failure> {
     let open: Vec<(&'static str, &str)> =
         addresses.into_iter().filter_map(|(door, address)| Some((door, address.as_deref()?))).collect();
     let mut faults = Vec::new();
+    if let Some((key, origin)) = &config.groupless {
+        faults.push(Failure::usage(format!(
+            "{key} is set ({origin}), and journal is not: this broker would have a journal of its own and be in no group. \
+             Name the group's database with --journal, or remove the settings of a group"
+        )));
+    }
     if open.is_empty() && native_unix.is_none() {
         faults
             .push(Failure::usage("all doors are off: turn on at least one, such as --native 127.0.0.1:7171"));

@@ -1,6 +1,6 @@
 //! Connects to the broker, and explains its refusals to the user.
 
-use tenure_client::{Client, Code, Error, Refusal};
+use tenure_client::{Client, ClientBuilder, Code, Error, Refusal};
 
 use crate::args::Global;
 use crate::exit::{self, Failure};
@@ -29,6 +29,15 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Res
 }
 
 pub(crate) async fn connect(global: &Global) -> Result<Client, Failure> {
+    Ok(builder(global).connect().await?)
+}
+
+/// Connects to the member of a group that is addressed, also if another one leads.
+pub(crate) async fn connect_to_member(global: &Global) -> Result<Client, Failure> {
+    Ok(builder(global).stay_at_member().connect().await?)
+}
+
+fn builder(global: &Global) -> ClientBuilder {
     let mut builder = Client::builder()
         .address(&global.broker)
         .software(concat!("tenure ", env!("CARGO_PKG_VERSION")))
@@ -40,7 +49,7 @@ pub(crate) async fn connect(global: &Global) -> Result<Client, Failure> {
     if let Some(key) = &global.key {
         builder = builder.key(key.reveal());
     }
-    Ok(builder.connect().await?)
+    builder
 }
 
 /// The name under which this person's submissions can be watched: the same tomorrow.

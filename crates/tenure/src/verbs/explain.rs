@@ -27,7 +27,10 @@ impl Explain {
         let task = resolve(client, &self.task).await?;
         let why = client.explain(task).await?;
         // How a task ended, a reconciliation for instance, is part of why it does not run.
-        let ended = client.show(task).await.ok().and_then(|task| task.end?.message);
+        let ended = match why.code {
+            WhyCode::NotWaiting => client.show(task).await.ok().and_then(|task| task.end?.message),
+            _ => None,
+        };
         let text = || {
             let mut text = escape_line(&with_short_ids(&why.message)).into_owned();
             if let Some(message) = ended.as_deref().filter(|message| !why.message.contains(message)) {

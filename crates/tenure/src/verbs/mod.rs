@@ -159,7 +159,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Verb::Report(verb) => with_broker(&global, async |client| verb.run(&client, &global, screen).await),
         Verb::Stats(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Top(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
-        Verb::Backup(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Backup(verb) => verb.run(&global, screen),
         Verb::Restore(restore) => restore.run(screen),
         Verb::Journal(journal) => journal.run(screen),
         Verb::Cluster(cluster) => cluster.run(screen),

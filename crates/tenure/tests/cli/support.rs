@@ -66,7 +66,13 @@ impl Said {
 
 /// The program, without anything from the surroundings of the test.
 pub(crate) fn program(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
+    program_at(Path::new(env!("CARGO_BIN_EXE_tenure")), args)
+}
+
+/// The same with another build of the program.
+#[allow(dead_code, reason = "other tests use only the build that they belong to")]
+pub(crate) fn program_at(path: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(path);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("TENURE_") {
             command.env_remove(name);

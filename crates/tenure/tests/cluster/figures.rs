@@ -27,15 +27,23 @@ fn figures() {
         let Some(mut stage) = Stage::start(standbys, 2) else { return };
         print(name, |args| at_leader(&stage, args));
         let waiting = waiting();
-        at_leader(&stage, &["bench", "submit", "--running", "--tasks", &waiting, "--rounds", "1"]).ok();
         let leader = stage.leader();
         let standby = 1 - leader;
+        let before = (Instant::now(), stage.cpu_ticks_of(standby).unwrap_or(0), end_of(&stage));
+        at_leader(&stage, &["bench", "submit", "--running", "--tasks", &waiting, "--rounds", "1"]).ok();
         let copied = || {
             let of = stage.member_status(&stage.members[standby].name);
             of.is_some_and(|member| member["behind_bytes"] == 0)
         };
         eventually("the standby has copied everything", copied);
         let memory = stage.memory_of(standby);
+        let (took, ticks) =
+            (before.0.elapsed().as_secs_f64(), stage.cpu_ticks_of(standby).unwrap_or(0) - before.1);
+        let (cpu, megabytes) = (ticks as f64 / 100.0, (end_of(&stage) - before.2) as f64 / 1e6);
+        println!(
+            "{name}: standby has copied {megabytes:.0} MB in {took:.1} s with {cpu:.2} CPU s, {:.1} ms for each MB",
+            cpu * 1e3 / megabytes
+        );
         stage.kill(leader);
         let since = Instant::now();
         stage.leader_other_than(Some(leader));
@@ -44,6 +52,11 @@ fn figures() {
             since.elapsed()
         );
     }
+}
+
+/// Where the journal of tasks ends.
+fn end_of(stage: &Stage) -> u64 {
+    stage.awaited_status()["end"].as_u64().unwrap_or(0)
 }
 
 /// A leader that is frozen keeps its session, so only the end of its lease lets another member lead.

@@ -1,10 +1,11 @@
 //! Clients and workers that go on through every fault, natively and through the RESP and gRPC doors, and the record of
 //! what was acknowledged to them: tasks, cancellations, checkpoints, durable messages and stored keys. A watcher hears
-//! every event of it.
+//! every event of it. Some workers report what is over.
 
 mod grpc;
 #[path = "../doors/rights/raw_codec.rs"]
-mod raw_codec;
+pub(crate) mod raw_codec;
+mod stale;
 mod steps;
 mod watching;
 
@@ -27,8 +28,9 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(90);
 struct ExpectedState {
     /// Acknowledged submissions.
     accepted: Vec<(TaskId, bool)>,
-    /// How often the handler of each task has begun.
+    /// How often the handler of each task has begun, and the attempts in which.
     begun: BTreeMap<TaskId, u32>,
+    attempts: BTreeSet<(TaskId, u32)>,
     /// The bodies of all attempts that have begun.
     bodies: BTreeSet<Vec<u8>>,
     /// Bodies whose LPUSH was acknowledged.
@@ -45,6 +47,9 @@ struct ExpectedState {
     forgotten: Vec<(TaskId, u32, u32)>,
     /// Tasks whose cancellation was acknowledged.
     cancelled: Vec<TaskId>,
+    /// Tasks of workers that report too late, and how many such reports each door has refused.
+    reported_late: Vec<TaskId>,
+    refused_late: BTreeMap<&'static str, usize>,
     /// What a watcher has heard.
     events: BTreeMap<u64, watching::Said>,
     /// The moments of acknowledgements.
@@ -73,6 +78,9 @@ pub(crate) struct Settled {
     pub(crate) accepted_by_grpc: usize,
     pub(crate) checkpoints: usize,
     pub(crate) cancelled: usize,
+    pub(crate) reported_late: usize,
+    /// Reports of attempts that were over, by the door that has refused them.
+    pub(crate) refused_late: BTreeMap<&'static str, usize>,
     pub(crate) events: usize,
     pub(crate) longest_silence: Duration,
 }
@@ -89,6 +97,8 @@ impl Load {
         let worker = Worker::builder(addresses).id("w1").queues(["load"]).slots(8).handle(move |context| {
             let mut begun = begun.lock().expect("no panic");
             *begun.begun.entry(context.task()).or_default() += 1;
+            let attempt = (context.task(), context.attempt());
+            assert!(begun.attempts.insert(attempt), "the attempt {attempt:?} has begun twice");
             begun.bodies.insert(context.body().to_vec());
             async { Outcome::complete("done") }
         });
@@ -98,10 +108,20 @@ impl Load {
             drop(handle);
         });
         let stepping = runtime.spawn(steps::work(addresses.to_owned(), Arc::clone(&expected)));
+        let known = || Arc::clone(&expected);
+        let workers = vec![
+            worker,
+            stepping,
+            runtime.spawn(stale::work::<stale::NativeWorker>(stage.native_ports(), known())),
+            runtime.spawn(stale::work::<stale::GrpcWorker>(stage.grpc_ports(), known())),
+            runtime.spawn(stale::work::<stale::RespWorker>(stage.resp_ports(), known())),
+        ];
         let shared = || (addresses.to_owned(), Arc::clone(&expected), Arc::clone(&is_over));
         let mut tasks = Vec::new();
         let (to, known, over) = shared();
         tasks.push(runtime.spawn(steps::steer(to, known, over)));
+        let (to, known, over) = shared();
+        tasks.push(runtime.spawn(stale::submit(to, known, over)));
         let (to, known, over) = shared();
         tasks.push(runtime.spawn(watching::watch(to, known, over)));
         let (_, known, over) = shared();
@@ -119,12 +139,26 @@ impl Load {
             expected,
             is_over,
             runtime,
-            workers: vec![worker, stepping],
+            workers,
             tasks,
             threads: vec![thread],
             addresses: addresses.to_owned(),
             resp_ports,
         }
+    }
+
+    /// The longest time between two acknowledgements since it was forgotten.
+    pub(crate) fn longest_silence(&self) -> Duration {
+        self.expected.lock().expect("no panic").longest_silence
+    }
+
+    pub(crate) fn forget_silence(&self) {
+        self.expected.lock().expect("no panic").longest_silence = Duration::ZERO;
+    }
+
+    /// The tasks that were acknowledged so far.
+    pub(crate) fn accepted_tasks(&self) -> Vec<TaskId> {
+        self.expected.lock().expect("no panic").accepted.iter().map(|(task, _)| *task).collect()
     }
 
     pub(crate) fn accepted(&self) -> usize {
@@ -169,7 +203,9 @@ impl Load {
         }
         let (accepted, longest_silence) = {
             let expected = expected.lock().expect("no panic");
-            let others = expected.accepted_by_grpc.iter().chain(&expected.stepped).map(|task| (*task, false));
+            let others =
+                expected.accepted_by_grpc.iter().chain(&expected.stepped).chain(&expected.reported_late);
+            let others = others.map(|task| (*task, false));
             let all: Vec<(TaskId, bool)> = expected.accepted.iter().copied().chain(others).collect();
             (all, expected.longest_silence)
         };
@@ -206,7 +242,8 @@ impl Load {
                 assert_eq!(info.state.as_str(), "cancelled", "the cancellation of {task} was acknowledged");
             }
         });
-        runtime.block_on(watching::compare(&addresses, &events, &accepted));
+        runtime.block_on(async { stale::compare(&connect(&addresses).await, &expected).await });
+        runtime.block_on(watching::compare(&addresses, &events, &accepted, &expected));
         runtime.block_on(compare_messages(&addresses, &expected));
         compare_keys(&resp_ports, &expected);
         await_pushed(&expected);
@@ -226,6 +263,8 @@ impl Load {
             accepted_by_grpc: expected.accepted_by_grpc.len(),
             checkpoints: expected.saved.len(),
             cancelled: cancelled.len(),
+            reported_late: expected.reported_late.len(),
+            refused_late: expected.refused_late.clone(),
             events: events.len(),
             pushed: expected.pushed.len(),
             published: expected.published.len(),

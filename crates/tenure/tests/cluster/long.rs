@@ -21,6 +21,26 @@ fn percentile(mut spans: Vec<Duration>, percent: usize) -> Duration {
     spans.get((spans.len().max(1) - 1) * percent / 100).copied().unwrap_or_default()
 }
 
+/// Waits for more acknowledgements, and says what the database and the brokers say if there are none.
+fn goes_on(stage: &Stage, load: &Load, more: usize) -> Duration {
+    let (since, wanted) = (Instant::now(), load.accepted() + more);
+    while load.accepted() < wanted {
+        if since.elapsed() > WITHIN {
+            let asked =
+                "select application_name, state, sync_state, sent_lsn, flush_lsn from pg_stat_replication";
+            let standbys = stage.postgres.sql(stage.postgres.primary, asked);
+            let servers: Vec<String> = (0..3).map(|index| stage.postgres.log(index)).collect();
+            let said = (stage.logs(), servers.join("\n---\n"));
+            panic!(
+                "nothing is acknowledged; standbys:\n{standbys}\nbrokers:\n{}\nservers:\n{}",
+                said.0, said.1
+            );
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    since.elapsed()
+}
+
 #[test]
 #[ignore = "takes minutes: cargo xtask test cluster"]
 fn nothing_is_lost_when_the_leader_is_killed_again_and_again() {
@@ -127,7 +147,7 @@ fn nothing_is_lost_when_leader_and_primary_die_together() {
         let (leader, old) = (stage.leader(), stage.postgres.primary);
         stage.kill(leader);
         stage.postgres.fail_over();
-        load.goes_on(10, WITHIN);
+        goes_on(&stage, &load, 10);
         stage.start_member(leader, &[]);
         stage.postgres.rebuild(old);
         load.goes_on(50, WITHIN);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tenure_journal_postgres::testing::{FaultyAnswer, FaultyHost, PASSWORD, PostgresCluster, programs};
 
 use crate::redis::Redis;
-use crate::stage::{Stage, TestMember};
+use crate::stage::{Stage, TestMember, http};
 use crate::support::eventually;
 
 /// Nothing may wait for the end of such a lease.
@@ -67,4 +67,28 @@ fn brokers_outlive_hosts_that_refuse_them_while_the_primary_is_away() {
     for index in 0..2 {
         assert!(stage.is_running(index), "{}", stage.logs());
     }
+}
+
+#[test]
+fn an_idle_leader_notices_that_its_database_is_frozen_and_explains_it() {
+    let Some(mut stage) = Stage::start(0, 0) else { return };
+    let door = format!("127.0.0.1:{}", tenure_journal_postgres::testing::free_port());
+    stage.members.push(TestMember::new("b1", stage.scratch.path().join("b1")));
+    stage.start_member(0, &["--http", &door]);
+    stage.leader();
+    let task = stage.client(&["submit", "--queue", "q", "-o", "json", "body"]).json()["task"].clone();
+    let task = task.as_str().expect("an id");
+    let is_away = || http(&door, "/readyz", "").contains("journal-away");
+    assert!(!is_away());
+    // Nothing is submitted meanwhile: only the renewals of its lease show it.
+    stage.postgres.freeze(0, true);
+    eventually("it is not ready", is_away);
+    let said = stage.client(&["explain", task]).ok();
+    assert!(said.contains("the replicated journal does not answer"), "{said}");
+    stage.client(&["submit", "--queue", "q", "body"]).fails(75, "the replicated journal does not answer");
+    stage.postgres.freeze(0, false);
+    eventually("it is ready again", || http(&door, "/readyz", "").contains("200 OK"));
+    let said = stage.client(&["explain", task]).ok();
+    assert!(said.contains("no worker has ever served"), "{said}");
+    stage.client(&["submit", "--queue", "q", "body"]).ok();
 }

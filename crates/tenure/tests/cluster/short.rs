@@ -56,10 +56,16 @@ fn another_member_leads_when_the_leader_is_killed_stopped_or_asked_to_leave() {
     let settled = load.settle();
     println!("{settled:?}");
     let Settled { accepted, accepted_by_grpc, checkpoints, cancelled, events, .. } = settled;
-    let Settled { pushed, published, counted, longest_silence, .. } = settled;
-    for count in [accepted, accepted_by_grpc, checkpoints, cancelled, events, pushed, published, counted] {
+    let Settled { pushed, published, counted, longest_silence, reported_late, refused_late, .. } = settled;
+    let counts = [accepted, accepted_by_grpc, checkpoints, cancelled, events, pushed, published, counted];
+    for count in counts.into_iter().chain([reported_late]) {
         assert!(count > 0, "each part of the load has done something");
     }
+    assert_eq!(
+        refused_late.into_keys().collect::<Vec<_>>(),
+        ["grpc", "native", "resp"],
+        "reports came too late"
+    );
     assert!(longest_silence < WITHIN);
     let leader = stage.leader();
     assert_eq!(stage.stop(leader), 0, "a leader drains");
@@ -177,6 +183,13 @@ fn what_a_member_must_not_do_is_refused_with_what_to_do() {
     stage.start_member(1, &[]);
     let (code, log) = stage.ended(1);
     assert!(code == 71 && log.contains("holds the journal of a broker without a group"), "{code} {log}");
+
+    // A member that forgets the journal would lead itself, beside its group.
+    for given in [["--group", "g1"], ["--name", "b1"], ["--advertise", "b1.example"]] {
+        let mut command = crate::support::program(&["serve", "--native", "127.0.0.1:0", "--data-dir"]);
+        command.arg(stage.members[0].dir.with_extension("stray")).args(given);
+        crate::support::run(command).fails(64, "Name the group's database with --journal");
+    }
 
     // A password on the command line.
     let mut command =

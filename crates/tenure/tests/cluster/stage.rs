@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tenure_journal_postgres::testing::{PostgresCluster, free_port, programs};
 
 use crate::redis::Redis;
-use crate::support::{Log, NATIVE_ONLY, Said, TIMEOUT, program, run};
+use crate::support::{Log, NATIVE_ONLY, Said, TIMEOUT, program, program_at, run};
 
 pub(crate) struct Stage {
     pub(crate) postgres: PostgresCluster,
@@ -31,6 +31,8 @@ pub(crate) struct TestMember {
     pub(crate) port: u16,
     pub(crate) resp_port: u16,
     grpc_port: u16,
+    /// Another build of the program.
+    pub(crate) program: Option<PathBuf>,
     process: Option<(Child, Log)>,
 }
 
@@ -44,6 +46,7 @@ impl TestMember {
             port,
             resp_port,
             grpc_port,
+            program: None,
             process: None,
         }
     }
@@ -77,7 +80,11 @@ impl Stage {
 
     pub(crate) fn start_member(&mut self, index: usize, args: &[&str]) {
         let member = &mut self.members[index];
-        let mut command = program(&["serve", "--restart-grace", "20s"]);
+        let args_of_all = ["serve", "--restart-grace", "20s"];
+        let mut command = match &member.program {
+            Some(older) => program_at(older, &args_of_all),
+            None => program(&args_of_all),
+        };
         command
             .envs(NATIVE_ONLY)
             .env("TENURE_JOURNAL", &self.url)
@@ -117,6 +124,10 @@ impl Stage {
     pub(crate) fn redis(&self, index: usize, command: &str) -> String {
         let asked = Redis::connect(self.members[index].resp_port).and_then(|mut redis| redis.ask(command));
         asked.unwrap_or_else(|error| panic!("{command}: {error}; {}", self.logs()))
+    }
+
+    pub(crate) fn native_ports(&self) -> Vec<u16> {
+        self.members.iter().map(|member| member.port).collect()
     }
 
     pub(crate) fn resp_ports(&self) -> Vec<u16> {

@@ -2,19 +2,26 @@
 
 use std::sync::Arc;
 
-use tenure_door_kit::forward::{DoorAddresses, DoorGroup, Forwarder, GroupMember, GroupSecret, GroupView};
-use tenure_door_kit::{DoorListener, DoorSettings};
-use tenure_hub::Counters;
+use tenure_door_kit::forward::{
+    DoorAddresses, DoorGroup, Forwarder, GroupMember, GroupSecret, GroupView, StandbyDoor,
+};
+use tenure_door_kit::{Authenticator, DoorListener, DoorSettings};
+use tenure_door_msgpack::NativeStandby;
+use tenure_hub::{Audit, Counters, Keys, StandbyBackup};
 use tenure_journal_postgres::LiveMember;
 use tenure_store::GroupState;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::config::Config;
 use crate::config::cluster::ClusterSettings;
 use crate::exit::Failure;
-use crate::serve::doors::{self, BoundDoors, Door};
+use crate::serve::doors::{self, BoundDoor, BoundDoors, Door};
+use crate::serve::open_audit_log;
 use crate::serve::status::{Answering, Status};
+
+/// How many backups may wait for this standby to begin them.
+const BACKUPS_WAITING_MAX: usize = 4;
 
 pub(super) struct GroupDoors<'a> {
     config: &'a Config,
@@ -25,6 +32,10 @@ pub(super) struct GroupDoors<'a> {
     view: watch::Sender<GroupView>,
     /// The status of this standby.
     pub(super) status: Status,
+    keys: watch::Sender<Keys>,
+    orders: mpsc::Sender<StandbyBackup>,
+    /// Backups that peers want from this standby.
+    pub(super) backup_orders: mpsc::Receiver<StandbyBackup>,
 }
 
 /// Forwarding doors, until they are stopped.
@@ -46,6 +57,7 @@ impl GroupDoors<'_> {
         let group =
             DoorGroup { group: cluster.group.clone(), name: cluster.name.clone(), secret, view: seen };
         let settings = DoorSettings { group: Some(group.clone()), ..doors::shared_settings(config) };
+        let (orders, backup_orders) = mpsc::channel(BACKUPS_WAITING_MAX);
         let mut doors = GroupDoors {
             config,
             forwards: cluster.forwards,
@@ -54,6 +66,9 @@ impl GroupDoors<'_> {
             group,
             view,
             status: Status::recovering(config),
+            keys: watch::channel(config.access.keys()).0,
+            orders,
+            backup_orders,
         };
         drop(doors.serving().await?);
         if !doors.forwards {
@@ -103,16 +118,41 @@ impl GroupDoors<'_> {
         doors::leave(self.config);
     }
 
+    /// The configuration was read again.
+    pub(super) fn set_keys(&self, config: &Config) {
+        self.status.set_keys(config);
+        self.keys.send_replace(config.access.keys());
+    }
+
+    /// What a standby answers itself.
+    fn itself(
+        &self,
+        door: &BoundDoor,
+        audit: Option<&Audit>,
+        counters: &Arc<Counters>,
+    ) -> Result<Option<Arc<dyn StandbyDoor>>, Failure> {
+        if !door.name.starts_with("native") {
+            return self.status.door(self.config, door.name);
+        }
+        let [tls, _] = doors::tls(self.config)?;
+        let tls = tls.filter(|_| door.name == "native");
+        let settings = DoorSettings { tls, ..self.settings.clone() };
+        let authenticator =
+            Authenticator::of_standby(self.keys.subscribe(), audit.cloned(), door.name, Arc::clone(counters));
+        Ok(Some(Arc::new(NativeStandby::new(door.name, settings, authenticator, self.orders.clone()))))
+    }
+
     /// Forwards what arrives to the leader.
     pub(super) fn forward(&self) -> Result<Forwarding, Failure> {
         let (stop, stopped) = watch::channel(false);
+        let audit = open_audit_log(self.config)?;
         let mut running = Vec::new();
         for door in self.bound.iter().filter(|_| self.forwards) {
             let to = if door.advertised == "native_unix" { "native" } else { door.advertised };
             let counters = Arc::new(Counters::new(door.name));
             let mut forwarder =
                 Forwarder::new(door.name, to, self.group.clone(), self.settings.clone(), counters);
-            forwarder.itself = self.status.door(self.config, door.name)?;
+            forwarder.itself = self.itself(door, audit.as_ref(), &forwarder.counters)?;
             let (listener, mut stopped) = (door.listener.duplicate()?, stopped.clone());
             running.push(tokio::spawn(async move {
                 let stopped = async move {

@@ -1,5 +1,6 @@
 //! A member of a group: stands by, takes over, leads until another member does, and stands by again, all in one process.
 
+mod backups;
 mod group_doors;
 pub(crate) mod identity;
 mod membership;
@@ -66,7 +67,7 @@ pub(super) async fn member(
             return Ok(OK);
         };
         let replica = replica?;
-        doors.status.set_keys(reload.config());
+        doors.set_keys(reload.config());
         let mut standby = Standby { config, doors: &mut doors, membership: &member.membership };
         let leader = match standby.wait(replica, &mut signals, &mut reload).await? {
             StandbyEnd::Leads(leader) => leader,

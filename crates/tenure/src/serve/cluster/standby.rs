@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use tenure_hub::{monotonic_clock, wall_clock};
 use tenure_store::{LeaderClaim, Opened, Replica, ReplicationError, StoreError};
 
+use super::backups::StandbyBackups;
 use super::group_doors::GroupDoors;
 use super::membership::Membership;
 use crate::config::Config;
@@ -56,31 +57,36 @@ impl Standby<'_, '_> {
     ) -> Result<StandbyEnd, Failure> {
         let mut log = StandbyLog::default();
         let forwarding = self.doors.forward()?;
+        let mut backups = StandbyBackups::new(&reload.config().backup_dir);
         loop {
+            backups.take(&mut self.doors.backup_orders);
             let (back, followed) = blocking(move || {
                 let followed = replica.follow();
                 (replica, followed)
             })
             .await?;
             replica = back;
+            backups.continue_with(&replica, followed.as_ref().ok());
             let pause = match self.judge(&replica, followed, &mut log)? {
                 Round::Again(pause) => pause,
-                Round::Claims(claim, epoch) => match self.take_over(replica, claim, reload).await? {
-                    TakenOver::Yes(leader) => {
-                        forwarding.stop().await;
-                        return Ok(StandbyEnd::Leads(leader));
-                    }
-                    TakenOver::No(back, problem) => {
-                        replica = *back;
-                        if let Some(error) = problem {
-                            log.error(&error);
-                            RETRY_AFTER
-                        } else {
-                            tracing::debug!(epoch, "another member became leader first");
-                            IDLE
+                Round::Claims(claim, epoch) => {
+                    match self.take_over(replica, claim, reload, &mut backups).await? {
+                        TakenOver::Yes(leader) => {
+                            forwarding.stop().await;
+                            return Ok(StandbyEnd::Leads(leader));
+                        }
+                        TakenOver::No(back, problem) => {
+                            replica = *back;
+                            if let Some(error) = problem {
+                                log.error(&error);
+                                RETRY_AFTER
+                            } else {
+                                tracing::debug!(epoch, "another member became leader first");
+                                IDLE
+                            }
                         }
                     }
-                },
+                }
             };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -93,7 +99,8 @@ impl Standby<'_, '_> {
                     }
                     SignalRequest::Reload => {
                         reload.run_without_hub();
-                        self.doors.status.set_keys(reload.config());
+                        self.doors.set_keys(reload.config());
+                        backups.set_directory(&reload.config().backup_dir);
                     }
                 },
             }
@@ -131,8 +138,10 @@ impl Standby<'_, '_> {
         mut replica: Replica,
         claim: LeaderClaim,
         reload: &Reload,
+        backups: &mut StandbyBackups,
     ) -> Result<TakenOver, Failure> {
         let begun = Instant::now();
+        backups.stop();
         let doors = self.doors.serving().await?;
         let advertised = self.doors.advertised();
         self.membership.set_doors(&advertised);

@@ -79,7 +79,7 @@ fn database(status: &GroupStatus) -> String {
     let database = &status.database;
     let replication = match database.synchronous_standby_names.trim() {
         "" => format!(
-            "no synchronous standby, as journal_single allows: what is acknowledged is as safe as one disk ({} connected)",
+            "no synchronous standby: what is acknowledged is as safe as one disk, and members start only with journal_single ({} connected)",
             database.standbys
         ),
         names => format!("synchronous: {names} ({} connected)", database.standbys),

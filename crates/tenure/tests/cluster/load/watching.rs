@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tenure_client::{TaskId, Watch, Watched, Watcher};
+use tenure_client::{EventKind, TaskId, Watch, Watched, Watcher};
 
 use super::{ExpectedState, SETTLES_WITHIN, connect};
 
@@ -32,14 +32,26 @@ pub(super) async fn watch(addresses: String, expected: Arc<Mutex<ExpectedState>>
     }
 }
 
-/// Reads all events again: those that were seen are the same, and every acknowledged task has some.
-pub(super) async fn compare(addresses: &str, seen: &BTreeMap<u64, Said>, accepted: &[(TaskId, bool)]) {
+/// Reads all events again: those that were seen are the same, every acknowledged task has some, and every attempt that
+/// has begun was assigned.
+pub(super) async fn compare(
+    addresses: &str,
+    seen: &BTreeMap<u64, Said>,
+    accepted: &[(TaskId, bool)],
+    expected: &Mutex<ExpectedState>,
+) {
     let mut left: BTreeSet<TaskId> = accepted.iter().map(|(task, _)| *task).collect();
+    let mut begun = expected.lock().expect("no panic").attempts.clone();
     let last = seen.keys().next_back().copied().unwrap_or(0);
     let mut watcher = begin(addresses).await;
     let since = Instant::now();
-    while !left.is_empty() || watcher.position() <= last {
-        assert!(since.elapsed() < SETTLES_WITHIN, "{} acknowledged tasks have no event", left.len());
+    while !left.is_empty() || !begun.is_empty() || watcher.position() <= last {
+        let waited = since.elapsed();
+        assert!(
+            waited < SETTLES_WITHIN,
+            "{} acknowledged tasks have no event; these attempts have begun and were not assigned: {begun:?}",
+            left.len()
+        );
         let Ok(next) = tokio::time::timeout(Duration::from_secs(1), watcher.next()).await else { continue };
         match next.expect("the watch goes on").expect("it is read") {
             Watched::Event(event) => {
@@ -49,6 +61,9 @@ pub(super) async fn compare(addresses: &str, seen: &BTreeMap<u64, Said>, accepte
                 }
                 if let Some(task) = event.task {
                     left.remove(&task);
+                    if event.kind == EventKind::Assigned {
+                        begun.remove(&(task, event.attempt));
+                    }
                 }
             }
             // A long run exceeds what a broker keeps.
