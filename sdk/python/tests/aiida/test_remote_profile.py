@@ -50,3 +50,15 @@ def test_processes_run_through_a_broker_with_tls_and_a_key(aiida: Installation, 
     # The worker that did it shows the key to no process.
     worker = Path(f"/proc/{steps.read_text().split()[1]}/cmdline").read_bytes()
     assert b"daemon" in worker and KEY.encode() not in worker
+
+
+def test_a_profile_is_not_made_for_a_broker_that_does_not_answer(aiida: Installation, tmp_path: Path) -> None:
+    for wrong, why in (
+        (("--broker", "http://host"), "write host:port"),
+        (("--broker", f"unix:{tmp_path}/none.sock"), "no broker answered"),
+        (("--broker", "127.0.0.1:1", "--key-file", tmp_path / "none"), "none"),
+    ):
+        assert why in aiida.run("tenure-aiida", "setup", "unreachable", *wrong, fails=True)
+        assert why in aiida.run("tenure-aiida", "switch", "test", *wrong, fails=True)
+    assert "unreachable" not in aiida.verdi("profile", "list")
+    assert "none.sock" not in aiida.run("tenure-aiida", "env")

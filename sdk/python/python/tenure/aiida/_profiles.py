@@ -7,12 +7,16 @@ from typing import Any, Optional
 
 from .._fields import FieldLogger
 from ..errors import TenureError
+from ..sync_client import SyncClient
 from ._config import BACKEND, BrokerConfig
 from ._reconcile import revive
 from ._terms import pk_of
 from .broker import ACTIVE, ListedTask, TenureBroker
 
 log = FieldLogger("tenure.aiida")
+
+#: How long a broker that runs elsewhere may take to answer when a profile is set up for it.
+CHECK_SECONDS = 10.0
 
 
 class ProfileError(TenureError):
@@ -40,6 +44,13 @@ def create(name: str, email: str, storage: str, path: Optional[Path], broker: Br
         config.set_default_profile(profile.name, overwrite=True)
     config.store()
     return str(profile.name)
+
+
+def check(broker: BrokerConfig) -> None:
+    """Raises what is wrong with a broker that runs elsewhere, before anything is changed for it."""
+    if broker.address is not None:
+        with SyncClient(broker.address, key=broker.secret(), connect_timeout=CHECK_SECONDS) as client:
+            client.ping()
 
 
 def load(name: Optional[str]) -> TenureBroker:
