@@ -51,7 +51,7 @@ pub(crate) fn build_broker(place: &Workspace, profile: &str) -> Result<PathBuf> 
     let target = target();
     let mut build = program(&zigbuild, &place.root);
     build.args(["rustc", "--profile", profile, "--locked", "--package", "tenure", "--bin", "tenure"]);
-    // Told to strip debug information, zig would remove the names of functions, too.
+    // zig would remove the names of functions together with debug information.
     build.arg("--target").arg(format!("{target}.{OLDEST}")).args(["--", "-C", "strip=none"]);
     // It finds zig by the interpreter of its own environment.
     build.env("PATH", crate::process::path_with(&python)?);

@@ -32,7 +32,7 @@ def main() -> int:
     arguments.add_argument("--measure", nargs=2, metavar=("PROFILE", "WORKERS"), help=argparse.SUPPRESS)
     said = arguments.parse_args()
     if said.measure is not None:
-        print(measure(said.measure[0], int(said.measure[1]), said.count))
+        print(*measure(said.measure[0], int(said.measure[1]), said.count))
         return 0
     folder = tempfile.mkdtemp(prefix="tenure-workchains-")
     os.environ.update(AIIDA_PATH=folder, PATH=f"{BIN}{os.pathsep}{os.environ['PATH']}")
@@ -49,8 +49,9 @@ def main() -> int:
                 for _ in range(said.rounds):
                     for profile in profiles:
                         command = [sys.executable, __file__, "--measure", profile, str(workers)]
-                        took = float(run(*command, "--count", said.count).split()[-1])
-                        print(f"{said.count} workchains, {workers} workers, {profile}: {took:.1f} s", flush=True)
+                        took, here, there = run(*command, "--count", said.count).split()[-3:]
+                        told = f"{took} s; CPU {here} s to submit and wait, {there} s of the workers"
+                        print(f"{said.count} workchains, {workers} workers, {profile}: {told}", flush=True)
     finally:
         run("tenure-aiida", "stop")
         shutil.rmtree(folder, ignore_errors=True)
@@ -86,8 +87,8 @@ config.store()
     run(sys.executable, "-c", code)
 
 
-def measure(name: str, workers: int, count: int) -> float:
-    """Seconds from the first submission to the end of the last workchain."""
+def measure(name: str, workers: int, count: int) -> tuple[str, str, str]:
+    """Seconds from the first submission to the end of the last workchain, and of CPU: here, and of the workers."""
     from aiida import load_profile
     from aiida.engine import submit
     from aiida.engine.daemon.client import get_daemon_client
@@ -110,18 +111,30 @@ def measure(name: str, workers: int, count: int) -> float:
     try:
         # Both brokers meet workers that have started.
         time.sleep(15)
-        started = time.monotonic()
+        started, here, there = time.monotonic(), time.process_time(), cpu_of_workers(name)
         nodes = [submit(MultiplyAddWorkChain, x=Int(one), y=Int(2), z=Int(3), code=code) for one in range(count)]
         session = get_manager().get_profile_storage().get_session()
         while not all(node.is_terminated for node in nodes):
             assert time.monotonic() - started < LONG, Counter(str(node.process_state) for node in nodes)
             time.sleep(0.2)
             session.commit()
-        took = time.monotonic() - started
+        figures = time.monotonic() - started, time.process_time() - here, cpu_of_workers(name) - there
         assert [node.outputs.result.value for node in nodes] == [2 * one + 3 for one in range(count)]
-        return took
+        took, own, theirs = (f"{figure:.1f}" for figure in figures)
+        return took, own, theirs
     finally:
         daemon.stop_daemon(wait=True)
+
+
+def cpu_of_workers(name: str) -> float:
+    """Seconds of CPU that the workers of a profile's daemon have used."""
+    import psutil
+
+    used = 0.0
+    for process in psutil.process_iter(["cmdline", "cpu_times"]):
+        if {"daemon", "worker", name} <= set(process.info["cmdline"] or ()):
+            used += process.info["cpu_times"].user + process.info["cpu_times"].system
+    return used
 
 
 if __name__ == "__main__":
