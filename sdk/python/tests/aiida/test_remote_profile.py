@@ -34,6 +34,7 @@ def remote(aiida: Installation, tmp_path: Path) -> Iterator[Broker]:
         address = f"tls://localhost:{broker.address.rpartition(':')[2]}?ca={certificate}"
         command = ["tenure-aiida", "setup", PROFILE, "--not-default", "--broker", address, "--key-file", key_file]
         assert address in aiida.run(*command)
+        aiida.verdi("-p", PROFILE, "config", "set", "daemon.timeout", 60)
         yield broker
         aiida.verdi("-p", PROFILE, "daemon", "stop")
 

@@ -88,13 +88,17 @@ def switch(name: str, settings: BrokerConfig) -> tuple[TenureBroker, int]:
     """Stops the daemon, changes the profile, and makes a task for every active process. If the profile has used Tenure
     in another place, the tasks there are removed, and those that were paused are paused here.
     """
-    from aiida.engine.daemon.client import get_daemon_client
+    from aiida.engine.daemon.client import DaemonException, get_daemon_client
     from aiida.manage import get_manager
     from aiida.manage.configuration import get_config
 
     daemon = get_daemon_client(name)
     if daemon.is_daemon_running:
-        daemon.stop_daemon(wait=True)
+        try:
+            daemon.stop_daemon(wait=True)
+        except DaemonException as error:
+            why = f"the daemon does not stop ({error}), and nothing was changed"
+            raise ProfileError(f"{why}: run `verdi daemon stop`, then try again") from error
     config = get_config()
     profile: Any = config.get_profile(name)
     before = TenureBroker(profile) if profile.process_control_backend == BACKEND else None
