@@ -9,6 +9,8 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use tenure_wire::frame::LENGTH_BYTES;
+use tenure_wire::limits::FRAME_BYTES_MAX;
 use tenure_wire::words::CallOutcome;
 use tenure_wire::{Reply, Request, decode_to_broker, encode_request, split_frames};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -210,7 +212,12 @@ impl InFlightTable {
         // The request is encoded first and then stored, so it is never copied.
         match self.open.insert(Open { verb, again: None, answer, permit }) {
             Ok(number) => {
-                encode_request(&mut self.out, number, &request);
+                if let Err(error) = self.encode(number, &request) {
+                    if let Some(open) = self.open.remove(number) {
+                        let _ = open.answer.send(Err(error));
+                    }
+                    return None;
+                }
                 if repeat == Repeat::Safe
                     && let Some(open) = self.open.get_mut(number)
                 {
@@ -226,6 +233,19 @@ impl InFlightTable {
                 None
             }
         }
+    }
+
+    /// Adds a request to what goes out. The broker closes the connection on one that is too large, and every other
+    /// request of this client would suffer.
+    fn encode(&mut self, number: u64, request: &Request) -> Result<(), Error> {
+        let before = self.out.len();
+        encode_request(&mut self.out, number, request);
+        let bytes = self.out.len() - before - LENGTH_BYTES;
+        if bytes > FRAME_BYTES_MAX {
+            self.out.truncate(before);
+            return Err(Error::TooLarge { what: "the request", bytes, limit: FRAME_BYTES_MAX });
+        }
+        Ok(())
     }
 }
 
@@ -279,6 +299,22 @@ mod tests {
         assert!(unsent.try_recv().is_err(), "what the connection never took still waits");
         in_flight.connected();
         assert_eq!(in_flight.out.len(), first.len(), "the query is sent again, and what was not sent before");
+    }
+
+    #[test]
+    fn a_request_that_is_too_large_is_refused_here_and_leaves_the_others_alone() {
+        let now = Instant::now();
+        let mut in_flight = InFlightTable::default();
+        let body = vec![0; FRAME_BYTES_MAX].into();
+        let call = tenure_wire::address::Call { to: "calculator".into(), body, timeout_ms: None };
+        in_flight.connected();
+        let (_, mut query) = asked(&mut in_flight, now, Request::Queues, Repeat::Safe);
+        let sent = in_flight.out.clone();
+        let (number, mut large) = asked(&mut in_flight, now, Request::Call(call), Repeat::Unsafe);
+        assert_eq!(number, None);
+        assert!(matches!(large.try_recv().unwrap(), Err(Error::TooLarge { limit: FRAME_BYTES_MAX, .. })));
+        assert_eq!(in_flight.out, sent);
+        assert!(query.try_recv().is_err(), "the query still waits for its reply");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use tenure_wire::words::Role;
 
 use crate::address::{ADDRESSES_MAX, Address};
 use crate::error::Error;
+use crate::tls;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PeerOptions {
@@ -33,7 +34,8 @@ impl PeerOptions {
         }
     }
 
-    /// Checks that there is an address to connect to.
+    /// Checks that there is an address to connect to, and that the files that it names can be read. A later connection
+    /// reads them again, and tries again if they are just being replaced.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if let Some(error) = &self.bad_address {
             return Err(error.clone());
@@ -43,6 +45,14 @@ impl PeerOptions {
         }
         if self.addresses.len() > ADDRESSES_MAX {
             return Err(Error::bad_address(&self.names(), "has too many addresses: at most 64 are allowed"));
+        }
+        for address in &self.addresses {
+            if let Address::Tls(tls) = address
+                && let Err(error) = tls::connector(tls)
+            {
+                let why = format!("cannot be used: {error}").into();
+                return Err(Error::BadSetting { what: "the address", why });
+            }
         }
         Ok(())
     }

@@ -15,17 +15,18 @@ use clap::Args;
 use toml::{Table, Value};
 
 use crate::place::Workspace;
-use crate::process::{ask, cargo, program, run};
-use crate::python;
+use crate::process::{ask, program, run};
 use crate::steps::Steps;
+use crate::{glibc, python};
 
 /// The profile of `Cargo.toml` with optimization across crates.
 const PROFILE: &str = "release-lto";
 
 /// Build a release: stripped binary, Debian package, container image, Python wheel, source archive, checksums
 ///
-/// Everything is written to target/dist. The programs `strip`, `tar`, `gzip` and `sha256sum` must be installed,
-/// `dpkg-deb` for the package, `python3` for the wheel, `git` for the source archive.
+/// Everything is written to target/dist. The binary and the wheel run with glibc 2.17 and later, whatever this machine
+/// has: zig links them, which comes from the Python package index. The programs `strip`, `objdump`, `tar`, `gzip`,
+/// `sha256sum` and `python3` must be installed, `dpkg-deb` for the package, `git` for the source archive.
 #[derive(Args)]
 pub(crate) struct Dist {
     /// Package uncommitted changes too; the version names the last commit
@@ -59,17 +60,7 @@ impl Dist {
         let built = steps.run("build", repeat, || {
             let binary = match &self.binary {
                 Some(binary) => std::path::absolute(binary)?,
-                None => {
-                    run(cargo(&release.root).args([
-                        "build",
-                        "--profile",
-                        PROFILE,
-                        "--locked",
-                        "--package",
-                        "tenure",
-                    ]))?;
-                    place.broker_of(PROFILE)
-                }
+                None => glibc::build_broker(place, PROFILE)?,
             };
             binary::strip(&release, &binary)?;
             files::generate(&release)

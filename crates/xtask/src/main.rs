@@ -10,6 +10,7 @@ mod bench;
 mod check;
 mod dist;
 mod features;
+mod glibc;
 mod house;
 mod members;
 mod pictures;

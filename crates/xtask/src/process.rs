@@ -1,7 +1,7 @@
 //! Runs child processes, and reports their commands and failures.
 
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -33,6 +33,13 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 pub(crate) fn ask(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The search path with the programs of an environment of Python first.
+pub(crate) fn path_with(python: &Path) -> Result<OsString> {
+    let programs = python.parent().context("python lies in no folder")?.to_owned();
+    let known = env::var_os("PATH").unwrap_or_default();
+    Ok(env::join_paths([programs].into_iter().chain(env::split_paths(&known)))?)
 }
 
 pub(crate) fn announce(command: &Command) {

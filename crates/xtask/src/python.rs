@@ -2,8 +2,6 @@
 
 mod other_versions;
 
-use std::env;
-use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -12,8 +10,9 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::glibc;
 use crate::place::Workspace;
-use crate::process::{announce, cargo, line_of, program, run};
+use crate::process::{announce, cargo, line_of, path_with, program, run};
 use crate::steps::Steps;
 use crate::third_party::{self, ThirdParty, environment};
 
@@ -40,6 +39,7 @@ const EARLIER_TESTS: [&str; 2] = ["tests/aiida/test_broker.py", "tests/aiida/tes
 ///     cargo xtask python                     what `cargo xtask test` runs
 ///     cargo xtask python --long              the tests that take long as well, and a smoke test with every other
 ///                                            version of Python that is found
+///     cargo xtask python --versions          only that smoke test
 ///     cargo xtask python --aiida             all tests with a real AiiDA, and a few with earlier versions of it
 ///     cargo xtask python -- -k fork -x       arguments for pytest
 ///     cargo xtask python --upstream ~/plumpy -- tests/rmq    the tests of a checkout of kiwipy, plumpy or
@@ -51,14 +51,17 @@ pub(crate) struct Python {
     /// Run the tests that take long as well
     #[arg(long)]
     long: bool,
-    /// Run the tests with a real AiiDA alone, those that take long as well
+    /// Run a smoke test with every other version of Python that is found, and nothing else
     #[arg(long, conflicts_with = "long")]
+    versions: bool,
+    /// Run the tests with a real AiiDA alone, those that take long as well
+    #[arg(long, conflicts_with_all = ["long", "versions"])]
     aiida: bool,
     /// Only build the wheel, with the release profile
-    #[arg(long, conflicts_with_all = ["long", "aiida"])]
+    #[arg(long, conflicts_with_all = ["long", "versions", "aiida"])]
     wheel: bool,
     /// Run the tests of a checkout of kiwipy, plumpy or aiida-core with Tenure in the place of RabbitMQ
-    #[arg(long, value_name = "CHECKOUT", conflicts_with_all = ["long", "aiida", "wheel"])]
+    #[arg(long, value_name = "CHECKOUT", conflicts_with_all = ["long", "versions", "aiida", "wheel"])]
     upstream: Option<PathBuf>,
     /// Arguments for pytest
     #[arg(last = true, value_name = "PYTEST")]
@@ -68,7 +71,14 @@ pub(crate) struct Python {
 impl Python {
     /// What `cargo xtask test` runs.
     pub(crate) fn short() -> Python {
-        Python { long: false, aiida: false, wheel: false, upstream: None, pytest: Vec::new() }
+        Python {
+            long: false,
+            versions: false,
+            aiida: false,
+            wheel: false,
+            upstream: None,
+            pytest: Vec::new(),
+        }
     }
 
     /// What `cargo xtask test aiida` runs.
@@ -80,9 +90,8 @@ impl Python {
         let mut steps = Steps::default();
         if self.wheel {
             steps.run("python: wheel", "cargo xtask python --wheel", || {
-                let python = environment(&place.python(), REQUIREMENTS)?;
-                let wheel = build(place, &place.root.join("sdk").join("python"), &python, "release")?;
-                println!("{}", wheel.display());
+                let broker = glibc::build_broker(place, "release")?;
+                println!("{}", wheel(place, &broker, "release")?.display());
                 Ok(())
             });
             return Ok(steps.report());
@@ -114,6 +123,10 @@ impl Python {
             Ok(())
         });
         let Some(wheel) = wheel else { return Counts::default() };
+        if self.versions {
+            other_versions::test(steps, place, &sdk, &wheel, &python);
+            return Counts::default();
+        }
         steps.run("python: style", REPEAT, || {
             for check in [["check"].as_slice(), &["format", "--check"]] {
                 let mut ruff = program(&python, &sdk);
@@ -129,7 +142,8 @@ impl Python {
             let mut pytest = program(&python, &sdk);
             pytest.args(["-m", "pytest", "--color=no"]);
             if self.aiida {
-                pytest.arg(AIIDA_TESTS);
+                // A line for each test: they take minutes.
+                pytest.args(["-vv", AIIDA_TESTS]);
             } else if !self.long {
                 pytest.args(["-m", "not long"]);
             }
@@ -165,7 +179,7 @@ fn earlier_aiida(place: &Workspace, sdk: &Path, version: &str, counts: &mut Coun
     install(&python, sdk, &only_wheel(place)?)?;
     let mut own = Counts::default();
     let mut pytest = program(&python, sdk);
-    pytest.args(["-m", "pytest", "--color=no"]).args(EARLIER_TESTS);
+    pytest.args(["-m", "pytest", "--color=no", "-vv"]).args(EARLIER_TESTS);
     let passed = stream(&mut pytest, &mut own);
     counts.add(&own);
     passed
@@ -189,18 +203,12 @@ fn upstream(steps: &mut Steps, place: &Workspace, checkout: &Path, arguments: &[
         install(&python, &sdk, &wheel)?;
         let (folder, plugin) = UPSTREAM_PLUGIN;
         let mut pytest = program(&python, &checkout);
+        // Tests start `verdi` by its name.
         pytest.env("PYTHONPATH", sdk.join(folder)).env("PATH", path_with(&python)?);
         pytest.args(["-m", "pytest", "--color=no", "-p", plugin]).args(arguments);
         stream(&mut pytest, &mut counts)
     });
     counts
-}
-
-/// The search path with the programs of an environment first: tests start `verdi` by its name.
-fn path_with(python: &Path) -> Result<OsString> {
-    let programs = python.parent().context("python lies in no folder")?.to_owned();
-    let known = env::var_os("PATH").unwrap_or_default();
-    Ok(env::join_paths([programs].into_iter().chain(env::split_paths(&known)))?)
 }
 
 /// `cargo xtask bench python`: the figures of a release build.
@@ -220,12 +228,20 @@ pub(crate) fn bench(place: &Workspace, arguments: &[String]) -> Result<ExitCode>
     Ok(steps.report())
 }
 
-/// The wheel of a release, with this binary in it. Returns where it is.
-pub(crate) fn wheel(place: &Workspace, binary: &Path, profile: &str) -> Result<PathBuf> {
+/// The wheel of a release, with this broker in it. It installs where the broker and [`glibc::OLDEST`] run. Returns where
+/// it is.
+pub(crate) fn wheel(place: &Workspace, broker: &Path, profile: &str) -> Result<PathBuf> {
     let sdk = place.root.join("sdk").join("python");
-    let python = environment(&place.python(), REQUIREMENTS)?;
-    put_inside(&sdk, binary)?;
-    pack(place, &sdk, &python, profile)
+    let python = glibc::tools(place)?;
+    // Two thirds of the size are line tables, which are of no use without the sources.
+    run(program("strip", &sdk).args(["--strip-debug", "-o"]).arg(inside(&sdk)?).arg(broker))?;
+    let needs = glibc::needed(broker)?.max(glibc::OLDEST);
+    let wheels = empty_wheels(place)?;
+    let mut maturin = program(&python, &sdk);
+    maturin.args(["-m", "maturin", "build", "--quiet", "--profile", profile, "--strip", "--zig"]);
+    maturin.arg("--target").arg(glibc::target()).arg("--compatibility").arg(needs.wheel_tag());
+    run(maturin.env("PATH", path_with(&python)?).arg("--out").arg(&wheels))?;
+    only_wheel(place)
 }
 
 fn install(python: &Path, sdk: &Path, wheel: &Path) -> Result<()> {
@@ -261,10 +277,7 @@ fn inside(sdk: &Path) -> Result<PathBuf> {
 
 /// Makes the wheel.
 fn pack(place: &Workspace, sdk: &Path, python: &Path, profile: &str) -> Result<PathBuf> {
-    let wheels = place.python().join("wheels");
-    if wheels.exists() {
-        fs::remove_dir_all(&wheels).with_context(|| format!("cannot empty {}", wheels.display()))?;
-    }
+    let wheels = empty_wheels(place)?;
     let mut maturin = program(python, sdk);
     maturin.args(["-m", "maturin", "build", "--quiet", "--profile", profile]);
     if profile == "dev" {
@@ -275,6 +288,15 @@ fn pack(place: &Workspace, sdk: &Path, python: &Path, profile: &str) -> Result<P
     }
     run(maturin.arg("--out").arg(&wheels))?;
     only_wheel(place)
+}
+
+/// Where wheels go; there is none after this.
+fn empty_wheels(place: &Workspace) -> Result<PathBuf> {
+    let wheels = place.python().join("wheels");
+    if wheels.exists() {
+        fs::remove_dir_all(&wheels).with_context(|| format!("cannot empty {}", wheels.display()))?;
+    }
+    Ok(wheels)
 }
 
 /// The wheel that was built last.

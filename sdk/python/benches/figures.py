@@ -161,13 +161,29 @@ def kiwi(figures: Figures, ours: Any, connect: str, count: int, floors: dict[str
 
 def rabbitmq(count: int) -> None:
     """The same with kiwipy's own communicator and RabbitMQ, if it is installed."""
+    with rabbitmq_server() as server:
+        if server is None:
+            print("RabbitMQ is left out: rabbitmq-server is not installed")
+            return
+        from kiwipy.rmq import RmqThreadCommunicator
+
+        port, session = server
+        url = f"amqp://guest:guest@127.0.0.1:{port}/"
+        ours = RmqThreadCommunicator.connect(url)
+        print("RabbitMQ, with kiwipy's own communicator:")
+        connect = f"from kiwipy.rmq import RmqThreadCommunicator as R; communicator = R.connect({url!r})"
+        with contextlib.closing(ours):
+            kiwi(Figures(largest_of(session)), ours, connect, count, {})
+
+
+@contextlib.contextmanager
+def rabbitmq_server() -> Iterator[Optional[tuple[int, int]]]:
+    """A private RabbitMQ: its port and its session. Nothing if it is not installed."""
     # Debian has a wrapper of this name, which starts the service of the system.
     server = shutil.which("rabbitmq-server", path=f"/usr/lib/rabbitmq/bin:{os.environ.get('PATH', '')}")
     if server is None:
-        print("RabbitMQ is left out: rabbitmq-server is not installed")
+        yield None
         return
-    from kiwipy.rmq import RmqThreadCommunicator
-
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         environment = {
@@ -185,13 +201,8 @@ def rabbitmq(count: int) -> None:
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         process = subprocess.Popen([server], env=environment, start_new_session=True, **quiet)
         try:
-            url = f"amqp://guest:guest@127.0.0.1:{port}/"
             wait_for_server(port, process)
-            ours = RmqThreadCommunicator.connect(url)
-            print("RabbitMQ, with kiwipy's own communicator:")
-            connect = f"from kiwipy.rmq import RmqThreadCommunicator as R; communicator = R.connect({url!r})"
-            with contextlib.closing(ours):
-                kiwi(Figures(largest_of(process.pid)), ours, connect, count, {})
+            yield port, process.pid
         finally:
             os.killpg(process.pid, signal.SIGTERM)
             process.wait(60)

@@ -130,6 +130,25 @@ def test_a_subscription_replays_what_it_missed_while_the_broker_was_gone(
     assert (retries[0]["attempt"], retries[0]["delay_ms"]) == (1, 50) and retries[0]["subscription_id"]
 
 
+def test_a_subscription_logs_its_messages_and_how_it_failed(
+    tenure_broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    policy = ReconnectionPolicy(max_retries=1, initial_delay_ms=10, max_delay_ms=10)
+    with caplog.at_level("DEBUG", "tenure.subscription"), tenure_broker.client(reconnection_policy=policy) as client:
+        subscription = client.subscribe(["sensor"])
+        client.publish("sensor", "1")
+        assert subscription.next(LONG) is not None
+        tenure_broker.kill()
+        with pytest.raises(tenure.Unreachable):
+            subscription.next(LONG)
+    levels = {record.message: (record.levelname, vars(record)) for record in caplog.records}
+    level, fields = levels["a message was received"]
+    assert (level, fields["topic"], fields["last_sequence_number"]) == ("DEBUG", "sensor", 1)
+    level, fields = levels["the subscription has failed"]
+    assert (level, fields["topics"], fields["subscription_id"]) == ("ERROR", ["sensor"], subscription.id)
+    assert "refused" in fields["error"]
+
+
 def test_the_callback_receives_a_gap(tenure_broker: Broker) -> None:
     policy = ReconnectionPolicy(initial_delay_ms=300, max_delay_ms=300)
     with tenure_broker.client(reconnection_policy=policy) as client, tenure_broker.client() as publisher:

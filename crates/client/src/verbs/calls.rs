@@ -161,21 +161,27 @@ impl IncomingCall {
     }
 
     /// Answers the call with a result.
-    pub async fn answer(mut self, body: impl Into<Bytes>) -> Result<(), Error> {
-        self.answered = true;
-        self.send_answer(CallOutcome::Result, body.into()).await
+    pub async fn answer(self, body: impl Into<Bytes>) -> Result<(), Error> {
+        self.send_last(CallOutcome::Result, body.into()).await
     }
 
     /// Answers that the call failed, and why.
-    pub async fn error(mut self, body: impl Into<Bytes>) -> Result<(), Error> {
-        self.answered = true;
-        self.send_answer(CallOutcome::Error, body.into()).await
+    pub async fn error(self, body: impl Into<Bytes>) -> Result<(), Error> {
+        self.send_last(CallOutcome::Error, body.into()).await
     }
 
     /// Answers that the call was given up.
     pub async fn cancelled(mut self) -> Result<(), Error> {
         self.answered = true;
         self.send_answer(CallOutcome::Cancelled, Bytes::new()).await
+    }
+
+    /// What is too large was not sent: the caller learns that there is no answer when the call is dropped.
+    async fn send_last(mut self, outcome: CallOutcome, body: Bytes) -> Result<(), Error> {
+        self.answered = true;
+        let sent = self.send_answer(outcome, body).await;
+        self.answered = !matches!(sent, Err(Error::TooLarge { .. }));
+        sent
     }
 
     async fn send_answer(&self, outcome: CallOutcome, body: Bytes) -> Result<(), Error> {

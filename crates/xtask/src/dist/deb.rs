@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 
 use super::files::{copy, copy_folder, write};
 use super::{Release, machine};
+use crate::glibc;
 use crate::process::{ask, program, run};
 
 /// Where each file of `packaging/` goes.
@@ -45,7 +46,7 @@ pub(super) fn build(release: &Release) -> Result<()> {
     compress(&man)?;
     run(program("gzip", &root).args(["-9n", &format!("{DOC}/changelog")]))?;
     write(&root.join("DEBIAN/conffiles"), "/etc/tenure/tenure.toml\n", 0o644)?;
-    let libc = libc_version(&release.binary()).context("cannot tell which libc the binary needs")?;
+    let libc = glibc::needed(&release.binary())?.to_string();
     write(&root.join("DEBIAN/control"), &control(&release.version, &libc), 0o644)?;
     let name = format!("tenure_{}_{}.deb", release.version, machine().1);
     let mut dpkg_deb = program("dpkg-deb", &release.root);
@@ -88,30 +89,9 @@ fn copyright(root: &Path) -> Result<String> {
     ))
 }
 
-/// The newest version of libc whose symbols the binary uses.
-fn libc_version(binary: &Path) -> Option<String> {
-    newest(&ask(program("objdump", Path::new(".")).arg("-T").arg(binary))?)
-}
-
-fn newest(symbols: &str) -> Option<String> {
-    let versions = symbols.split("GLIBC_").skip(1).filter_map(|rest| {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        rest[..end].split('.').map(|part| part.parse().ok()).collect::<Option<Vec<u32>>>()
-    });
-    let newest = versions.max()?;
-    Some(newest.iter().map(ToString::to_string).collect::<Vec<_>>().join("."))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn libc_versions_are_compared_by_number_and_not_by_letter() {
-        let symbols = "write (GLIBC_2.2.5) x\nmemcpy (GLIBC_2.14)\nstat (GLIBC_2.9) y GLIBC_PRIVATE";
-        assert_eq!(newest(symbols).as_deref(), Some("2.14"));
-        assert_eq!(newest("nothing"), None);
-    }
 
     #[test]
     fn a_control_file_has_no_empty_line() {

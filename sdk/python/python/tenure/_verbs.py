@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Generic, Optional, TypeVar, Union
 
 from . import _native
+from ._checks import U32, U64, maybe_whole, names
 from .records import (
     Accepted,
     Counts,
@@ -146,29 +147,34 @@ def steer_named(verb: str, name: str) -> Ask[None]:
 
 
 def move(task: str, queue: Optional[str], priority: Optional[int], tags: Optional[Sequence[str]]) -> Ask[None]:
-    to_tags = None if tags is None else list(tags)
-    return Ask(lambda client, via: client.move_task(task, queue, priority, to_tags, via), _nothing)
+    to_tags = None if tags is None else names("tags", tags)
+    to_priority = maybe_whole("priority", priority, -(1 << 31), (1 << 31) - 1)
+    return Ask(lambda client, via: client.move_task(task, queue, to_priority, to_tags, via), _nothing)
 
 
 def set_limit(tag: str, limit: Optional[int]) -> Ask[None]:
-    return Ask(lambda client, via: client.set_limit(tag, limit, via), _nothing)
+    most = maybe_whole("the limit", limit, 0, U32)
+    return Ask(lambda client, via: client.set_limit(tag, most, via), _nothing)
 
 
 def set_tag_rate(tag: str, rate: Optional[str], burst: Optional[int]) -> Ask[None]:
-    return Ask(lambda client, via: client.set_rate("tag", tag, rate, burst, via), _nothing)
+    at_once = maybe_whole("burst", burst, 0, U32)
+    return Ask(lambda client, via: client.set_rate("tag", tag, rate, at_once, via), _nothing)
 
 
 def set_queue_rate(queue: str, rate: Optional[str], burst: Optional[int]) -> Ask[None]:
-    return Ask(lambda client, via: client.set_rate("queue", queue, rate, burst, via), _nothing)
+    at_once = maybe_whole("burst", burst, 0, U32)
+    return Ask(lambda client, via: client.set_rate("queue", queue, rate, at_once, via), _nothing)
 
 
 def set_share(share: str, weight: Optional[int]) -> Ask[None]:
-    return Ask(lambda client, via: client.set_share(share, weight, via), _nothing)
+    of = maybe_whole("the weight", weight, 0, U32)
+    return Ask(lambda client, via: client.set_share(share, of, via), _nothing)
 
 
 def set_thresholds(queue: str, depth: Optional[int], age: Optional[Span]) -> Ask[None]:
-    age_ms = maybe_millis(age)
-    return Ask(lambda client, via: client.set_thresholds(queue, depth, age_ms, via), _nothing)
+    age_ms, most = maybe_millis(age), maybe_whole("depth", depth, 0, U32)
+    return Ask(lambda client, via: client.set_thresholds(queue, most, age_ms, via), _nothing)
 
 
 @dataclass(frozen=True)
@@ -195,7 +201,7 @@ class NewMessage:
             self.topic,
             to_bytes(self.payload),
             self.retain,
-            self.ttl_ms,
+            maybe_whole("ttl_ms", self.ttl_ms, 0, U64),
             self.content_type,
             self.correlation,
             self.source,

@@ -344,8 +344,8 @@ class Task(Generic[P, R]):
         return self._submission(body, options)
 
     def _submission(self, body: bytes, options: dict[str, Any]) -> Submission:
-        try:
-            return Submission(body=body, **options)
-        except TypeError as error:
-            known = ", ".join(field.name for field in dataclasses.fields(Submission))
-            raise BadSetting(f"{error}: the options of a task are {known}") from None
+        known = [field.name for field in dataclasses.fields(Submission) if field.name != "body"]
+        unknown = options.keys() - known
+        if unknown:
+            raise BadSetting(f"a task has no option {min(unknown)!r}: the options are {', '.join(known)}")
+        return Submission(body=body, **options)

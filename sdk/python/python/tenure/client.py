@@ -8,9 +8,10 @@ from typing import Any, Callable, Optional, TypeVar, Union
 
 from . import _loop, _native, _verbs
 from ._base import ClientBase
+from ._checks import U64, maybe_whole, names
 from ._verbs import NewMessage
 from .arrays import ArrayVerbs
-from .errors import BadSetting, Closed
+from .errors import Closed
 from .handle import Reader, TaskHandle, read_bytes
 from .hooks import HookVerbs
 from .logs import LogVerbs
@@ -38,6 +39,7 @@ from .subscription import (
     GapRecoveryMode,
     ReconnectionPolicy,
     Subscription,
+    policy_of,
     recovery_word,
 )
 from .talk import Call
@@ -275,8 +277,8 @@ class Client(ClientBase, ArrayVerbs, ScheduleVerbs, ReconcileVerbs, LogVerbs, Ho
         """Watches events, from a number on or from now on. The watch is open when this returns. It survives restarts of
         the broker; events that are no longer kept come as an :class:`EventGap`.
         """
-        wanted = list(kinds)
-        native = await self._ask(lambda client, via: client.watch(from_, task, queue, submitter, worker, wanted, via))
+        wanted, first = names("kinds", kinds), maybe_whole("from_", from_, 0, U64)
+        native = await self._ask(lambda client, via: client.watch(first, task, queue, submitter, worker, wanted, via))
         return Stream(native, watched)
 
     async def call(self, to: str, body: Body = b"", timeout: Optional[Span] = None) -> bytes:
@@ -287,7 +289,7 @@ class Client(ClientBase, ArrayVerbs, ScheduleVerbs, ReconcileVerbs, LogVerbs, Ho
 
     async def listen(self, addresses: Iterable[str]) -> Listener:
         """Receives calls to these addresses from now on, across reconnects, until it is closed."""
-        wanted = _names(addresses)
+        wanted = names("addresses", addresses)
         native = await self._ask(lambda client, via: client.listen(wanted, via))
         return Stream(native, Call)
 
@@ -352,12 +354,12 @@ class Client(ClientBase, ArrayVerbs, ScheduleVerbs, ReconcileVerbs, LogVerbs, Ho
         the broker and what happens then (``drop-oldest``, ``drop-newest``, ``block``); ``from_`` begins with this
         number as far as it is kept.
         """
-        wanted = _names(topics)
+        wanted = names("topics", topics)
         recovery = recovery_word(gap_recovery_mode or self._gap_recovery_mode)
-        policy = reconnection_policy or self._reconnection_policy
-        said = policy.said()
+        policy = policy_of(reconnection_policy or self._reconnection_policy)
+        said, first = policy.said(), maybe_whole("from_", from_, 0, U64)
         native = await self._ask(
-            lambda client, via: client.subscribe(wanted, id, group, retained, queue, recovery, from_, said, via)
+            lambda client, via: client.subscribe(wanted, id, group, retained, queue, recovery, first, said, via)
         )
         return Subscription(native, wanted, id is not None, policy, self._on_state, self._on_gap)
 
@@ -395,7 +397,7 @@ class Client(ClientBase, ArrayVerbs, ScheduleVerbs, ReconcileVerbs, LogVerbs, Ho
         """Lists tasks; pages are fetched as they are needed. An omitted filter matches everything. ``array`` lists the
         elements of an array, ``without_elements`` leaves out those of all arrays.
         """
-        wanted = _names(states)
+        wanted = names("states", states)
         after = None if submitted_after is None else to_millis(submitted_after)
         before = None if submitted_before is None else to_millis(submitted_before)
         client = await self.connect()
@@ -408,9 +410,3 @@ class Client(ClientBase, ArrayVerbs, ScheduleVerbs, ReconcileVerbs, LogVerbs, Ho
                 return
             for task in read_list(TaskInfo, told):
                 yield task
-
-
-def _names(names: Iterable[str]) -> list[str]:
-    if isinstance(names, str):
-        raise BadSetting(f"{names!r} is a text: pass a list of names")
-    return list(names)

@@ -345,7 +345,10 @@ _current: contextvars.ContextVar[Context] = contextvars.ContextVar("tenure_conte
 
 def current_context() -> Context:
     """The task that this code runs for. Raises ``LookupError`` outside of one."""
-    return _current.get()
+    try:
+        return _current.get()
+    except LookupError:
+        raise LookupError("no task runs here: current_context() is for code that a worker calls") from None
 
 
 def current_traceparent() -> Optional[tuple[str, Optional[str]]]:

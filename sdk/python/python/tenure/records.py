@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Optional, TypeVar, Union
 
+from .errors import BadSetting
+
 R = TypeVar("R")
 
 
@@ -22,8 +24,11 @@ def when(millis: int) -> datetime:
 
 def to_millis(time: Union[datetime, int, float]) -> int:
     """Milliseconds for the wire, from a datetime or from seconds since 1970."""
-    seconds = time.timestamp() if isinstance(time, datetime) else time
-    return max(0, int(seconds * 1000))
+    if isinstance(time, datetime):
+        time = time.timestamp()
+    elif isinstance(time, str) or not hasattr(time, "__float__"):
+        raise BadSetting(f"{time!r} is no point in time: pass a datetime, or seconds since 1970")
+    return max(0, int(float(time) * 1000))
 
 
 def read(kind: type[R], told: dict[str, Any]) -> R:

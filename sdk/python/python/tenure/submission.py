@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Optional, Protocol, Union
 
+from ._checks import U16, U32, names, text, whole, word
 from .errors import BadSetting
 from .records import to_millis
 
@@ -117,19 +118,23 @@ class Submission:
 
     def said(self) -> dict[str, Any]:
         """What goes to the native client: an entry for everything that is said."""
-        said: dict[str, Any] = {"queue": self.queue, "body": to_bytes(self.body)}
-        plain = ("name", "id", "priority", "share", "slots", "parent", "on_lost", "crash_budget", "retries")
-        for key in (*plain, "on_broken", "traceparent", "tracestate"):
+        said: dict[str, Any] = {"queue": text("queue", self.queue), "body": to_bytes(self.body)}
+        for key in ("name", "id", "share", "parent", "traceparent", "tracestate"):
             value = getattr(self, key)
             if value is not None:
-                said[key] = value
+                said[key] = text(key, value)
+        for key, (least, most) in _NUMBERS.items():
+            value = getattr(self, key)
+            if value is not None:
+                said[key] = whole(key, value, least, most)
+        for key, known in _WORDS.items():
+            value = getattr(self, key)
+            if value is not None:
+                said[key] = word(key, value, known)
         for key in ("needs", "tags"):
-            names = getattr(self, key)
-            if isinstance(names, str):
-                raise BadSetting(f"{key} is the text {names!r}: pass a list of names")
-            names = list(names)
-            if names:
-                said[key] = names
+            listed = names(key, getattr(self, key))
+            if listed:
+                said[key] = listed
         after = _after(self.after)
         if after:
             said["after"] = after
@@ -138,13 +143,13 @@ class Submission:
         if self.hold:
             said["hold"] = True
         if self.delay is not None:
-            said["not_before_ms"] = to_millis(time.time() + seconds(self.delay))
+            said["not_before_ms"] = to_millis(time.time() + span_millis(self.delay) / 1000)
         if self.not_before is not None:
             said["not_before_ms"] = to_millis(self.not_before)
         if self.expires_at is not None:
             said["expires_at_ms"] = to_millis(self.expires_at)
         if self.backoff is not None:
-            said["backoff_first_ms"], said["backoff_max_ms"] = (span_millis(span) for span in self.backoff)
+            said["backoff_first_ms"], said["backoff_max_ms"] = _backoff(self.backoff)
         for key in ("accept_timeout", "run_limit", "cancel_timeout"):
             span = getattr(self, key)
             if span is not None:
@@ -152,6 +157,25 @@ class Submission:
         return said
 
 
+#: The bounds of the options that are numbers.
+_NUMBERS = {
+    "priority": (-(1 << 31), (1 << 31) - 1),
+    "slots": (0, U32),
+    "crash_budget": (0, U16),
+    "retries": (0, U16),
+}
+_WORDS = {"on_lost": ("requeue", "pause", "fail"), "on_broken": ("cancel", "run", "hold")}
+
+
+def _backoff(backoff: Any) -> tuple[int, int]:
+    try:
+        first, longest = backoff
+    except (TypeError, ValueError):
+        raise BadSetting(f"backoff is {backoff!r}: pass the first delay and the longest, such as (1, 300)") from None
+    return span_millis(first), span_millis(longest)
+
+
+_AFTER_ADVICE = "pass a handle, an id, a name or tenure.After(…)"
 _After = tuple[Optional[str], Optional[str], Optional[int], str]
 
 
@@ -159,6 +183,8 @@ def _after(awaited: Union[Awaited, Iterable[Awaited]]) -> list[_After]:
     # What was mapped is iterable too, but it is one thing to wait for.
     if isinstance(awaited, (str, After)) or hasattr(awaited, "id") or hasattr(awaited, "arrays"):
         awaited = [awaited]  # type: ignore[list-item]
+    if not isinstance(awaited, Iterable):
+        raise BadSetting(f"after is {awaited!r}: {_AFTER_ADVICE}")
     said: list[_After] = []
     for one in awaited:
         if isinstance(one, After):
@@ -170,7 +196,7 @@ def _after(awaited: Union[Awaited, Iterable[Awaited]]) -> list[_After]:
         elif hasattr(one, "id"):
             said.append((one.id, None, None, "completed"))
         else:
-            raise BadSetting(f"after has {one!r}: pass a handle, an id, a name or tenure.After(…)")
+            raise BadSetting(f"after has {one!r}: {_AFTER_ADVICE}")
     return said
 
 
@@ -203,7 +229,11 @@ def _quantity(name: str, value: Quantity) -> str:
 
 def seconds(span: Span) -> float:
     """A span in seconds."""
-    return span.total_seconds() if isinstance(span, timedelta) else float(span)
+    if isinstance(span, timedelta):
+        return span.total_seconds()
+    if isinstance(span, str) or not hasattr(span, "__float__"):
+        raise BadSetting(f"{span!r} is no duration: pass seconds, or a timedelta")
+    return float(span)
 
 
 def span_millis(span: Span) -> int:

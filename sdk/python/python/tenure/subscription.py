@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
 from . import _loop, _native
-from .errors import BadSetting, TenureError
+from ._checks import U32, U64, whole
+from .errors import BadSetting
 from .records import Gap, Message, read, when
 
 log = logging.getLogger("tenure.subscription")
@@ -45,8 +46,11 @@ class ReconnectionPolicy:
 
     def said(self) -> tuple[int, int, int, bool, float]:
         """What goes to the native client."""
-        if self.max_retries < 0 or self.initial_delay_ms < 0 or self.max_delay_ms < 0:
-            raise BadSetting("a reconnection policy must not have negative numbers")
+        whole("max_retries", self.max_retries, 0, U32)
+        whole("initial_delay_ms", self.initial_delay_ms, 0, U64)
+        whole("max_delay_ms", self.max_delay_ms, 0, U64)
+        if not 0 <= self.jitter_factor <= 1:
+            raise BadSetting(f"jitter_factor is {self.jitter_factor!r}: pass a number from 0 to 1")
         return (
             self.max_retries,
             self.initial_delay_ms,
@@ -161,6 +165,8 @@ class _Follower:
         self.last_sequence_number = max(self.last_sequence_number, sequence)
         at = when(published)
         self._ready.append(Message(topic, sequence, payload, at, kind, source, content_type, correlation, reply_to))
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("a message was received", extra=self._fields(topic=topic, sequence_number=sequence))
 
     def _gap(self, gap: Gap) -> None:
         missed = gap.last_missed - gap.first_missed + 1
@@ -175,6 +181,8 @@ class _Follower:
             self._attempt += 1
             fields = self._fields(attempt=self._attempt, delay_ms=delay_ms, error=error)
             log.warning("the connection is tried again", extra=fields)
+        elif state is ConnectionState.DISCONNECTED and error is not None:
+            log.error("the subscription has failed", extra=self._fields(error=error))
         else:
             log.info("the connection is %s", state.value, extra=self._fields(error=error))
         for told in self._on_state:
@@ -252,5 +260,12 @@ class SyncSubscription(_Follower, Iterator[Message]):
 def recovery_word(mode: GapRecoveryMode) -> str:
     """The word of the wire for a recovery mode."""
     if not isinstance(mode, GapRecoveryMode):
-        raise TenureError(f"gap_recovery_mode is {mode!r}: pass a GapRecoveryMode")
+        raise BadSetting(f"gap_recovery_mode is {mode!r}: pass a GapRecoveryMode")
     return mode.value
+
+
+def policy_of(policy: ReconnectionPolicy) -> ReconnectionPolicy:
+    """Checks that it is one."""
+    if not isinstance(policy, ReconnectionPolicy):
+        raise BadSetting(f"reconnection_policy is {policy!r}: pass a ReconnectionPolicy")
+    return policy

@@ -9,9 +9,10 @@ from typing import Any, Callable, Optional, TypeVar, Union
 
 from . import _background, _native, _verbs
 from ._base import ClientBase
+from ._checks import U64, maybe_whole, names
 from ._verbs import NewMessage
 from .arrays import SyncArrayVerbs
-from .errors import BadSetting, Closed
+from .errors import Closed
 from .handle import Reader, SyncTaskHandle, read_bytes
 from .hooks import SyncHookVerbs
 from .logs import SyncLogVerbs
@@ -39,6 +40,7 @@ from .subscription import (
     GapRecoveryMode,
     ReconnectionPolicy,
     SyncSubscription,
+    policy_of,
     recovery_word,
 )
 from .talk import SyncCall
@@ -279,8 +281,8 @@ class SyncClient(ClientBase, SyncArrayVerbs, SyncScheduleVerbs, SyncReconcileVer
         """Watches events, from a number on or from now on. The watch is open when this returns. It survives restarts of
         the broker; events that are no longer kept come as an :class:`EventGap`.
         """
-        wanted = list(kinds)
-        native = self._ask(lambda client, via: client.watch(from_, task, queue, submitter, worker, wanted, via))
+        wanted, first = names("kinds", kinds), maybe_whole("from_", from_, 0, U64)
+        native = self._ask(lambda client, via: client.watch(first, task, queue, submitter, worker, wanted, via))
         return SyncStream(native, watched)
 
     def call(self, to: str, body: Body = b"", timeout: Optional[Span] = None) -> bytes:
@@ -291,7 +293,7 @@ class SyncClient(ClientBase, SyncArrayVerbs, SyncScheduleVerbs, SyncReconcileVer
 
     def listen(self, addresses: Iterable[str]) -> SyncListener:
         """Receives calls to these addresses from now on, across reconnects, until it is closed."""
-        wanted = _names(addresses)
+        wanted = names("addresses", addresses)
         native = self._ask(lambda client, via: client.listen(wanted, via))
         return SyncStream(native, SyncCall)
 
@@ -354,12 +356,12 @@ class SyncClient(ClientBase, SyncArrayVerbs, SyncScheduleVerbs, SyncReconcileVer
         the broker and what happens then (``drop-oldest``, ``drop-newest``, ``block``); ``from_`` begins with this
         number as far as it is kept.
         """
-        wanted = _names(topics)
+        wanted = names("topics", topics)
         recovery = recovery_word(gap_recovery_mode or self._gap_recovery_mode)
-        policy = reconnection_policy or self._reconnection_policy
-        said = policy.said()
+        policy = policy_of(reconnection_policy or self._reconnection_policy)
+        said, first = policy.said(), maybe_whole("from_", from_, 0, U64)
         native = self._ask(
-            lambda client, via: client.subscribe(wanted, id, group, retained, queue, recovery, from_, said, via)
+            lambda client, via: client.subscribe(wanted, id, group, retained, queue, recovery, first, said, via)
         )
         return SyncSubscription(native, wanted, id is not None, policy, self._on_state, self._on_gap)
 
@@ -397,7 +399,7 @@ class SyncClient(ClientBase, SyncArrayVerbs, SyncScheduleVerbs, SyncReconcileVer
         """Lists tasks; pages are fetched as they are needed. An omitted filter matches everything. ``array`` lists the
         elements of an array, ``without_elements`` leaves out those of all arrays.
         """
-        wanted = _names(states)
+        wanted = names("states", states)
         after = None if submitted_after is None else to_millis(submitted_after)
         before = None if submitted_before is None else to_millis(submitted_before)
         client = self.connect()
@@ -409,9 +411,3 @@ class SyncClient(ClientBase, SyncArrayVerbs, SyncScheduleVerbs, SyncReconcileVer
             if told is None:
                 return
             yield from read_list(TaskInfo, told)
-
-
-def _names(names: Iterable[str]) -> list[str]:
-    if isinstance(names, str):
-        raise BadSetting(f"{names!r} is a text: pass a list of names")
-    return list(names)

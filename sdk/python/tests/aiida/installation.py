@@ -35,8 +35,8 @@ class Installation:
         sys.path.insert(0, str(HERE))
         self.run("tenure-aiida", "setup", "test")
         self.verdi("config", "set", "runner.poll.interval", 2)
-        # On a busy machine circus takes long to answer.
-        self.verdi("config", "set", "daemon.timeout", 30)
+        # On a busy machine circus takes long to answer. The daemon's client reads the options of its profile alone.
+        self.verdi("config", "set", "daemon.timeout", 60)
         from aiida import load_profile
 
         load_profile("test")

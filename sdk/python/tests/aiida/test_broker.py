@@ -450,6 +450,28 @@ def test_a_switch_stops_the_daemon(aiida: Installation) -> None:
             aiida.stop_daemon()
 
 
+def test_a_switch_changes_nothing_if_the_daemon_does_not_stop(aiida: Installation) -> None:
+    from aiida.engine.daemon.client import get_daemon_client
+
+    aiida.start_daemon()
+    circus = get_daemon_client("test").get_daemon_pid()
+    os.kill(circus, signal.SIGSTOP)
+    aiida.verdi("config", "set", "daemon.timeout", 1)
+    try:
+        said = aiida.run("tenure-aiida", "switch", "test", "--workchain-slots", 5, fails=True)
+        assert "the daemon does not stop" in said and "nothing was changed" in said and "Traceback" not in said
+        config = json.loads((aiida.folder / ".aiida" / "config.json").read_text())
+        assert "workchain_slots" not in config["profiles"]["test"]["process_control"]["config"]
+    finally:
+        os.kill(circus, signal.SIGCONT)
+        aiida.verdi("config", "set", "daemon.timeout", 60)
+        # It may still obey the request of which nothing was heard.
+        with contextlib.suppress(AssertionError):
+            until("the daemon has ended", lambda: not get_daemon_client("test").is_daemon_running, 10)
+        if get_daemon_client("test").is_daemon_running:
+            aiida.stop_daemon()
+
+
 def test_env_lets_the_command_tenure_see_the_tasks_of_a_profile(aiida: Installation, tmp_path: Path) -> None:
     node = sleeper(aiida, 0)
     task = task_of(aiida, node)

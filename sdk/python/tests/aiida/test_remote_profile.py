@@ -34,6 +34,7 @@ def remote(aiida: Installation, tmp_path: Path) -> Iterator[Broker]:
         address = f"tls://localhost:{broker.address.rpartition(':')[2]}?ca={certificate}"
         command = ["tenure-aiida", "setup", PROFILE, "--not-default", "--broker", address, "--key-file", key_file]
         assert address in aiida.run(*command)
+        aiida.verdi("-p", PROFILE, "config", "set", "daemon.timeout", 60)
         yield broker
         aiida.verdi("-p", PROFILE, "daemon", "stop")
 
@@ -50,3 +51,15 @@ def test_processes_run_through_a_broker_with_tls_and_a_key(aiida: Installation, 
     # The worker that did it shows the key to no process.
     worker = Path(f"/proc/{steps.read_text().split()[1]}/cmdline").read_bytes()
     assert b"daemon" in worker and KEY.encode() not in worker
+
+
+def test_a_profile_is_not_made_for_a_broker_that_does_not_answer(aiida: Installation, tmp_path: Path) -> None:
+    for wrong, why in (
+        (("--broker", "http://host"), "write host:port"),
+        (("--broker", f"unix:{tmp_path}/none.sock"), "no broker answered"),
+        (("--broker", "127.0.0.1:1", "--key-file", tmp_path / "none"), "none"),
+    ):
+        assert why in aiida.run("tenure-aiida", "setup", "unreachable", *wrong, fails=True)
+        assert why in aiida.run("tenure-aiida", "switch", "test", *wrong, fails=True)
+    assert "unreachable" not in aiida.verdi("profile", "list")
+    assert "none.sock" not in aiida.run("tenure-aiida", "env")

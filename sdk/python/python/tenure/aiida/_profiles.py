@@ -7,12 +7,16 @@ from typing import Any, Optional
 
 from .._fields import FieldLogger
 from ..errors import TenureError
+from ..sync_client import SyncClient
 from ._config import BACKEND, BrokerConfig
 from ._reconcile import revive
 from ._terms import pk_of
 from .broker import ACTIVE, ListedTask, TenureBroker
 
 log = FieldLogger("tenure.aiida")
+
+#: How long a broker that runs elsewhere may take to answer when a profile is set up for it.
+CHECK_SECONDS = 10.0
 
 
 class ProfileError(TenureError):
@@ -40,6 +44,13 @@ def create(name: str, email: str, storage: str, path: Optional[Path], broker: Br
         config.set_default_profile(profile.name, overwrite=True)
     config.store()
     return str(profile.name)
+
+
+def check(broker: BrokerConfig) -> None:
+    """Raises what is wrong with a broker that runs elsewhere, before anything is changed for it."""
+    if broker.address is not None:
+        with SyncClient(broker.address, key=broker.secret(), connect_timeout=CHECK_SECONDS) as client:
+            client.ping()
 
 
 def load(name: Optional[str]) -> TenureBroker:
@@ -77,13 +88,17 @@ def switch(name: str, settings: BrokerConfig) -> tuple[TenureBroker, int]:
     """Stops the daemon, changes the profile, and makes a task for every active process. If the profile has used Tenure
     in another place, the tasks there are removed, and those that were paused are paused here.
     """
-    from aiida.engine.daemon.client import get_daemon_client
+    from aiida.engine.daemon.client import DaemonException, get_daemon_client
     from aiida.manage import get_manager
     from aiida.manage.configuration import get_config
 
     daemon = get_daemon_client(name)
     if daemon.is_daemon_running:
-        daemon.stop_daemon(wait=True)
+        try:
+            daemon.stop_daemon(wait=True)
+        except DaemonException as error:
+            why = f"the daemon does not stop ({error}), and nothing was changed"
+            raise ProfileError(f"{why}: run `verdi daemon stop`, then try again") from error
     config = get_config()
     profile: Any = config.get_profile(name)
     before = TenureBroker(profile) if profile.process_control_backend == BACKEND else None

@@ -51,13 +51,13 @@ class TenureBroker(Broker):  # type: ignore[misc]
         where = f"Tenure @ {self.address} (namespace {self.namespace})"
         try:
             with self.client(connect_timeout=2.0) as client:
-                counts = client.counts()
+                counts, workers = client.counts(), _workers(client)
         except TenureError as error:
             return f"{where} <not reachable: {error}>"
         tasks = counts.by_state
         waiting = tasks.ready + tasks.delayed + tasks.created
         running = tasks.running + tasks.assigned
-        return f"{where}: {waiting} tasks wait, {running} run, {tasks.paused} are paused, {counts.live_workers} workers"
+        return f"{where}: {waiting} tasks wait, {running} run, {tasks.paused} are paused, {workers} workers"
 
     @property
     def address(self) -> str:
@@ -123,7 +123,7 @@ class TenureBroker(Broker):  # type: ignore[misc]
         """What the broker tells of itself. Never raises."""
         try:
             with self.client(connect_timeout=5.0) as client:
-                counts = client.counts()
+                counts, workers = client.counts(), _workers(client)
         except Exception as error:
             return {"connected": False, "error": f"{type(error).__name__}: {error}"}
         tasks = counts.by_state
@@ -134,7 +134,7 @@ class TenureBroker(Broker):  # type: ignore[misc]
             "pid": self._service.pid() if self._service is not None else None,
             "pending_tasks": tasks.ready + tasks.delayed + tasks.created,
             "processing_tasks": tasks.running + tasks.assigned,
-            "workers": counts.live_workers,
+            "workers": workers,
         }
 
     def close(self) -> None:
@@ -241,6 +241,11 @@ class _ProfileCommunicator(Communicator):
         if broker is None or not is_daemon_worker():
             return False
         return self.unsent.keep(task, terms_of(task, broker.config))
+
+
+def _workers(client: SyncClient) -> int:
+    """How many workers are there. Each has a second name for the queue that version 0.2 used."""
+    return sum(one.presence == "live" and PROCESSES in one.queues for one in client.workers())
 
 
 def _resolved(value: Any) -> Future[Any]:

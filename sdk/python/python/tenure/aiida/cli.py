@@ -127,6 +127,7 @@ def _settings(said: argparse.Namespace) -> dict[str, Any]:
 def _setup(said: argparse.Namespace) -> int:
     settings = BrokerConfig.read(_settings(said))
     _check_lease(settings)
+    _profiles.check(settings)
     name = _profiles.create(said.profile, said.email, said.storage, said.storage_path, settings, said.not_default)
     broker = _profiles.load(name)
     broker.get_communicator()
@@ -163,6 +164,7 @@ def _switch(said: argparse.Namespace) -> int:
     _check_lease(wanted)
     if said.from_rabbitmq and before != "core.rabbitmq":
         raise _profiles.ProfileError(f"profile {said.profile} uses {before or 'no broker'}, not core.rabbitmq")
+    _profiles.check(wanted)
     what = "other settings" if before == BACKEND else f"{before or 'no broker'} → {BACKEND}"
     print(f"Profile {said.profile}: {what}, {len(active)} active processes.")
     if said.dry_run:
@@ -179,7 +181,8 @@ def _status(said: argparse.Namespace) -> int:
     broker = _profiles.load(said.profile)
     status = broker.probe_service_status()
     if not status["connected"]:
-        print(f"The broker at {broker.address} does not answer: {status['error']}")
+        why = status["error"] if broker.service is None else "start it with `tenure-aiida start`"
+        print(f"The broker at {broker.address} does not answer: {why}")
         return 1
     print(broker)
     if status["pid"]:
