@@ -48,7 +48,7 @@ impl PeerOptions {
         }
         for address in &self.addresses {
             if let Address::Tls(tls) = address
-                && let Err(error) = tls::connector(tls)
+                && let Err(error) = tls::connector(tls, self.stays_at_member)
             {
                 let why = format!("cannot be used: {error}").into();
                 return Err(Error::BadSetting { what: "the address", why });
