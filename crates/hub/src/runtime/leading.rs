@@ -50,13 +50,13 @@ impl EventLoop {
         if hangs && self.lease.is_some() && !self.journal_away {
             self.journal_is_away(now, "an append has no answer");
         }
-        // Without an append, nothing but the renewals shows it.
-        if !self.has_lease() {
-            if !self.journal_away {
-                self.lease_was_lost = true;
-                self.journal_is_away(now, "the lease cannot be renewed");
-            }
-        } else if !hangs && std::mem::take(&mut self.lease_was_lost) {
+        // Without an append, nothing but the renewals shows it. A lease that was ended is another matter: the next
+        // append says who leads.
+        let has_run_out = self.lease.as_ref().is_some_and(|lease| lease.has_run_out(monotonic_clock()));
+        if has_run_out && !self.journal_away {
+            self.lease_was_lost = true;
+            self.journal_is_away(now, "the lease cannot be renewed");
+        } else if !hangs && self.has_lease() && std::mem::take(&mut self.lease_was_lost) {
             self.journal_is_back(now);
         }
     }

@@ -22,6 +22,12 @@ impl LeaderLease {
         now.millis() < self.until_millis.load(Ordering::Acquire)
     }
 
+    /// Whether it was not renewed in time. A lease that was ended has not run out: another member leads, or may.
+    pub fn has_run_out(&self, now: Timestamp) -> bool {
+        let until = self.until_millis.load(Ordering::Acquire);
+        until != 0 && now.millis() >= until
+    }
+
     /// The database has confirmed a lease that was requested at this moment. It began then at the earliest.
     pub(crate) fn confirm(&self, requested_at: Timestamp, lease: Duration) {
         let until = requested_at + (lease - lease / MARGIN_ONE_IN);
@@ -44,9 +50,11 @@ mod tests {
         lease.confirm(Timestamp(1_000), Duration::from_secs(3));
         assert!(lease.holds(Timestamp(3_699)));
         assert!(!lease.holds(Timestamp(3_700)));
+        assert!(lease.has_run_out(Timestamp(3_700)) && !lease.has_run_out(Timestamp(3_699)));
         lease.confirm(Timestamp(500), Duration::from_secs(3));
         assert!(lease.holds(Timestamp(3_699)), "an older confirmation shortens nothing");
         lease.end();
         assert!(!lease.holds(Timestamp(1_000)));
+        assert!(!lease.has_run_out(Timestamp(9_000)), "it was ended");
     }
 }
