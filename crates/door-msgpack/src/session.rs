@@ -9,7 +9,7 @@
 mod bulk;
 mod expect;
 pub(crate) mod group;
-mod hello;
+pub(crate) mod hello;
 pub(crate) mod machine;
 mod permission;
 mod topics;

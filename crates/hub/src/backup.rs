@@ -38,6 +38,15 @@ pub enum BackupFailure {
     JournalAway,
 }
 
+impl From<BackupFailure> for HubRefusal {
+    fn from(failure: BackupFailure) -> HubRefusal {
+        match failure {
+            BackupFailure::Name(why) => Refusal::BadValue { what: "backup name", why }.into(),
+            BackupFailure::JournalAway => HubRefusal::JournalAway,
+        }
+    }
+}
+
 impl StandbyBackup {
     /// The directory for the backup.
     pub fn directory(&self, backup_dir: &Path) -> Result<PathBuf, BackupFailure> {
@@ -89,11 +98,8 @@ fn copy(handle: &HubHandle, name: &Path) -> Result<Response, HubRefusal> {
         .and_then(|base| place(&base, name))
         .map_err(BackupFailure::Name)
         .and_then(|directory| write_backup(&directory, |disk| handle.reader().backup(disk)));
-    match written {
-        Ok(BackupWritten { bytes, position }) => Ok(Response::BackedUp { bytes, position }),
-        Err(BackupFailure::Name(why)) => Err(Refusal::BadValue { what: "backup name", why }.into()),
-        Err(BackupFailure::JournalAway) => Err(HubRefusal::JournalAway),
-    }
+    let BackupWritten { bytes, position } = written?;
+    Ok(Response::BackedUp { bytes, position })
 }
 
 /// The directory below `base` for a backup of this name. A peer must not choose any other location on the

@@ -232,7 +232,7 @@ struct EventLoop {
     deposed: Option<HubEnd>,
     /// The replicated journal does not answer.
     journal_away: bool,
-    /// That is why it counts as away.
+    /// It counts as away because the lease ran out, not because an append failed.
     lease_was_lost: bool,
     handle: HubHandle,
     inbound: mpsc::UnboundedReceiver<Inbound>,

@@ -12,15 +12,13 @@ use tenure_door_kit::forward::StandbyDoor;
 use tenure_door_kit::{
     Authenticator, DoorSettings, DoorStream, DoorWriter, LoginError, Tls, read_secret_into,
 };
-use tenure_hub::limits::{BODY_BYTES_MAX, MANY_MAX, SESSION_REQUESTS_MAX};
 use tenure_hub::words::{Name, Refusal as EngineRefusal};
 use tenure_hub::{
     BackupFailure, BackupWritten, ClockReading, HubRefusal, Needs, Principal, Right, StandbyBackup,
 };
 use tenure_wire::envelope::NO_NUMBER;
 use tenure_wire::frame::LENGTH_BYTES;
-use tenure_wire::hello::{Hello, MEMBER_PROTOCOL, PeerLimits, Welcome};
-use tenure_wire::limits::FRAME_BYTES_MAX;
+use tenure_wire::hello::{Hello, MEMBER_PROTOCOL, Welcome};
 use tenure_wire::reply::{BackedUp, Pong};
 use tenure_wire::request::Backup;
 use tenure_wire::{Code, Refusal, Reply, Request, ToBroker, VERSION};
@@ -31,6 +29,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::codec::{decode_to_broker, encode_reply, split_frames};
 use crate::frames::UNAUTHENTICATED_FRAME_BYTES_MAX;
 use crate::session::group::{leader_address, member_addresses};
+use crate::session::hello::{bad_version, not_admitted, peer_limits};
 use crate::session::machine::machine;
 use crate::settings::Settings;
 use crate::translate;
@@ -58,7 +57,7 @@ struct Conversation<'a> {
     out: BytesMut,
     backup: Option<UnderWay>,
     is_over: bool,
-    /// Delay of the last reply.
+    /// How long the reply to a wrong key is delayed.
     hold: Duration,
 }
 
@@ -169,20 +168,15 @@ impl NativeStandby {
         Ok(())
     }
 
-    fn welcome(&self, hello: &Hello, identity: Name, namespace: Name) -> Welcome {
+    fn welcome(&self, identity: Name, namespace: Name) -> Welcome {
         let group = self.settings.group.as_ref();
         Welcome {
-            version: VERSION.min(hello.version),
+            version: VERSION,
             identity,
             namespace,
             session: 0,
             features: Vec::new(),
-            limits: PeerLimits {
-                frame_bytes: FRAME_BYTES_MAX as u64,
-                entries: MANY_MAX as u64,
-                body_bytes: BODY_BYTES_MAX as u64,
-                open_requests: SESSION_REQUESTS_MAX as u64,
-            },
+            limits: peer_limits(),
             now: translate::time(ClockReading::now().wall),
             software: Some(Settings::default().software),
             leader: group.and_then(leader_address),
@@ -253,8 +247,7 @@ impl Conversation<'_> {
 
     fn hello(&mut self, number: u64, hello: &Hello) -> Result<(), Box<Refusal>> {
         if hello.version < VERSION {
-            let message = "client and broker have no protocol version in common";
-            return Err(Refusal { versions: vec![VERSION], ..Refusal::new(Code::BadVersion, message) }.into());
+            return Err(bad_version().into());
         }
         let key = hello.key.as_ref().map(|key| key.reveal().as_bytes());
         let login = self.standby.authenticator.login(ClockReading::now(), self.address, key);
@@ -262,13 +255,12 @@ impl Conversation<'_> {
             if let LoginError::WrongKey { wait, .. } = no {
                 self.hold = wait;
             }
-            let refusal = Refusal::new(Code::NotAllowed, no.to_string());
-            Box::new(Refusal { what: Some("come in".into()), ..refusal })
+            Box::new(not_admitted(&no))
         })?;
         let namespace = principal.grant.namespace_for(hello.namespace.clone());
         let namespace = namespace.map_err(|no| Box::new(translate::refusal(&no)))?;
         let identity = hello.identity.clone().unwrap_or_else(|| "peer".into());
-        let welcome = self.standby.welcome(hello, identity.clone(), namespace);
+        let welcome = self.standby.welcome(identity.clone(), namespace);
         self.peer = Some(KnownPeer { principal, identity });
         encode_reply(&mut self.out, number, &Reply::Welcome(Box::new(welcome)));
         Ok(())
@@ -301,8 +293,8 @@ impl Conversation<'_> {
                 let member = self.standby.settings.group.as_ref().map(|group| group.name.as_str().into());
                 encode_reply(&mut self.out, number, &Reply::BackedUp(BackedUp { bytes, position, member }));
             }
-            Some(Err(BackupFailure::Name(why))) => {
-                let no = HubRefusal::from(EngineRefusal::BadValue { what: "backup name", why });
+            Some(Err(failure @ BackupFailure::Name(_))) => {
+                let no = HubRefusal::from(failure);
                 self.note(&name, Err((no.code(), no.to_string())));
                 self.refuse(number, translate::refusal(&no));
             }

@@ -26,12 +26,7 @@ impl Session {
         turn: &mut Turn,
     ) {
         if hello.version < VERSION {
-            let message = "client and broker have no protocol version in common";
-            let refusal = tenure_wire::Refusal {
-                versions: vec![VERSION],
-                ..tenure_wire::Refusal::new(Code::BadVersion, message)
-            };
-            encode_reply(&mut turn.out, number, &Reply::Refused(Box::new(refusal)));
+            encode_reply(&mut turn.out, number, &Reply::Refused(Box::new(bad_version())));
             turn.close = true;
             return;
         }
@@ -56,11 +51,7 @@ impl Session {
                 if let LoginError::WrongKey { wait, .. } = no {
                     turn.hold = Some(wait);
                 }
-                let refusal = tenure_wire::Refusal {
-                    what: Some("come in".into()),
-                    ..tenure_wire::Refusal::new(Code::NotAllowed, no.to_string())
-                };
-                encode_reply(&mut turn.out, number, &Reply::Refused(Box::new(refusal)));
+                encode_reply(&mut turn.out, number, &Reply::Refused(Box::new(not_admitted(&no))));
                 turn.close = true;
                 return Ok(());
             }
@@ -91,12 +82,7 @@ impl Session {
             namespace,
             session: session.0,
             features: hello.features.into_iter().filter(|name| FEATURES.contains(&&**name)).collect(),
-            limits: PeerLimits {
-                frame_bytes: FRAME_BYTES_MAX as u64,
-                entries: MANY_MAX as u64,
-                body_bytes: BODY_BYTES_MAX as u64,
-                open_requests: SESSION_REQUESTS_MAX as u64,
-            },
+            limits: peer_limits(),
             now: translate::time(now.wall),
             software: Some(self.settings.software.clone()),
             leader: self.leader_address(),
@@ -108,6 +94,30 @@ impl Session {
         };
         answer(number, &Reply::Welcome(Box::new(welcome)), turn);
         Ok(())
+    }
+}
+
+/// The refusal of a peer that speaks only older versions.
+pub(crate) fn bad_version() -> tenure_wire::Refusal {
+    let message = "client and broker have no protocol version in common";
+    tenure_wire::Refusal { versions: vec![VERSION], ..tenure_wire::Refusal::new(Code::BadVersion, message) }
+}
+
+/// The refusal of a peer without a valid key.
+pub(crate) fn not_admitted(no: &LoginError) -> tenure_wire::Refusal {
+    tenure_wire::Refusal {
+        what: Some("come in".into()),
+        ..tenure_wire::Refusal::new(Code::NotAllowed, no.to_string())
+    }
+}
+
+/// The limits of this broker, for the welcome.
+pub(crate) fn peer_limits() -> PeerLimits {
+    PeerLimits {
+        frame_bytes: FRAME_BYTES_MAX as u64,
+        entries: MANY_MAX as u64,
+        body_bytes: BODY_BYTES_MAX as u64,
+        open_requests: SESSION_REQUESTS_MAX as u64,
     }
 }
 

@@ -83,8 +83,6 @@ impl EventLoop {
 
     /// Replies that need no record leave only while no other broker can lead.
     pub(super) fn check_lease(&mut self) {
-        if self.lease.is_some() {
-            self.core.set_lease(self.has_lease());
-        }
+        self.core.set_lease(self.has_lease());
     }
 }

@@ -113,8 +113,8 @@ pub struct CopyBackup {
 }
 
 impl CopyBackup {
-    /// Writes a complete backup into an empty directory, unless `is_stopped` says so: `None`. That must be said before the member
-    /// takes over, because a leader uses files of old segments again.
+    /// Writes a complete backup into an empty directory. Stops and returns `None` once `is_stopped` is set. Set it before the
+    /// member takes over, because a leader uses files of old segments again.
     pub fn write(&self, target: &dyn Disk, is_stopped: &AtomicBool) -> Result<Option<Manifest>, StoreError> {
         refuse_occupied(target, "the directory for the backup")?;
         let mut manifest = Manifest { position: self.ends.tasks, files: Vec::new() };

@@ -226,7 +226,6 @@ fn worker_or_queue_sentence(event: &Event, more: &Detail, now: u64) -> Option<St
     Some(sentence)
 }
 
-/// Why a worker or an attempt counts as lost.
 /// Why the broker considers a worker or an attempt lost.
 pub(crate) fn lost(more: &Detail) -> &str {
     match &more.lost {

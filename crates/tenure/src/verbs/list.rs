@@ -83,9 +83,9 @@ impl List {
         Ok(OK)
     }
 
-    /// Whether an array is one row. Who selects by what tasks differ in means the tasks.
+    /// Whether an array is one row. A selection by something in which its elements differ lists the elements.
     fn joins_arrays(&self, selection: &Selection) -> bool {
-        !self.elements && selection.is_of_wholes()
+        !self.elements && selection.is_of_whole_arrays()
     }
 
     /// The arrays with elements in one of the states that are meant.

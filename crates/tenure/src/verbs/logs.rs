@@ -26,9 +26,9 @@ const LOOK_AFTER_MAX: Duration = Duration::from_secs(1);
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The command's stdout goes to stdout, its stderr to stderr. On a terminal, control characters are escaped; a file or a
-pipe gets the bytes unchanged. A worker sends output after a tenth of a second, then at most every half second. If a command
-prints more than the limits allow, the broker keeps the beginning and the end, and `logs` says how much is missing. For
-an ended task, `logs` prints the last attempt; --attempt selects an earlier one, even one that crashed.
+pipe gets the bytes unchanged. A worker sends output after a tenth of a second, then at most every half second. If a
+command prints more than the limits allow, the broker keeps the beginning and the end, and `logs` says how much is
+missing. For an ended task, `logs` prints the last attempt; --attempt selects an earlier one, even one that crashed.
 
 Examples:
   tenure logs 0c07398f         the last digits of an id are enough

@@ -51,11 +51,11 @@ impl Selection {
     /// Whether an array counts as one: it is found by its name, and its elements do not differ in anything else that is
     /// asked for.
     pub(crate) fn takes_arrays(&self) -> bool {
-        self.is_by_name() && self.is_of_wholes()
+        self.is_by_name() && self.is_of_whole_arrays()
     }
 
     /// Whether the elements of an array do not differ in anything that is asked for, except in their states.
-    pub(crate) fn is_of_wholes(&self) -> bool {
+    pub(crate) fn is_of_whole_arrays(&self) -> bool {
         !self.of_array.is_of_elements
     }
 

@@ -1,7 +1,7 @@
 //! The output of a command, on its way to the broker while it runs.
 //!
-//! A short command sends nothing: its output is in the result. A longer one sends its beginning at once, and a chatty one, ever
-//! more rarely, what it printed last. Pieces carry their place in the stream, so a reader sees what is missing.
+//! A short command sends nothing: its output is in the result. A longer one soon sends what it printed first, and then, less
+//! and less often, what it printed last. Pieces carry their place in the stream, so a reader sees what is missing.
 
 use std::collections::VecDeque;
 use std::time::Duration;
